@@ -1,0 +1,35 @@
+//! The steps that are one cargo command each: `fmt`, `clippy`, `doc`, `test`.
+//!
+//! Called by the table in `ci`. All but `fmt`, which builds nothing, pass `--locked`, so that
+//! Cargo.lock must be true. Warnings are denied on the command line and not with RUSTFLAGS, which
+//! would rebuild every dependency, nor in the source, where a new compiler would break a checkout.
+
+use anyhow::Result;
+
+use crate::process::Invocation;
+
+/// The formatting is rustfmt's.
+pub(crate) fn fmt() -> Result<()> {
+    Invocation::new("cargo", &["fmt", "--all", "--check"]).run()
+}
+
+/// Clippy has no warning, in tests and benches too.
+pub(crate) fn clippy() -> Result<()> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    Invocation::new("cargo", &arguments).run()
+}
+
+/// The documentation builds without a warning, so no link in it is dead.
+pub(crate) fn doc() -> Result<()> {
+    Invocation {
+        settings: &[("RUSTDOCFLAGS", "-D warnings")],
+        program: "cargo",
+        arguments: &["doc", "--workspace", "--no-deps", "--locked"],
+    }
+    .run()
+}
+
+/// All tests, the examples in the documentation included.
+pub(crate) fn test() -> Result<()> {
+    Invocation::new("cargo", &["test", "--workspace", "--locked"]).run()
+}

@@ -1,0 +1,143 @@
+//! The table of steps and the runner that `cargo xtask ci` and `cargo xtask <step>` share.
+//!
+//! First in the flow: `main` hands the word that was typed to this file, which calls the steps.
+//! Invariant: CI runs the table in order and nothing else, so whatever passes here passes there.
+//! Cheap steps come first. What a step does is not here but in the step's own file.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use crate::{cargo_steps, edges, setup, tidy};
+
+/// One check that CI makes.
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "setup", what: "the packages that the tests need are there", run: setup::run },
+    Step { name: "fmt", what: "the formatting is rustfmt's", run: cargo_steps::fmt },
+    Step { name: "tidy", what: "the house rules that a program can check", run: tidy::run },
+    Step { name: "edges", what: "no crate sees one that it must not", run: edges::run },
+    Step { name: "clippy", what: "no warnings, in tests too", run: cargo_steps::clippy },
+    Step { name: "doc", what: "the documentation builds and no link is dead", run: cargo_steps::doc },
+    Step { name: "test", what: "all tests, documentation examples included", run: cargo_steps::test },
+];
+
+/// Runs what was asked for. Exit codes are decided here and nowhere else: 1 for a failed step, 2
+/// for a word that is no step.
+pub(crate) fn main(word: Option<&str>) -> ExitCode {
+    let steps = match word {
+        Some("ci") => STEPS,
+        Some("help" | "-h" | "--help") => {
+            println!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        Some(name) => match STEPS.iter().find(|step| step.name == name) {
+            Some(step) => std::slice::from_ref(step),
+            None => return refuse(&format!("there is no step `{name}`")),
+        },
+        None => return refuse("which step?"),
+    };
+    match run(steps, &mut io::stdout(), stopwatch()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\n{error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn refuse(problem: &str) -> ExitCode {
+    eprintln!("{problem}\n\n{}", usage());
+    ExitCode::from(2)
+}
+
+fn usage() -> String {
+    let steps = STEPS.iter().map(|step| format!("\n  {:<8}{}", step.name, step.what));
+    format!("cargo xtask <step>\n\n  ci      every step below, in this order{}", steps.collect::<String>())
+}
+
+/// Runs the steps in order up to the first that fails. `elapsed` tells the time since the start.
+fn run(steps: &[Step], out: &mut impl Write, elapsed: impl Fn() -> Duration) -> Result<()> {
+    for step in steps {
+        writeln!(out, "\n== {}: {}", step.name, step.what)?;
+        let start = elapsed();
+        let outcome = (step.run)();
+        let took = seconds(elapsed().saturating_sub(start));
+        outcome.map_err(|error| failure(step, &took, &error))?;
+        writeln!(out, "-- {} passed in {took}", step.name)?;
+    }
+    if steps.len() > 1 {
+        writeln!(out, "\n== all {} steps passed in {}", steps.len(), seconds(elapsed()))?;
+    }
+    Ok(())
+}
+
+fn failure(step: &Step, took: &str, error: &anyhow::Error) -> anyhow::Error {
+    let name = step.name;
+    anyhow!("{error:#}\n\n== {name} failed after {took}\n   only this step again: cargo xtask {name}")
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a step takes is real time, and decides nothing")]
+fn stopwatch() -> impl Fn() -> Duration {
+    let start = Instant::now();
+    move || start.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    const GOOD: Step = Step { name: "good", what: "passes", run: || Ok(()) };
+    const BAD: Step = Step { name: "bad", what: "fails", run: || bail!("two and two are five") };
+
+    /// Runs the steps on a clock that moves on by 1.5 s each time it is read.
+    fn transcript(steps: &[Step]) -> (String, Option<String>) {
+        let now = Cell::new(Duration::ZERO);
+        let elapsed = || now.replace(now.get() + Duration::from_millis(1_500));
+        let mut out = Vec::new();
+        let error = run(steps, &mut out, elapsed).err().map(|error| error.to_string());
+        (String::from_utf8(out).unwrap(), error)
+    }
+
+    #[test]
+    fn each_step_has_a_heading_and_a_duration_and_the_end_has_the_total() {
+        let (out, error) = transcript(&[GOOD, GOOD]);
+        let step = "\n== good: passes\n-- good passed in 1.5 s\n";
+        assert_eq!(out, format!("{step}{step}\n== all 2 steps passed in 6.0 s\n"));
+        assert_eq!(error, None);
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_run_and_says_how_to_repeat_the_step() {
+        let (out, error) = transcript(&[GOOD, BAD, GOOD]);
+        assert_eq!(out, "\n== good: passes\n-- good passed in 1.5 s\n\n== bad: fails\n");
+        let expected =
+            "two and two are five\n\n== bad failed after 1.5 s\n   only this step again: cargo xtask bad";
+        assert_eq!(error.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn every_step_has_its_own_name_and_is_in_the_help() {
+        let names: BTreeSet<_> = STEPS.iter().map(|step| step.name).chain(["ci", "help"]).collect();
+        assert_eq!(names.len(), STEPS.len() + 2);
+        for step in STEPS {
+            assert!(usage().contains(&format!("\n  {} ", step.name)), "{}", step.name);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Rules about files that must come together: maths and its twin, its page and its vectors; a crate
+//! and its place on the map.
+//!
+//! A rule about a folder that is not there yet finds nothing.
+
+use super::tree::{File, Tree};
+use super::violation::Violation;
+
+const ALGORITHM_FOLDER: &str = "crates/core/src/algorithm/";
+
+/// The files in that folder that are an algorithm each; the others help them.
+const ALGORITHMS: &[&str] =
+    &["fixed_window", "sliding_log", "sliding_counter", "sliding_buckets", "token_bucket", "leaky_bucket"];
+
+/// Lua files that hold no maths and so have no twin, by name without `.lua`: the one that talks to
+/// Redis, once it is written.
+const LUA_WITHOUT_MATHS: &[&str] = &[];
+
+/// All maths in Lua exists in Rust under the same name, so that one can be read beside the other.
+pub(super) fn lua_twins(tree: &Tree) -> Vec<Violation> {
+    let is_script = |file: &&File| {
+        let folder = file.path.strip_suffix(file.name()).unwrap_or_default();
+        format!("/{folder}").ends_with("/redis/lua/")
+    };
+    let lonely = |file: &File| {
+        let name = file.name().strip_suffix(".lua")?;
+        let twin = format!("{ALGORITHM_FOLDER}{name}.rs");
+        let is_alone = !LUA_WITHOUT_MATHS.contains(&name) && tree.get(&twin).is_none();
+        is_alone.then(|| Violation::new(&file.path, 1, "no Rust twin", format!("write {twin}")))
+    };
+    tree.with_extension("lua").filter(is_script).filter_map(lonely).collect()
+}
+
+/// Every algorithm has a page with its promise and vectors that show it.
+pub(super) fn algorithm_pages(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for name in ALGORITHMS {
+        let code = format!("{ALGORITHM_FOLDER}{name}.rs");
+        if tree.get(&code).is_none() {
+            continue;
+        }
+        let pairs = [
+            ("no page", format!("spec/algorithms/{name}.md")),
+            ("no vectors", format!("spec/vectors/{name}.yaml")),
+        ];
+        for (what, path) in pairs {
+            if tree.get(&path).is_none() {
+                violations.push(Violation::new(&code, 1, what, format!("write {path}")));
+            }
+        }
+    }
+    violations
+}
+
+/// Every crate is on the map.
+pub(super) fn architecture(tree: &Tree) -> Vec<Violation> {
+    let map = tree.get("ARCHITECTURE.md").and_then(|file| file.text.as_deref());
+    let Some(map) = map else { return Vec::new() };
+    let folder = |file: &File| {
+        let folder = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        (!folder.contains('/')).then(|| folder.to_owned())
+    };
+    let is_named = |folder: &String| {
+        let ways = [format!("`{folder}`"), format!("`tollgate-{folder}`"), format!("`crates/{folder}`")];
+        ways.iter().any(|way| map.contains(way))
+    };
+    let complain = |folder: String| {
+        let remedy = format!("say there what `{folder}` is for");
+        Violation::new(&format!("crates/{folder}/Cargo.toml"), 1, "not named in ARCHITECTURE.md", remedy)
+    };
+    tree.files().iter().filter_map(folder).filter(|folder| !is_named(folder)).map(complain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reports(rule: fn(&Tree) -> Vec<Violation>, paths: &[&str]) -> Vec<String> {
+        let tree = Tree::of_texts(&paths.iter().map(|path| (*path, "")).collect::<Vec<_>>());
+        rule(&tree).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_script_without_its_twin_is_reported() {
+        let paths = [
+            "crates/core/src/algorithm/token_bucket.rs",
+            "crates/redis/lua/sliding_log.lua",
+            "crates/redis/lua/token_bucket.lua",
+            "examples/other.lua",
+        ];
+        let expected = "crates/redis/lua/sliding_log.lua:1: no Rust twin; \
+                        write crates/core/src/algorithm/sliding_log.rs";
+        assert_eq!(reports(lua_twins, &paths), [expected]);
+    }
+
+    #[test]
+    fn an_algorithm_without_its_page_or_its_vectors_is_reported() {
+        let paths = [
+            "crates/core/src/algorithm/fixed_window.rs",
+            "crates/core/src/algorithm/fraction.rs",
+            "crates/core/src/algorithm/leaky_bucket.rs",
+            "crates/core/src/algorithm/token_bucket.rs",
+            "spec/algorithms/fixed_window.md",
+            "spec/algorithms/token_bucket.md",
+            "spec/vectors/fixed_window.yaml",
+            "spec/vectors/leaky_bucket.yaml",
+        ];
+        let expected = [
+            "crates/core/src/algorithm/token_bucket.rs:1: no vectors; write spec/vectors/token_bucket.yaml",
+            "crates/core/src/algorithm/leaky_bucket.rs:1: no page; write spec/algorithms/leaky_bucket.md",
+        ];
+        assert_eq!(reports(algorithm_pages, &paths), expected);
+    }
+
+    #[test]
+    fn a_crate_that_is_not_on_the_map_is_reported() {
+        let mut texts = vec![
+            ("crates/core/Cargo.toml", ""),
+            ("crates/limiter/Cargo.toml", ""),
+            ("crates/tower/Cargo.toml", ""),
+            ("crates/tower/fixtures/Cargo.toml", ""),
+        ];
+        assert_eq!(architecture(&Tree::of_texts(&texts)), []);
+        texts.push(("ARCHITECTURE.md", "`core` and `crates/limiter`, like a tower\n"));
+        let reports: Vec<_> = architecture(&Tree::of_texts(&texts)).iter().map(ToString::to_string).collect();
+        let expected =
+            "crates/tower/Cargo.toml:1: not named in ARCHITECTURE.md; say there what `tower` is for";
+        assert_eq!(reports, [expected]);
+    }
+}
