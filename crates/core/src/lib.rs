@@ -1,1 +1,50 @@
-//! Placeholder.
+//! The vocabulary, the rules and the maths of Tollgate.
+//!
+//! A [`Request`] is matched against a [`RuleSet`], which yields [`Charge`]s.
+//! A store decides each charge with [`decide`] over the key's [`State`], and
+//! the [`Decision`]s make up the reply to the request.
+//! The files follow that order:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`time`] | [`Time`] and [`Micros`], whole microseconds below 2^53 |
+//! | [`request`] | [`Request`], [`Descriptor`], [`Entry`], [`Override`] |
+//! | [`limit`] | [`Limit`]: the numbers of a rule, checked once |
+//! | [`rule`] | [`Rule`] and the specification a [`RuleSet`] is built from |
+//! | [`ruleset`] | [`RuleSet`]: which rules a request meets |
+//! | [`key`] | [`Key`]: the identity of one counter |
+//! | [`charge`] | [`Charge`]: rule + key + limit + cost |
+//! | [`decision`] | [`Verdict`] and [`Decision`] |
+//! | [`state`] | [`State`]: what a store keeps per key, packed |
+//! | [`algorithm`] | [`decide`], one file per algorithm |
+//!
+//! Invariant: nothing here does I/O, reads a clock, allocates per matched
+//! rule, or uses a floating point number. Every quantity fits in 53 bits, so
+//! that the same steps can be taken with doubles (see `spec/algorithms/`).
+//!
+//! Deliberately not here: rule files, stores, locks, async, serialisation.
+
+pub mod algorithm;
+pub mod charge;
+pub mod decision;
+pub mod key;
+pub mod limit;
+pub mod metadata;
+mod pattern;
+pub mod request;
+pub mod rule;
+pub mod ruleset;
+pub mod state;
+pub mod time;
+
+pub use algorithm::{Change, Operation, decide};
+pub use charge::Charge;
+pub use decision::{Decision, Verdict};
+pub use key::Key;
+pub use limit::{Algorithm, Limit, LimitError, Refill, Shape};
+pub use metadata::Value;
+pub use request::{Descriptor, Entry, Override, Request};
+pub use rule::{Mode, Rule, Unit};
+pub use ruleset::{RuleError, RuleId, RuleSet};
+pub use state::{Cell, Log, State, StateRef};
+pub use time::{Micros, Time};

@@ -1,0 +1,163 @@
+//! The maths: `(state, limit, now, cost) → (decision, state')`, pure.
+//!
+//! A store calls [`decide`] with the state it holds, and puts back what
+//! [`Change`] says. One file per algorithm; [`pace`] and [`window_log`] hold
+//! what two of them share. Each has its page in `spec/algorithms/`.
+//!
+//! Invariants, held by tests for every algorithm: a denial changes nothing
+//! unless rejected requests count; cost 0 changes nothing; `retry_after` is
+//! exact; a state past its deadline equals no state; a clock that steps back
+//! admits nothing extra; `remaining` never exceeds the limit.
+//!
+//! Deliberately not here: maps, locks, clocks, and what to do with several
+//! charges at once.
+
+mod fixed_window;
+mod leaky_bucket;
+pub(crate) mod pace;
+mod sliding_buckets;
+mod sliding_counter;
+mod sliding_log;
+mod token_bucket;
+pub(crate) mod window_log;
+
+use crate::decision::{Decision, Verdict};
+use crate::limit::{Limit, Shape};
+use crate::state::{State, StateRef};
+use crate::time::Time;
+
+/// The clock is read up to here, in the year 2112: two of the longest windows
+/// later still fit in 53 bits.
+pub const NOW_MAX: Time = Time::new(1 << 52);
+/// No cost counts for more than this. It is above every capacity, so that a
+/// larger one is refused all the same.
+pub const COST_MAX: u64 = (1 << 36) - 1;
+/// No counter goes higher, so that a double holds it.
+pub(crate) const USED_MAX: u64 = (1 << 53) - 1;
+
+/// What to do with the cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Operation {
+    /// Take it if it fits.
+    #[default]
+    Check,
+    /// Say what taking it would do, and change nothing.
+    Peek,
+    /// Take it whether it fits or not: it has already happened.
+    Report,
+    /// Give it back, never above full.
+    Refund,
+}
+
+/// What becomes of the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It stays as it is.
+    Keep,
+    /// This is kept from now on.
+    Put(State),
+    /// Nothing is kept: the key is as good as new.
+    Remove,
+}
+
+/// Decides one charge.
+///
+/// ```
+/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, Time, Verdict, decide};
+/// let limit = Limit::new(1, Micros::from_secs(60), Shape::FixedWindow)?;
+/// let now = Time::from_secs(40);
+/// let (first, change) = decide(None, &limit, now, Operation::Check, 1);
+/// assert_eq!(first.verdict, Verdict::Allow);
+/// let Change::Put(state) = change else { panic!("a taken request is remembered") };
+/// let (second, _) = decide(Some(state.as_ref()), &limit, now, Operation::Check, 1);
+/// assert_eq!(second.verdict, Verdict::Deny { retry_after: Some(Micros::from_secs(20)) });
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+pub fn decide(
+    state: Option<StateRef<'_>>,
+    limit: &Limit,
+    now: Time,
+    operation: Operation,
+    cost: u64,
+) -> (Decision, Change) {
+    let ask = Ask { limit, now: now.min(NOW_MAX), operation, cost: cost.min(COST_MAX) };
+    let cell = || state.and_then(StateRef::cell);
+    let log = || state.and_then(StateRef::log);
+    match limit.shape() {
+        Shape::FixedWindow => fixed_window::decide(cell(), &ask),
+        Shape::SlidingLog => sliding_log::decide(log(), &ask),
+        Shape::SlidingCounter => sliding_counter::decide(cell(), &ask),
+        Shape::SlidingBuckets { .. } => sliding_buckets::decide(log(), &ask),
+        Shape::TokenBucket { refill, .. } => token_bucket::decide(cell(), &ask, refill),
+        Shape::LeakyBucket { max_wait, .. } => leaky_bucket::decide(cell(), &ask, max_wait),
+    }
+}
+
+/// The arguments of a decision besides the state.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) limit: &'a Limit,
+    pub(crate) now: Time,
+    pub(crate) operation: Operation,
+    pub(crate) cost: u64,
+}
+
+/// What becomes of the usage of a key.
+///
+/// Every algorithm keeps some usage; they differ in how it fades. What an
+/// operation does to it is the same for all, and decided here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The cost is added.
+    Take,
+    /// The cost does not fit and is not added.
+    Refuse,
+    /// The cost does not fit and counts all the same.
+    CountRefused,
+    /// The cost is taken off.
+    GiveBack,
+}
+
+impl Ask<'_> {
+    /// What to do with the cost, given whether it fits.
+    pub(crate) fn step(&self, fits: bool) -> Step {
+        match self.operation {
+            Operation::Refund => Step::GiveBack,
+            Operation::Report => Step::Take,
+            Operation::Check | Operation::Peek if fits => Step::Take,
+            Operation::Check if self.limit.counts_rejected() => Step::CountRefused,
+            Operation::Check | Operation::Peek => Step::Refuse,
+        }
+    }
+
+    /// Whether the state must stay as it is.
+    pub(crate) fn is_peek(&self) -> bool {
+        self.cost == 0 || self.operation == Operation::Peek
+    }
+
+    /// Whether this cost could ever fit.
+    pub(crate) fn can_ever_fit(&self) -> bool {
+        self.cost <= self.limit.hard_capacity()
+    }
+
+    /// Whether an allowed request may be marked as taking what only a soft limit gives.
+    pub(crate) fn may_be_soft(&self, verdict: Verdict) -> bool {
+        self.limit.exceed_percent() > 0
+            && !verdict.is_deny()
+            && self.cost > 0
+            && self.operation != Operation::Refund
+    }
+
+    /// A decision of a limit that counts whole units, `used` after the step.
+    pub(crate) fn decision(&self, verdict: Verdict, used: u64) -> Decision {
+        let limit = self.limit.capacity();
+        Decision {
+            verdict,
+            limit,
+            used,
+            remaining: limit.saturating_sub(used),
+            reset_after: crate::time::Micros::ZERO,
+            soft: used > limit && self.may_be_soft(verdict),
+        }
+    }
+}

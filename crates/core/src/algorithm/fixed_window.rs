@@ -1,0 +1,50 @@
+//! At most L per window aligned to the epoch. Page: `spec/algorithms/fixed_window.md`.
+//!
+//! State: the end of the window and what was used in it.
+
+use super::{Ask, Step, USED_MAX};
+use crate::algorithm::Change;
+use crate::decision::{Decision, Verdict};
+use crate::state::{Cell, State};
+use crate::time::{Micros, Time};
+
+pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
+    let window = ask.limit.window();
+    let hard = ask.limit.hard_capacity();
+    let live = cell.filter(|cell| cell.deadline() > ask.now);
+    let used = live.map_or(0, Cell::low);
+    // A window that ends later than now's own was opened before the clock
+    // stepped back: it stays open until its end.
+    let end = live.map_or_else(|| window_end(ask.now, window), Cell::deadline);
+    let until_end = end.since(ask.now);
+
+    let fits = used.saturating_add(ask.cost) <= hard;
+    let step = ask.step(fits);
+    let used = match step {
+        Step::Take | Step::CountRefused => (used + ask.cost).min(USED_MAX),
+        Step::GiveBack => used.saturating_sub(ask.cost),
+        Step::Refuse => used,
+    };
+    let verdict = match step {
+        Step::Take | Step::GiveBack => Verdict::Allow,
+        Step::Refuse | Step::CountRefused => {
+            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(until_end) }
+        }
+    };
+    let decision = Decision { reset_after: until_end, ..ask.decision(verdict, used) };
+    (decision, change(ask, step, end, used))
+}
+
+fn change(ask: &Ask<'_>, step: Step, end: Time, used: u64) -> Change {
+    match step {
+        _ if ask.is_peek() => Change::Keep,
+        Step::Refuse => Change::Keep,
+        Step::GiveBack if used == 0 => Change::Remove,
+        Step::Take | Step::CountRefused | Step::GiveBack => Change::Put(State::Cell(Cell::new(end, used))),
+    }
+}
+
+/// The end of the window that holds `now`.
+pub(super) fn window_end(now: Time, window: Micros) -> Time {
+    Time::new(now.get() - now.get() % window.get()) + window
+}

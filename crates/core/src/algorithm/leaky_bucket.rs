@@ -1,0 +1,63 @@
+//! A queue that drains at a rate: departures evenly spaced, first in, first out.
+//! Page: `spec/algorithms/leaky_bucket.md`.
+//!
+//! State: the instant at which the next request may leave at once, to the
+//! fraction of a microsecond. It is a token bucket seen from the other side:
+//! what is missing there is the wait here, and `burst` waiting requests behind
+//! one that leaves at once are a bucket of `burst + 1`.
+
+use super::Ask;
+use super::Step;
+use super::pace::Span;
+use super::token_bucket::{is_soft, span_change, step_missing};
+use crate::algorithm::Change;
+use crate::decision::{Decision, Verdict};
+use crate::state::Cell;
+use crate::time::Micros;
+
+pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>) -> (Decision, Change) {
+    let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
+    let longest = max_wait.map(Span::of);
+    let take = pace.span(ask.cost);
+    let queue = pace.until(cell, ask.now);
+    let has_room = pace.add(queue, take) <= hard && ask.can_ever_fit();
+    let in_time = ask.cost == 0 || longest.is_none_or(|longest| queue <= longest);
+    let step = ask.step(has_room && in_time);
+    let after = step_missing(ask, step, queue, take);
+    let verdict = match step {
+        Step::GiveBack => Verdict::Allow,
+        Step::Take => leaves_after(ask, queue),
+        Step::Refuse | Step::CountRefused => {
+            let for_room = pace.sub(pace.add(after, take), hard).ceil();
+            let for_wait = longest.map_or(Micros::ZERO, |longest| pace.sub(after, longest).ceil());
+            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(for_room.max(for_wait)) }
+        }
+    };
+    let decision = Decision {
+        remaining: remaining(ask, after, longest),
+        reset_after: after.ceil(),
+        soft: is_soft(ask, verdict, after),
+        ..ask.decision(verdict, pace.tokens_ceil(after))
+    };
+    (decision, span_change(ask, step, after))
+}
+
+/// A report has already happened, and a cost of zero takes no place.
+fn leaves_after(ask: &Ask<'_>, queue: Span) -> Verdict {
+    match queue.ceil() {
+        Micros::ZERO => Verdict::Allow,
+        _ if ask.cost == 0 || ask.operation == super::Operation::Report => Verdict::Allow,
+        wait => Verdict::Delay { wait },
+    }
+}
+
+/// How many requests of cost 1 still find a place, and leave in time.
+fn remaining(ask: &Ask<'_>, queue: Span, longest: Option<Span>) -> u64 {
+    let pace = ask.limit.pace;
+    let places = pace.tokens(pace.sub(ask.limit.base_span, queue));
+    match longest {
+        Some(longest) if queue > longest => 0,
+        Some(longest) => places.min(pace.tokens(pace.sub(longest, queue)) + 1),
+        None => places,
+    }
+}

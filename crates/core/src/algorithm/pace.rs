@@ -1,0 +1,165 @@
+//! Time at which tokens flow, exact to the fraction of a microsecond.
+//!
+//! Used by the token bucket and the leaky bucket. Their state is one instant
+//! (when the bucket is full again, when the queue is empty), so a cost is a
+//! [`Span`] of time. One token takes `window / count` microseconds, which is
+//! seldom whole: 1,000,003 a day is one per 86,399.74… µs. A span therefore is
+//! a whole number of microseconds and a fraction over `parts`, with
+//! `count / window` reduced: nothing is ever rounded, and deciding needs only
+//! sums and comparisons of numbers below 2^53.
+//!
+//! Deliberately not here: what the instant means.
+
+use crate::state::Cell;
+use crate::time::{Micros, Time};
+
+/// A span of `whole + part / parts` microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    whole: u64,
+    part: u32,
+}
+
+impl Span {
+    pub(crate) const ZERO: Self = Self { whole: 0, part: 0 };
+    const MAX: Self = Self { whole: Micros::MAX.get(), part: 0 };
+
+    pub(crate) const fn of(whole: Micros) -> Self {
+        Self { whole: whole.get(), part: 0 }
+    }
+
+    /// Whole microseconds, rounded up: after them the span is over.
+    pub(crate) fn ceil(self) -> Micros {
+        Micros::new(self.whole + u64::from(self.part > 0))
+    }
+}
+
+/// The rate `parts / per_token` in tokens a microsecond, in lowest terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    parts: u32,
+    per_token: u64,
+}
+
+impl Pace {
+    /// `count` tokens per `window`; neither is zero.
+    pub(crate) fn new(count: u32, window: Micros) -> Self {
+        let divisor = gcd(u64::from(count), window.get());
+        let parts = u32::try_from(u64::from(count) / divisor).unwrap_or(count);
+        Self { parts, per_token: window.get() / divisor }
+    }
+
+    /// The time that `tokens` take, exactly; at most [`Span::MAX`].
+    pub(crate) fn span(self, tokens: u64) -> Span {
+        let units = u128::from(tokens) * u128::from(self.per_token);
+        let parts = u128::from(self.parts);
+        match (u64::try_from(units / parts), u32::try_from(units % parts)) {
+            (Ok(whole), Ok(part)) if whole < Span::MAX.whole => Span { whole, part },
+            _ => Span::MAX,
+        }
+    }
+
+    /// How many whole tokens flow in `span`.
+    pub(crate) fn tokens(self, span: Span) -> u64 {
+        u64::try_from(self.units(span) / u128::from(self.per_token)).unwrap_or(u64::MAX)
+    }
+
+    /// How many tokens `span` touches, the last one perhaps only in part.
+    pub(crate) fn tokens_ceil(self, span: Span) -> u64 {
+        u64::try_from(self.units(span).div_ceil(u128::from(self.per_token))).unwrap_or(u64::MAX)
+    }
+
+    fn units(self, span: Span) -> u128 {
+        u128::from(span.whole) * u128::from(self.parts) + u128::from(span.part)
+    }
+
+    pub(crate) fn add(self, a: Span, b: Span) -> Span {
+        let part = u64::from(a.part) + u64::from(b.part);
+        let parts = u64::from(self.parts);
+        let sum = Span {
+            whole: a.whole + b.whole + u64::from(part >= parts),
+            part: u32::try_from(part % parts).unwrap_or(0),
+        };
+        sum.min(Span::MAX)
+    }
+
+    /// `a − b`, zero if `b` is longer.
+    pub(crate) fn sub(self, a: Span, b: Span) -> Span {
+        if a <= b {
+            return Span::ZERO;
+        }
+        match a.part.checked_sub(b.part) {
+            Some(part) => Span { whole: a.whole - b.whole, part },
+            None => Span { whole: a.whole - b.whole - 1, part: self.parts - (b.part - a.part) },
+        }
+    }
+
+    /// How long from `now` until the instant that `cell` holds.
+    ///
+    /// A cell holds the instant rounded up to its deadline, and by how many
+    /// parts it comes before that.
+    pub(crate) fn until(self, cell: Option<Cell>, now: Time) -> Span {
+        let Some(cell) = cell.filter(|cell| cell.deadline() > now) else { return Span::ZERO };
+        // A state of before a reload may count in other parts: at worst the
+        // instant moves by less than a microsecond, to the later side.
+        let early = u32::try_from(cell.low()).ok().filter(|early| *early < self.parts).unwrap_or(0);
+        let up_to_deadline = Span::of(cell.deadline().since(now));
+        self.sub(up_to_deadline, Span { whole: 0, part: early })
+    }
+
+    /// The cell for the instant `span` after `now`; none if that is now.
+    pub(crate) fn cell(self, now: Time, span: Span) -> Option<Cell> {
+        if span == Span::ZERO {
+            return None;
+        }
+        let early = if span.part == 0 { 0 } else { self.parts - span.part };
+        Some(Cell::new(now + span.ceil(), u64::from(early)))
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Micros = Micros::from_secs(86_400);
+
+    #[test]
+    fn a_million_and_three_a_day_is_not_rounded() {
+        let pace = Pace::new(1_000_003, DAY);
+        let one = pace.span(1);
+        assert_eq!((one.whole, one.part), (86_399, 740_803));
+        let mut sum = Span::ZERO;
+        for _ in 0..1_000_003 {
+            sum = pace.add(sum, one);
+        }
+        assert_eq!(sum, Span::of(DAY));
+        assert_eq!(pace.tokens(sum), 1_000_003);
+    }
+
+    #[test]
+    fn a_span_survives_the_cell() {
+        let pace = Pace::new(7, Micros::from_secs(1));
+        let now = Time::from_secs(1_000);
+        for tokens in 1..30 {
+            let span = pace.span(tokens);
+            let cell = pace.cell(now, span);
+            assert_eq!(pace.until(cell, now), span);
+            assert_eq!(pace.tokens(span), tokens);
+            assert_eq!(pace.tokens_ceil(span), tokens);
+        }
+    }
+
+    #[test]
+    fn more_than_time_can_tell_is_the_end_of_time() {
+        let pace = Pace::new(1, crate::limit::WINDOW_MAX);
+        assert_eq!(pace.span(u64::MAX), Span::MAX);
+        assert_eq!(pace.add(Span::MAX, Span::MAX), Span::MAX);
+    }
+}

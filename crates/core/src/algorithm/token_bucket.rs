@@ -1,0 +1,134 @@
+//! A bucket of `burst` tokens that refills at a rate. Page: `spec/algorithms/token_bucket.md`.
+//!
+//! State, smooth: the instant at which the bucket is full again, to the
+//! fraction of a microsecond.
+//! State, by interval: that instant and how many tokens are missing. Refills
+//! come one period apart, the first one a period after the bucket was full.
+
+use super::pace::Span;
+use super::{Ask, Step, USED_MAX};
+use crate::algorithm::Change;
+use crate::decision::{Decision, Verdict};
+use crate::limit::Refill;
+use crate::state::{Cell, State};
+use crate::time::{Micros, Time};
+
+pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, refill: Refill) -> (Decision, Change) {
+    match refill {
+        Refill::Smooth => smooth(cell, ask),
+        Refill::Interval => interval(cell, ask),
+    }
+}
+
+fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
+    let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
+    let take = pace.span(ask.cost);
+    let missing = pace.until(cell, ask.now);
+    let step = ask.step(pace.add(missing, take) <= hard && ask.can_ever_fit());
+    let missing = step_missing(ask, step, missing, take);
+    let verdict = match step {
+        Step::Take | Step::GiveBack => Verdict::Allow,
+        Step::Refuse | Step::CountRefused => {
+            let wait = pace.sub(pace.add(missing, take), hard).ceil();
+            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
+        }
+    };
+    let decision = Decision {
+        remaining: pace.tokens(pace.sub(ask.limit.base_span, missing)),
+        reset_after: missing.ceil(),
+        soft: is_soft(ask, verdict, missing),
+        ..ask.decision(verdict, pace.tokens_ceil(missing))
+    };
+    (decision, span_change(ask, step, missing))
+}
+
+/// What is missing from a bucket after the step. A refused request that counts
+/// takes what is left, but never leaves a debt.
+pub(super) fn step_missing(ask: &Ask<'_>, step: Step, missing: Span, take: Span) -> Span {
+    let pace = ask.limit.pace;
+    match step {
+        Step::Take => pace.add(missing, take),
+        Step::CountRefused => missing.max(ask.limit.hard_span),
+        Step::GiveBack => pace.sub(missing, take),
+        Step::Refuse => missing,
+    }
+}
+
+/// Whether an allowed request took what only a soft limit gives.
+pub(super) fn is_soft(ask: &Ask<'_>, verdict: Verdict, missing: Span) -> bool {
+    missing > ask.limit.base_span && ask.may_be_soft(verdict)
+}
+
+/// The change to a state that is one instant, `missing` from now.
+pub(super) fn span_change(ask: &Ask<'_>, step: Step, missing: Span) -> Change {
+    if ask.is_peek() || step == Step::Refuse {
+        return Change::Keep;
+    }
+    ask.limit.pace.cell(ask.now, missing).map_or(Change::Remove, |cell| Change::Put(State::Cell(cell)))
+}
+
+fn interval(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
+    let hard = ask.limit.hard_capacity();
+    let mut bucket = Refills::at(cell, ask);
+    let step = ask.step(bucket.missing.saturating_add(ask.cost) <= hard);
+    bucket.missing = match step {
+        Step::Take => (bucket.missing + ask.cost).min(USED_MAX),
+        Step::CountRefused => bucket.missing.max(hard),
+        Step::GiveBack => bucket.missing.saturating_sub(ask.cost),
+        Step::Refuse => bucket.missing,
+    };
+    let verdict = match step {
+        Step::Take | Step::GiveBack => Verdict::Allow,
+        Step::Refuse | Step::CountRefused => {
+            let excess = (bucket.missing + ask.cost).saturating_sub(hard);
+            let wait = bucket.after(excess).since(ask.now);
+            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
+        }
+    };
+    let full_at = bucket.after(bucket.missing);
+    let decision = Decision { reset_after: full_at.since(ask.now), ..ask.decision(verdict, bucket.missing) };
+    let change = match step {
+        _ if ask.is_peek() => Change::Keep,
+        Step::Refuse => Change::Keep,
+        _ if bucket.missing == 0 => Change::Remove,
+        Step::Take | Step::CountRefused | Step::GiveBack => {
+            Change::Put(State::Cell(Cell::new(full_at, bucket.missing)))
+        }
+    };
+    (decision, change)
+}
+
+/// A bucket that refills all at once, at some instant.
+struct Refills {
+    missing: u64,
+    now: Time,
+    /// When the next refill comes.
+    next: Time,
+    /// What each refill brings; never zero.
+    count: u64,
+    period: Micros,
+}
+
+impl Refills {
+    fn at(cell: Option<Cell>, ask: &Ask<'_>) -> Self {
+        let (count, period) = (u64::from(ask.limit.count().max(1)), ask.limit.window());
+        let full = Self { missing: 0, now: ask.now, next: ask.now + period, count, period };
+        let Some(cell) = cell.filter(|cell| cell.deadline() > ask.now) else { return full };
+        let refills = cell.low().div_ceil(count);
+        // A clock that stepped back sees more periods than there are refills.
+        let to_come = cell.deadline().since(ask.now).get().div_ceil(period.get()).min(refills);
+        Self {
+            missing: cell.low() - (refills - to_come) * count,
+            next: cell.deadline().before(period.times(to_come.saturating_sub(1))),
+            ..full
+        }
+    }
+
+    /// When `tokens` of the missing ones are back.
+    fn after(&self, tokens: u64) -> Time {
+        match tokens.div_ceil(self.count) {
+            0 => self.now,
+            refills => self.next + self.period.times(refills - 1),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Yes, later, or no, and what goes with it.
+//!
+//! Made by [`crate::decide`]; a reply is put together from these.
+//!
+//! Deliberately not here: headers, status codes and other wire words.
+
+use crate::time::Micros;
+
+/// The answer: now, later, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go ahead.
+    Allow,
+    /// Go ahead after this wait; the place in the queue is taken.
+    Delay {
+        /// How long to hold the request; never zero.
+        wait: Micros,
+    },
+    /// Refused.
+    Deny {
+        /// When the same request would pass, nothing else happening;
+        /// `None` if this cost can never pass.
+        retry_after: Option<Micros>,
+    },
+}
+
+impl Verdict {
+    /// Whether the request may not go ahead, not even later.
+    pub const fn is_deny(self) -> bool {
+        matches!(self, Self::Deny { .. })
+    }
+
+    /// The word users see: `allow`, `delay` or `deny`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Delay { .. } => "delay",
+            Self::Deny { .. } => "deny",
+        }
+    }
+}
+
+/// The answer for one charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Now, later, or not.
+    pub verdict: Verdict,
+    /// What fits at most; `remaining` never exceeds it.
+    pub limit: u64,
+    /// What is taken after this decision; more than `limit` in debt or when
+    /// rejected requests count.
+    pub used: u64,
+    /// How many requests of cost 1 would still pass at this instant.
+    pub remaining: u64,
+    /// When the key is as good as new, nothing else happening. A fixed window
+    /// tells the end of the window.
+    pub reset_after: Micros,
+    /// Allowed only because the limit is soft.
+    pub soft: bool,
+}

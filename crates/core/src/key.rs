@@ -1,0 +1,78 @@
+//! The identity of one counter.
+//!
+//! [`crate::RuleSet`] makes a [`Key`] for each charge; a store hashes it or
+//! writes it down with [`Key::write`]. The encoding is described in
+//! `spec/keys.md`.
+//!
+//! Invariant: the encoding is injective: two keys with the same bytes have
+//! the same domain, entries and kind of limit.
+//!
+//! Deliberately not here: the hash, and the form a shared store wants.
+
+use crate::limit::{Limit, Refill, Shape};
+use crate::request::Entry;
+
+/// The version of the encoding, its first byte.
+pub const VERSION: u8 = 1;
+
+/// The identity of one counter: domain, entries, and which limit of theirs.
+///
+/// The limit takes part with its algorithm and window, not with its numbers:
+/// who raises a limit keeps the usage, who changes the window starts afresh.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+    /// The domain of the request.
+    pub domain: &'a str,
+    /// The entries of the descriptor.
+    pub entries: &'a [Entry<'a>],
+    /// By level, the pattern that stands in for the value, where values share.
+    pub shared: &'a [Option<Box<str>>],
+    /// The limit.
+    pub limit: &'a Limit,
+    /// Which of several limits of the same kind.
+    pub ordinal: u32,
+}
+
+impl<'a> Key<'a> {
+    /// The entries as they count: with the pattern where values share.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + '_ {
+        let shared = self.shared.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+        self.entries.iter().zip(shared).map(|(entry, pattern): (&'a Entry<'a>, Option<&'a str>)| Entry {
+            key: entry.key,
+            value: pattern.unwrap_or(entry.value),
+        })
+    }
+
+    /// Writes the encoding piece by piece to `sink`.
+    pub fn write(&self, mut sink: impl FnMut(&[u8])) {
+        let mut text = |text: &str| {
+            sink(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+            sink(text.as_bytes());
+        };
+        text(self.domain);
+        for entry in self.entries() {
+            text(entry.key);
+            text(entry.value);
+        }
+        let (tag, parameter) = self.kind();
+        // No text is this long, so that the end of the entries is told apart.
+        sink(&u32::MAX.to_be_bytes());
+        sink(&[VERSION, tag]);
+        sink(&parameter.to_be_bytes());
+        sink(&self.limit.window().get().to_be_bytes());
+        sink(&self.ordinal.to_be_bytes());
+    }
+
+    /// The algorithm and the parameter without which a state has no meaning.
+    fn kind(&self) -> (u8, u32) {
+        match self.limit.shape() {
+            Shape::FixedWindow => (1, 0),
+            Shape::SlidingLog => (2, 0),
+            Shape::SlidingCounter => (3, 0),
+            Shape::SlidingBuckets { buckets } => (4, buckets),
+            Shape::TokenBucket { refill: Refill::Smooth, .. } => (5, 0),
+            Shape::TokenBucket { refill: Refill::Interval, .. } => (5, 1),
+            Shape::LeakyBucket { .. } => (6, 0),
+        }
+    }
+}

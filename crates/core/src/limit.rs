@@ -1,0 +1,364 @@
+//! The numbers of a rule, checked once and ready for the maths.
+//!
+//! A rule file or an override gives count, window and [`Shape`];
+//! [`Limit::new`] refuses what cannot be kept exactly, and works out once what
+//! every decision needs.
+//!
+//! Invariant: a `Limit` that exists can be decided on without overflow: every
+//! intermediate that a store keeps or compares stays below 2^53.
+//!
+//! Deliberately not here: units, names, modes; those belong to the rule.
+
+use std::fmt;
+
+use crate::algorithm::pace::{Pace, Span};
+use crate::time::Micros;
+
+/// No window is longer: 50 years of 365 days. `now` (up to the year 2112)
+/// plus two of these stays below 2^53 µs.
+pub const WINDOW_MAX: Micros = Micros::from_secs(1_576_800_000);
+/// No bucket takes longer to fill, and no queue to drain: 100 years.
+pub const FILL_MAX: Micros = WINDOW_MAX.times(2);
+/// A log keeps up to this many entries a key; more belongs into sub-windows.
+pub const LOG_MAX: u64 = 10_000;
+/// The most sub-windows: one an hour's second. State grows with their number.
+pub const BUCKETS_MAX: u32 = 3_600;
+/// A soft limit allows at most eleven times the limit.
+pub const EXCEED_MAX_PERCENT: u32 = 1_000;
+
+/// The six ways to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// At most L per window aligned to the epoch.
+    FixedWindow,
+    /// At most L in any trailing window, exact.
+    SlidingLog,
+    /// Two windows, the older weighted by its overlap.
+    SlidingCounter,
+    /// Never more than L in any trailing window, in sub-windows.
+    SlidingBuckets,
+    /// A bucket that refills at a rate.
+    TokenBucket,
+    /// A queue that drains at a rate.
+    LeakyBucket,
+}
+
+impl Algorithm {
+    /// All six, in the order of the documentation.
+    pub const ALL: [Self; 6] = [
+        Self::FixedWindow,
+        Self::SlidingLog,
+        Self::SlidingCounter,
+        Self::SlidingBuckets,
+        Self::TokenBucket,
+        Self::LeakyBucket,
+    ];
+
+    /// The name in rule files, replies and pages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingLog => "sliding_log",
+            Self::SlidingCounter => "sliding_counter",
+            Self::SlidingBuckets => "sliding_buckets",
+            Self::TokenBucket => "token_bucket",
+            Self::LeakyBucket => "leaky_bucket",
+        }
+    }
+
+    /// The algorithm of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a token bucket gets its tokens back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Refill {
+    /// Evenly, down to fractions of a token.
+    #[default]
+    Smooth,
+    /// All tokens of a period at once, one period after the bucket was last full.
+    Interval,
+}
+
+/// An algorithm with the parameters that only it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// See [`Algorithm::FixedWindow`].
+    FixedWindow,
+    /// See [`Algorithm::SlidingLog`].
+    SlidingLog,
+    /// See [`Algorithm::SlidingCounter`].
+    SlidingCounter,
+    /// See [`Algorithm::SlidingBuckets`].
+    SlidingBuckets {
+        /// Number of sub-windows.
+        buckets: u32,
+    },
+    /// See [`Algorithm::TokenBucket`].
+    TokenBucket {
+        /// Bucket size.
+        burst: u32,
+        /// How tokens come back.
+        refill: Refill,
+    },
+    /// See [`Algorithm::LeakyBucket`].
+    LeakyBucket {
+        /// How many may wait.
+        burst: u32,
+        /// A request that would wait longer is denied.
+        max_wait: Option<Micros>,
+    },
+}
+
+impl Shape {
+    /// The algorithm without its parameters.
+    pub const fn algorithm(self) -> Algorithm {
+        match self {
+            Self::FixedWindow => Algorithm::FixedWindow,
+            Self::SlidingLog => Algorithm::SlidingLog,
+            Self::SlidingCounter => Algorithm::SlidingCounter,
+            Self::SlidingBuckets { .. } => Algorithm::SlidingBuckets,
+            Self::TokenBucket { .. } => Algorithm::TokenBucket,
+            Self::LeakyBucket { .. } => Algorithm::LeakyBucket,
+        }
+    }
+}
+
+/// The numbers of a rule.
+///
+/// ```
+/// use tollgate_core::{Limit, Micros, Shape};
+/// let limit = Limit::new(10, Micros::from_secs(60), Shape::SlidingLog)?;
+/// assert_eq!(limit.capacity(), 10);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    count: u32,
+    window: Micros,
+    shape: Shape,
+    exceed_percent: u32,
+    count_rejected: bool,
+    base: u64,
+    hard: u64,
+    pub(crate) tick_us: u64,
+    pub(crate) pace: Pace,
+    pub(crate) base_span: Span,
+    pub(crate) hard_span: Span,
+}
+
+impl Limit {
+    /// A hard limit of `count` per `window`, for which rejected requests do not count.
+    ///
+    /// # Errors
+    /// If the numbers cannot be kept exactly, or make no sense together.
+    pub fn new(count: u32, window: Micros, shape: Shape) -> Result<Self, LimitError> {
+        if window == Micros::ZERO || window > WINDOW_MAX {
+            return Err(LimitError::Window { window });
+        }
+        let base = match shape {
+            Shape::TokenBucket { burst, .. } => u64::from(burst),
+            Shape::LeakyBucket { .. } if count == 0 => 0,
+            // One leaves at once and `burst` wait behind it.
+            Shape::LeakyBucket { burst, .. } => u64::from(burst) + 1,
+            Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter | Shape::SlidingBuckets { .. } => {
+                u64::from(count)
+            }
+        };
+        let zero = Span::ZERO;
+        let limit = Self {
+            count,
+            window,
+            shape,
+            exceed_percent: 0,
+            count_rejected: false,
+            base,
+            hard: base,
+            tick_us: 1,
+            pace: Pace::new(count.max(1), window),
+            base_span: zero,
+            hard_span: zero,
+        };
+        limit.checked()
+    }
+
+    /// The same, allowing `percent` more and marking those requests.
+    ///
+    /// # Errors
+    /// If the percentage is zero or above [`EXCEED_MAX_PERCENT`], or the larger
+    /// limit cannot be kept exactly.
+    pub fn soft(mut self, percent: u32) -> Result<Self, LimitError> {
+        if percent == 0 || percent > EXCEED_MAX_PERCENT {
+            return Err(LimitError::Exceed { percent });
+        }
+        self.exceed_percent = percent;
+        self.hard = self.base + self.base * u64::from(percent) / 100;
+        self.checked()
+    }
+
+    /// The same, with denied requests counted or not.
+    #[must_use]
+    pub const fn counting_rejected(mut self, count_rejected: bool) -> Self {
+        self.count_rejected = count_rejected;
+        self
+    }
+
+    fn checked(mut self) -> Result<Self, LimitError> {
+        match self.shape {
+            Shape::SlidingLog if self.hard > LOG_MAX => Err(LimitError::Log { count: self.hard }),
+            Shape::SlidingBuckets { buckets } if buckets == 0 || buckets > BUCKETS_MAX => {
+                Err(LimitError::Buckets { buckets })
+            }
+            Shape::SlidingBuckets { buckets } => {
+                self.tick_us = self.window.get().div_ceil(u64::from(buckets));
+                Ok(self)
+            }
+            Shape::TokenBucket { burst, .. } | Shape::LeakyBucket { burst, .. }
+                if self.count == 0 && burst > 0 =>
+            {
+                Err(LimitError::NeverRefills { burst })
+            }
+            Shape::TokenBucket { burst: 0, .. } if self.count > 0 => Err(LimitError::NoBurst),
+            Shape::TokenBucket { .. } | Shape::LeakyBucket { .. } => {
+                self.base_span = self.pace.span(self.base);
+                self.hard_span = self.pace.span(self.hard);
+                let interval_fill = self.window.times(self.hard.div_ceil(u64::from(self.count.max(1))));
+                if self.hard_span.ceil().max(interval_fill) > FILL_MAX {
+                    return Err(LimitError::Fill { capacity: self.hard });
+                }
+                Ok(self)
+            }
+            Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter => Ok(self),
+        }
+    }
+
+    /// Requests per window, as written in the rule.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The length of the window.
+    pub const fn window(&self) -> Micros {
+        self.window
+    }
+
+    /// The algorithm and its own parameters.
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The algorithm.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.shape.algorithm()
+    }
+
+    /// What fits at once without being soft: the count of a window, the burst
+    /// of a token bucket, one more than the queue of a leaky bucket.
+    pub const fn capacity(&self) -> u64 {
+        self.base
+    }
+
+    /// What fits at once, the soft part included.
+    pub const fn hard_capacity(&self) -> u64 {
+        self.hard
+    }
+
+    /// By how many percent the limit may be exceeded; 0 for a hard limit.
+    pub const fn exceed_percent(&self) -> u32 {
+        self.exceed_percent
+    }
+
+    /// Whether a denied request is counted too.
+    pub const fn counts_rejected(&self) -> bool {
+        self.count_rejected
+    }
+
+    /// The length of a sub-window, rounded up to whole microseconds; 1 µs
+    /// where the algorithm has none.
+    pub fn tick(&self) -> Micros {
+        Micros::new(self.tick_us)
+    }
+}
+
+/// Why numbers make no limit, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// The window is empty or longer than [`WINDOW_MAX`].
+    Window {
+        /// The window asked for.
+        window: Micros,
+    },
+    /// A log would be longer than [`LOG_MAX`].
+    Log {
+        /// The entries asked for.
+        count: u64,
+    },
+    /// The number of sub-windows is out of range.
+    Buckets {
+        /// The number asked for.
+        buckets: u32,
+    },
+    /// A bucket of a size above zero that nothing refills.
+    NeverRefills {
+        /// The size asked for.
+        burst: u32,
+    },
+    /// A bucket without room that something refills.
+    NoBurst,
+    /// Filling the bucket would take longer than [`FILL_MAX`].
+    Fill {
+        /// The size asked for.
+        capacity: u64,
+    },
+    /// The soft percentage is out of range.
+    Exceed {
+        /// The percentage asked for.
+        percent: u32,
+    },
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Window { window } => {
+                write!(f, "a window of {window} is out of range; write one from 1us to {WINDOW_MAX}")
+            }
+            Self::Log { count } => write!(
+                f,
+                "a sliding_log of {count} keeps that many entries for each key, at most {LOG_MAX} are kept; \
+                 write algorithm: sliding_buckets, which needs a fixed number of sub-windows"
+            ),
+            Self::Buckets { buckets } => {
+                write!(f, "{buckets} sub-windows are out of range; write buckets: 1 to {BUCKETS_MAX}")
+            }
+            Self::NeverRefills { burst } => write!(
+                f,
+                "a bucket of {burst} that refills with 0 would never refill; \
+                 write requests_per_unit: 1 or more, or leave burst out to block everything"
+            ),
+            Self::NoBurst => {
+                f.write_str("a token bucket with burst: 0 lets nothing through; write burst: 1 or more")
+            }
+            Self::Fill { capacity } => write!(
+                f,
+                "a bucket of {capacity} would take more than {} to fill at this rate; \
+                 write a smaller burst or a shorter window",
+                FILL_MAX
+            ),
+            Self::Exceed { percent } => {
+                write!(f, "exceed: {percent}% is out of range; write 1% to {EXCEED_MAX_PERCENT}%")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LimitError {}

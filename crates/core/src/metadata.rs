@@ -1,0 +1,34 @@
+//! Free data that an operator attaches to a rule, given back to callers.
+//!
+//! A tree without a serialisation of its own: the edges convert.
+
+/// A piece of free data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Text.
+    Text(String),
+    /// Several, in order.
+    List(Vec<Value>),
+    /// Several by name, in the order written.
+    Map(Vec<(String, Value)>),
+}
+
+impl Value {
+    /// Adds what `other` has and this has not; maps are merged all the way
+    /// down, and the value that was there first wins.
+    pub fn merge(&mut self, other: &Self) {
+        let (Self::Map(mine), Self::Map(theirs)) = (self, other) else { return };
+        for (name, value) in theirs {
+            match mine.iter_mut().find(|(own, _)| own == name) {
+                Some((_, own)) => own.merge(value),
+                None => mine.push((name.clone(), value.clone())),
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Which rules a request meets.
+//!
+//! Built once from [`DomainSpec`]s, then only read: a reload builds a new set.
+//! [`RuleSet::charges`] turns a [`Request`] into what a store decides on.
+//!
+//! A domain is a tree. A descriptor's entries are walked in the order sent: at
+//! each level the exact `key_value` is tried, then the first pattern in the
+//! order written, then the key alone. What is chosen stays chosen; only a
+//! limit on the node that the last entry reaches applies.
+//!
+//! Invariant: finding a rule takes the same time however many there are; it
+//! depends on the length of the entries and on how many lengths the beginnings
+//! of patterns have.
+//!
+//! Deliberately not here: rule files; what a decision means for a request.
+
+mod children;
+mod trace;
+mod tree;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::algorithm::Operation;
+use crate::charge::Charge;
+use crate::key::Key;
+use crate::request::{Descriptor, Entry, Request};
+use crate::rule::{DomainSpec, Mode, Rule};
+
+pub use children::How;
+pub use trace::{Candidate, Level, Trace};
+use tree::{Limits, Node, Tree};
+
+/// Rules nest at most this deep; a bound for every walk.
+pub const DEPTH_MAX: usize = 64;
+
+/// Which rule of a [`RuleSet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(u32);
+
+impl RuleId {
+    /// Its place among all rules of the set.
+    pub fn index(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+/// All rules of all domains.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec};
+/// use tollgate_core::RuleSet;
+/// let shop = DomainSpec {
+///     name: "shop".into(),
+///     descriptors: vec![DescriptorSpec { key: "user_id".into(), ..Default::default() }],
+/// };
+/// let rules = RuleSet::new(vec![shop])?;
+/// assert!(rules.has_domain("shop"));
+/// # Ok::<(), tollgate_core::RuleError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    domains: HashMap<String, usize>,
+    trees: Vec<Tree>,
+    rules: Vec<Rule>,
+    /// By rule: the tree and the node it stands at.
+    places: Vec<(usize, usize)>,
+}
+
+/// Why nothing is charged for a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Free {
+    /// The domain has no rules.
+    UnknownDomain,
+    /// No rule matches.
+    NoRule,
+    /// A rule says that it is not limited.
+    Unlimited,
+    /// The rules that match were replaced by others.
+    Replaced,
+}
+
+/// One thing found for a request, in the order of its descriptors.
+#[derive(Debug, Clone, Copy)]
+pub enum Found<'a> {
+    /// Something to charge.
+    Charge(Charge<'a>),
+    /// Nothing to charge for this descriptor.
+    Free {
+        /// Which descriptor.
+        descriptor: usize,
+        /// Why.
+        why: Free,
+    },
+}
+
+impl RuleSet {
+    /// Builds the set.
+    ///
+    /// # Errors
+    /// If a name is missing or given twice, or rules nest too deep.
+    pub fn new(domains: Vec<DomainSpec>) -> Result<Self, RuleError> {
+        let mut set = Self::default();
+        for domain in domains {
+            if domain.name.is_empty() {
+                return Err(RuleError::NoDomain);
+            }
+            let tree = set.trees.len();
+            if set.domains.insert(domain.name.clone(), tree).is_some() {
+                return Err(RuleError::DomainTwice { domain: domain.name });
+            }
+            let tree = Tree::build(domain, tree, &mut set.rules, &mut set.places)?;
+            set.trees.push(tree);
+        }
+        Ok(set)
+    }
+
+    /// Whether requests of that domain are known.
+    pub fn has_domain(&self, name: &str) -> bool {
+        self.domains.contains_key(name)
+    }
+
+    /// The names of all domains, in the order given.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.trees.iter().map(Tree::name)
+    }
+
+    /// All rules.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rule of that id, if it is one of this set.
+    pub fn rule(&self, id: RuleId) -> Option<&Rule> {
+        self.rules.get(id.index())
+    }
+
+    /// The text `domain.level.level` that metrics use for a rule, with the
+    /// values of `entries` where the rule asks for them.
+    pub fn metric_path(&self, id: RuleId, entries: &[Entry<'_>]) -> String {
+        let Some(&(tree, node)) = self.places.get(id.index()) else { return String::new() };
+        self.trees.get(tree).map_or_else(String::new, |tree| tree.metric_path(node, entries))
+    }
+
+    /// How a descriptor finds its way through the tree, level by level.
+    pub fn trace(&self, domain: &str, entries: &[Entry<'_>]) -> Option<Trace<'_>> {
+        self.tree(domain).map(|tree| tree.trace(entries))
+    }
+
+    /// What `operation` would charge for `request`, told to `found` in the
+    /// order of the descriptors.
+    pub fn charges<'a>(
+        &'a self,
+        request: &Request<'a>,
+        operation: Operation,
+        mut found: impl FnMut(Found<'a>),
+    ) {
+        let Some(tree) = self.tree(request.domain) else {
+            for descriptor in 0..request.descriptors.len() {
+                found(Found::Free { descriptor, why: Free::UnknownDomain });
+            }
+            return;
+        };
+        let replaced = tree.replaced_by(request.descriptors);
+        for (index, descriptor) in request.descriptors.iter().enumerate() {
+            let one = Asked { tree, request, descriptor, index, operation };
+            one.charges(&self.rules, &replaced, &mut found);
+        }
+    }
+
+    fn tree(&self, domain: &str) -> Option<&Tree> {
+        self.trees.get(*self.domains.get(domain)?)
+    }
+}
+
+/// One descriptor of a request, and the tree to look in.
+struct Asked<'r, 'a> {
+    tree: &'a Tree,
+    request: &'r Request<'a>,
+    descriptor: &'a Descriptor<'a>,
+    index: usize,
+    operation: Operation,
+}
+
+impl<'a> Asked<'_, 'a> {
+    fn charges(&self, rules: &'a [Rule], replaced: &[&str], found: &mut impl FnMut(Found<'a>)) {
+        let free = |why| Found::Free { descriptor: self.index, why };
+        if let Some(brought) = self.descriptor.limit {
+            let key = Key {
+                domain: self.request.domain,
+                entries: self.descriptor.entries,
+                shared: &[],
+                limit: &brought.limit,
+                ordinal: 0,
+            };
+            return found(Found::Charge(self.charge(key, None, Mode::Enforce)));
+        }
+        let Some(node) = self.tree.find(self.descriptor.entries) else { return found(free(Free::NoRule)) };
+        match &node.limits {
+            Limits::None => found(free(Free::NoRule)),
+            Limits::Unlimited { label } if is_replaced(label, replaced) => found(free(Free::Replaced)),
+            Limits::Unlimited { .. } => found(free(Free::Unlimited)),
+            Limits::Rules(ids) => {
+                let mut any = false;
+                for id in ids.clone().map(RuleId) {
+                    let Some(rule) = rules.get(id.index()) else { continue };
+                    if is_replaced(&rule.label, replaced) {
+                        continue;
+                    }
+                    any = true;
+                    found(Found::Charge(self.charge(self.key(node, rule), Some(id), rule.mode)));
+                }
+                if !any {
+                    found(free(Free::Replaced));
+                }
+            }
+        }
+    }
+
+    fn key(&self, node: &'a Node, rule: &'a Rule) -> Key<'a> {
+        Key {
+            domain: self.request.domain,
+            entries: self.descriptor.entries,
+            shared: &node.shared,
+            limit: &rule.limit,
+            ordinal: rule.ordinal,
+        }
+    }
+
+    fn charge(&self, key: Key<'a>, rule: Option<RuleId>, mode: Mode) -> Charge<'a> {
+        Charge {
+            descriptor: self.index,
+            rule,
+            key,
+            mode,
+            operation: if self.descriptor.refund { Operation::Refund } else { self.operation },
+            cost: self.descriptor.cost.unwrap_or(self.request.cost),
+        }
+    }
+}
+
+fn is_replaced(label: &str, replaced: &[&str]) -> bool {
+    !label.is_empty() && replaced.contains(&label)
+}
+
+/// The text that metrics use for a limit that the caller brought along.
+pub fn override_metric_path(domain: &str, entries: &[Entry<'_>]) -> String {
+    let mut path = domain.to_owned();
+    for entry in entries {
+        path.push('.');
+        path.push_str(entry.key);
+        if !entry.value.is_empty() {
+            path.push('_');
+            path.push_str(entry.value);
+        }
+    }
+    path
+}
+
+/// Why specifications make no rule set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// A domain without a name.
+    NoDomain,
+    /// Two domains of one name.
+    DomainTwice {
+        /// The name.
+        domain: String,
+    },
+    /// A descriptor without a key.
+    NoKey {
+        /// The path of its parent.
+        path: String,
+    },
+    /// Two descriptors of one key and value at one level.
+    DescriptorTwice {
+        /// Their path.
+        path: String,
+    },
+    /// Sharing asked for where there is no pattern.
+    NothingToShare {
+        /// The path.
+        path: String,
+    },
+    /// Nested deeper than [`DEPTH_MAX`].
+    TooDeep {
+        /// The path.
+        path: String,
+    },
+    /// More rules than can be numbered.
+    TooMany,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDomain => f.write_str("a domain needs a name; write domain: NAME"),
+            Self::DomainTwice { domain } => write!(f, "domain '{domain}' is defined twice; write it once"),
+            Self::NoKey { path } => write!(f, "a descriptor below '{path}' needs a key; write key: NAME"),
+            Self::DescriptorTwice { path } => {
+                write!(f, "descriptor '{path}' is defined twice at one level; write it once")
+            }
+            Self::NothingToShare { path } => write!(
+                f,
+                "descriptor '{path}' has share_threshold but no '*' to share by; \
+                 write a value with '*', or leave share_threshold out"
+            ),
+            Self::TooDeep { path } => {
+                write!(f, "descriptor '{path}' is nested deeper than {DEPTH_MAX} levels; write fewer levels")
+            }
+            Self::TooMany => write!(f, "more than {} limits; write fewer", u32::MAX),
+        }
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+#[cfg(test)]
+mod tests;

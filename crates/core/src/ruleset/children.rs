@@ -1,0 +1,145 @@
+//! Finding one child among many.
+//!
+//! Each node holds [`Children`]: exact texts in a hash table, patterns in a
+//! second one by the text they begin with.
+//!
+//! The identity of a child is the text `key` or `key_value`, as in
+//! envoyproxy/ratelimit. A request's entry is compared piece by piece, so that
+//! looking one up joins no strings.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::pattern::Pattern;
+use crate::request::Entry;
+
+/// How a child was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Key and value are the ones written.
+    Exact,
+    /// The value fits a pattern.
+    Wildcard,
+    /// The key is the one written, and any value will do.
+    KeyOnly,
+}
+
+/// The children of one node.
+#[derive(Debug, Default)]
+pub(super) struct Children {
+    hasher: RandomState,
+    /// Nodes by the hash of their text.
+    exact: HashMap<u64, Vec<Child>>,
+    /// Patterns by the hash of what they begin with.
+    wildcards: HashMap<u64, Vec<Wildcard>>,
+    /// The lengths of what patterns begin with, each once.
+    prefix_lengths: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Child {
+    text: Box<str>,
+    node: usize,
+}
+
+#[derive(Debug)]
+struct Wildcard {
+    /// The key as written and the pattern of the value; none if the key itself
+    /// has a `*`.
+    by_value: Option<(Box<str>, Pattern)>,
+    /// The pattern of the whole text.
+    whole: Pattern,
+    node: usize,
+}
+
+impl Children {
+    /// Adds a child; false if one of the same text is there.
+    pub(super) fn insert(&mut self, key: &str, value: Option<&str>, node: usize) -> bool {
+        let text = text_of(key, value);
+        let hash = self.hash(&[text.as_bytes()]);
+        let same = self.exact.entry(hash).or_default();
+        if same.iter().any(|child| *child.text == *text) {
+            return false;
+        }
+        same.push(Child { text: text.as_ref().into(), node });
+        if let Some(whole) = Pattern::new(&text) {
+            let length = whole.prefix().len();
+            if !self.prefix_lengths.contains(&length) {
+                self.prefix_lengths.push(length);
+            }
+            let hash = self.hash(&[whole.prefix().as_bytes()]);
+            let by_value =
+                value.filter(|_| !key.contains('*')).and_then(Pattern::new).map(|value| (key.into(), value));
+            self.wildcards.entry(hash).or_default().push(Wildcard { by_value, whole, node });
+        }
+        true
+    }
+
+    /// The child for an entry: exact, then the first pattern, then the key alone.
+    pub(super) fn find(&self, entry: Entry<'_>) -> Option<(usize, How)> {
+        self.exact(entry)
+            .map(|node| (node, How::Exact))
+            .or_else(|| self.wildcard(entry).map(|node| (node, How::Wildcard)))
+            .or_else(|| self.key_only(entry).map(|node| (node, How::KeyOnly)))
+    }
+
+    pub(super) fn exact(&self, entry: Entry<'_>) -> Option<usize> {
+        let hash = self.hash(&[entry.key.as_bytes(), b"_", entry.value.as_bytes()]);
+        let child = self.exact.get(&hash)?.iter().find(|child| {
+            child.text.strip_prefix(entry.key).and_then(|rest| rest.strip_prefix('_')) == Some(entry.value)
+        })?;
+        Some(child.node)
+    }
+
+    pub(super) fn key_only(&self, entry: Entry<'_>) -> Option<usize> {
+        let hash = self.hash(&[entry.key.as_bytes()]);
+        Some(self.exact.get(&hash)?.iter().find(|child| *child.text == *entry.key)?.node)
+    }
+
+    /// Nodes are numbered in the order written, so the first pattern that fits
+    /// is the one with the lowest number.
+    pub(super) fn wildcard(&self, entry: Entry<'_>) -> Option<usize> {
+        self.prefix_lengths.iter().filter_map(|&length| self.wildcard_of(entry, length)).min()
+    }
+
+    fn wildcard_of(&self, entry: Entry<'_>, prefix_length: usize) -> Option<usize> {
+        let mut left = prefix_length;
+        let mut beginning = |piece: &'_ str| {
+            let taken = piece.len().min(left);
+            left -= taken;
+            taken
+        };
+        let (key, joint, value) = (beginning(entry.key), beginning("_"), beginning(entry.value));
+        if left > 0 {
+            return None;
+        }
+        let hash = self.hash(&[
+            entry.key.as_bytes().get(..key)?,
+            b"_".get(..joint)?,
+            entry.value.as_bytes().get(..value)?,
+        ]);
+        let fits = |wildcard: &&Wildcard| match &wildcard.by_value {
+            Some((key, pattern)) if **key == *entry.key => pattern.matches(entry.value),
+            _ => wildcard.whole.matches(&text_of(entry.key, Some(entry.value))),
+        };
+        Some(self.wildcards.get(&hash)?.iter().find(fits)?.node)
+    }
+
+    /// The hash of some pieces as if they were one.
+    fn hash(&self, pieces: &[&[u8]]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for piece in pieces {
+            hasher.write(piece);
+        }
+        hasher.finish()
+    }
+}
+
+/// The text of a level: `key`, or `key_value` where there is a value.
+pub(super) fn text_of<'a>(key: &'a str, value: Option<&str>) -> Cow<'a, str> {
+    match value {
+        None => Cow::Borrowed(key),
+        Some(value) => Cow::Owned(format!("{key}_{value}")),
+    }
+}
