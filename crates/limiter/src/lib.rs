@@ -1,1 +1,31 @@
-//! Placeholder.
+//! Tollgate in process: the limiter, its memory store, its clock and its rule files.
+//!
+//! In the order in which a request passes through:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`rules`] | rule files: YAML with positions, all mistakes at once |
+//! | [`limiter`] | [`Limiter`], the one service that everything calls |
+//! | [`clock`] | [`Clock`]: where `now` comes from |
+//! | [`store`] | [`Store`]: where state lives; all or nothing |
+//! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
+//! | [`reply`] | [`Reply`]: the answer, with one [`Ruling`] per limit met |
+//! | [`event`] | [`Event`]s for whoever keeps count |
+//!
+//! The words and the maths are in [`tollgate_core`]. `examples/embedded.rs` is
+//! a complete program.
+
+pub mod clock;
+pub mod event;
+pub mod limiter;
+pub mod memory;
+pub mod reply;
+pub mod rules;
+pub mod store;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use event::{Event, EventSink, NoSink};
+pub use limiter::Limiter;
+pub use memory::{Capacity, MemoryStore, Usage};
+pub use reply::{Reply, Ruling};
+pub use store::{Batch, Decisions, Store};

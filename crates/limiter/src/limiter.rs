@@ -1,0 +1,160 @@
+//! The one service that everything calls.
+//!
+//! A request comes in; the rules say what it is charged for; the clock is read
+//! once; the store decides; the reply is put together and events are offered.
+//!
+//! Deliberately not here: waiting out a delay, and wire formats.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+use tollgate_core::ruleset::{Found, Free};
+use tollgate_core::{Mode, Operation, Request, RuleSet};
+
+use crate::clock::{Clock, SystemClock};
+use crate::event::{Event, EventSink, NoSink};
+use crate::memory::MemoryStore;
+use crate::reply::{self, Reply};
+use crate::store::{Batch, Store};
+
+/// Decides requests by rules.
+///
+/// ```
+/// use tollgate_core::{Descriptor, Entry, Request};
+/// use tollgate_limiter::Limiter;
+/// use tollgate_limiter::rules::{self, Source};
+///
+/// let source = Source {
+///     name: "shop.yaml".into(),
+///     text: "domain: shop\n\
+///            descriptors:\n  - key: user_id\n    rate_limit: { requests_per_unit: 1, unit: hour }\n".into(),
+/// };
+/// let loaded = rules::load(vec![source], &rules::Options::default())?;
+/// let limiter = Limiter::new(loaded.rules);
+///
+/// let entries = [Entry::from(("user_id", "42"))];
+/// let descriptors = [Descriptor::new(&entries)];
+/// let request = Request::new("shop", &descriptors);
+/// assert_eq!(limiter.check(&request).verdict.word(), "allow");
+/// assert_eq!(limiter.check(&request).verdict.word(), "deny");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Limiter<S = MemoryStore, C = SystemClock, E = NoSink> {
+    rules: ArcSwap<RuleSet>,
+    store: S,
+    clock: C,
+    sink: E,
+    all_quota: bool,
+}
+
+impl Limiter {
+    /// A limiter in the memory of this process, on the machine's clock.
+    pub fn new(rules: RuleSet) -> Self {
+        Self::with(rules, MemoryStore::default(), SystemClock::new(), NoSink)
+    }
+}
+
+impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
+    /// A limiter with a store, a clock and a sink of one's own.
+    pub fn with(rules: RuleSet, store: S, clock: C, sink: E) -> Self {
+        Self { rules: ArcSwap::from_pointee(rules), store, clock, sink, all_quota: false }
+    }
+
+    /// The same, treating every rule as a quota: a request is refused only if
+    /// all of its descriptors are, and one without a rule lets it pass.
+    #[must_use]
+    pub fn with_all_quota(mut self, all_quota: bool) -> Self {
+        self.all_quota = all_quota;
+        self
+    }
+
+    /// May this happen? Takes its cost if so.
+    pub fn check(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Check)
+    }
+
+    /// What would [`Limiter::check`] answer? Changes nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Peek)
+    }
+
+    /// This has happened: takes its cost even where it does not fit.
+    pub fn report(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Report)
+    }
+
+    /// This has not happened after all: gives its cost back, never above full.
+    pub fn refund(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Refund)
+    }
+
+    /// Forgets what the counters of this request hold; how many held anything.
+    pub fn reset(&self, request: &Request<'_>) -> usize {
+        let rules = self.rules.load();
+        let mut forgotten = 0;
+        rules.charges(request, Operation::Check, |found| {
+            if let Found::Charge(charge) = found {
+                forgotten += usize::from(self.store.reset(&charge.key));
+            }
+        });
+        forgotten
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> Arc<RuleSet> {
+        self.rules.load_full()
+    }
+
+    /// Puts other rules in force, all at once. Counters whose domain, entries,
+    /// algorithm and window stay the same go on.
+    pub fn replace_rules(&self, rules: RuleSet) {
+        self.rules.store(Arc::new(rules));
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The clock.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn operate(&self, request: &Request<'_>, operation: Operation) -> Reply {
+        let rules = self.rules.load_full();
+        let now = self.clock.now();
+        let mut batch = Batch::default();
+        let mut free = SmallVec::new();
+        rules.charges(request, operation, |found| reply::note(found, &mut batch, &mut free));
+        if self.all_quota {
+            as_quotas(&mut batch, &free);
+        }
+        let decisions = self.store.check(&batch, now);
+        let reply = Reply::new(Arc::clone(&rules), now, free, &batch, &decisions);
+        self.tell(request, &reply);
+        reply
+    }
+
+    fn tell(&self, request: &Request<'_>, reply: &Reply) {
+        if reply.rulings.is_empty() {
+            self.sink.offer(Event { request, reply, ruling: None });
+        }
+        for ruling in &reply.rulings {
+            self.sink.offer(Event { request, reply, ruling: Some(ruling) });
+        }
+    }
+}
+
+/// Makes every charge a quota; a descriptor that no rule matches is one that passes.
+fn as_quotas(batch: &mut Batch<'_>, free: &[Option<Free>]) {
+    batch.quota_passes = free.iter().flatten().any(|why| *why != Free::Unlimited);
+    for charge in &mut batch.charges {
+        charge.mode = match charge.mode {
+            Mode::Enforce | Mode::Quota => Mode::Quota,
+            Mode::Shadow | Mode::ShadowQuota => Mode::ShadowQuota,
+        };
+    }
+}

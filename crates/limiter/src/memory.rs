@@ -1,0 +1,190 @@
+//! The memory store: sharded tables of inline slots.
+//!
+//! A [`Key`] is hashed with a seed of this process; the hash picks a shard and
+//! a slot. Several charges lock their shards in ascending order, so that two
+//! requests never wait for each other in a circle.
+//!
+//! Invariants: no allocation per check for constant-size states; no pass over
+//! the whole table ever; never more keys, nor more bytes of logs, than
+//! [`Capacity`] says.
+//!
+//! Deliberately not here: the maths, and names; a slot holds a hash only.
+
+mod table;
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use tollgate_core::{Change, Key, State, StateRef, Time, decide};
+
+use crate::store::{Batch, CHARGES_USUAL, Decisions, States, Store, decide_together};
+use table::{Bound, Table};
+
+/// The most shards; enough that two threads seldom meet in one.
+const SHARDS_MAX: usize = 256;
+/// A shard is worth having for so many keys.
+const KEYS_PER_SHARD_MIN: usize = 64;
+
+/// How much a memory store may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// The most keys; each takes 27 to 41 bytes.
+    pub keys: usize,
+    /// The most bytes that logs and sub-windows take besides.
+    pub log_bytes: usize,
+}
+
+/// Ten million keys in about 300 MB, and a gigabyte of logs.
+impl Default for Capacity {
+    fn default() -> Self {
+        Self { keys: 10_000_000, log_bytes: 1 << 30 }
+    }
+}
+
+/// What a memory store holds at some instant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Keys with a state, some of which may have run out.
+    pub keys: usize,
+    /// Bytes of all slots, used or not.
+    pub slot_bytes: usize,
+    /// Bytes of logs and sub-windows.
+    pub log_bytes: usize,
+    /// How many live keys were dropped to stay within the bound, ever.
+    pub evicted: u64,
+}
+
+/// State in the memory of this process.
+///
+/// ```
+/// use tollgate_limiter::{Capacity, MemoryStore};
+/// let store = MemoryStore::new(Capacity { keys: 1_000, ..Capacity::default() });
+/// assert_eq!(store.usage().keys, 0);
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore {
+    seed: RandomState,
+    shards: Box<[Mutex<Table>]>,
+    /// The bits of a hash that tell the shard.
+    shard_bits: u32,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(capacity: Capacity) -> Self {
+        let wanted = (capacity.keys / KEYS_PER_SHARD_MIN).clamp(1, SHARDS_MAX);
+        let shard_bits = wanted.ilog2();
+        let count = 1_usize << shard_bits;
+        let bound =
+            Bound { keys: capacity.keys.div_ceil(count).max(1), log_bytes: capacity.log_bytes.div_ceil(count) };
+        let shards = (0..count).map(|_| Mutex::new(Table::new(bound, shard_bits))).collect();
+        Self { seed: RandomState::default(), shards, shard_bits }
+    }
+
+    /// What the store holds now.
+    pub fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        for shard in &self.shards {
+            let usage = shard.lock().usage();
+            sum.keys += usage.keys;
+            sum.slot_bytes += usage.slot_bytes;
+            sum.log_bytes += usage.log_bytes;
+            sum.evicted += usage.evicted;
+        }
+        sum
+    }
+
+    /// Drops keys that have run out, and gives memory back. Checks do this as
+    /// they go, a few slots at a time; call it now and then for a store that
+    /// nobody asks. One shard is locked at a time.
+    pub fn sweep(&self, now: Time) {
+        for shard in &self.shards {
+            shard.lock().sweep(now);
+        }
+    }
+
+    fn hash(&self, key: &Key<'_>) -> u64 {
+        let mut hasher = self.seed.build_hasher();
+        key.write(|bytes| hasher.write(bytes));
+        // A slot without a key holds 0.
+        hasher.finish().max(1)
+    }
+
+    fn shard_of(&self, hash: u64) -> usize {
+        let index = hash.checked_shr(u64::BITS - self.shard_bits).unwrap_or(0);
+        usize::try_from(index).unwrap_or(0)
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a shard number has shard_bits bits, and there are 2^shard_bits")]
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Table> {
+        self.shards[shard].lock()
+    }
+
+    fn check_several(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+        let hashes: SmallVec<[u64; CHARGES_USUAL]> =
+            batch.charges.iter().map(|charge| self.hash(&charge.key)).collect();
+        let mut shards: SmallVec<[usize; CHARGES_USUAL]> =
+            hashes.iter().map(|hash| self.shard_of(*hash)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let tables = shards.iter().map(|shard| self.lock(*shard)).collect();
+        let mut locked = Locked { store: self, hashes, shards, tables };
+        decide_together(batch, &mut locked, now)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(Capacity::default())
+    }
+}
+
+impl Store for MemoryStore {
+    fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+        let [charge] = batch.charges.as_slice() else { return self.check_several(batch, now) };
+        let hash = self.hash(&charge.key);
+        let mut table = self.lock(self.shard_of(hash));
+        let state = table.find(hash).and_then(|slot| table.state(slot));
+        let (decision, change) = decide(state, charge.limit(), now, charge.operation, charge.cost);
+        drop(table.change(hash, change, now));
+        smallvec::smallvec![decision]
+    }
+
+    fn reset(&self, key: &Key<'_>) -> bool {
+        let hash = self.hash(key);
+        let mut table = self.lock(self.shard_of(hash));
+        table.change(hash, Change::Remove, Time::EPOCH).is_some()
+    }
+}
+
+/// The shards of a batch, locked.
+struct Locked<'a> {
+    store: &'a MemoryStore,
+    hashes: SmallVec<[u64; CHARGES_USUAL]>,
+    shards: SmallVec<[usize; CHARGES_USUAL]>,
+    tables: SmallVec<[MutexGuard<'a, Table>; CHARGES_USUAL]>,
+}
+
+impl Locked<'_> {
+    /// The hash of a charge and the place of its table among the locked ones.
+    fn place(&self, charge: usize) -> Option<(u64, usize)> {
+        let hash = *self.hashes.get(charge)?;
+        let table = self.shards.binary_search(&self.store.shard_of(hash)).ok()?;
+        Some((hash, table))
+    }
+}
+
+impl States for Locked<'_> {
+    fn get(&self, charge: usize) -> Option<StateRef<'_>> {
+        let (hash, table) = self.place(charge)?;
+        let table = self.tables.get(table)?;
+        table.state(table.find(hash)?)
+    }
+
+    fn change(&mut self, charge: usize, change: Change, now: Time) -> Option<State> {
+        let (hash, table) = self.place(charge)?;
+        self.tables.get_mut(table)?.change(hash, change, now)
+    }
+}

@@ -1,0 +1,340 @@
+//! One shard: an open-addressing table of 24-byte slots.
+//!
+//! A slot is the key's hash and the 16 bytes of its state. A state that does
+//! not fit (a log) lies in a slab beside the table, and its slot holds the
+//! deadline and the place. Collisions go to the next slot; removing moves
+//! later slots back, so there are no tombstones.
+//!
+//! Every insertion looks at a few slots where the hand stands and drops those
+//! that have run out. A table grows by half while it may, and then the hand
+//! evicts: first what has run out, then keys that were not asked for since the
+//! hand last passed. A flood of made-up keys evicts itself; keys in use stay.
+//!
+//! Invariant: at least one slot in eight is empty, so that every probe ends.
+
+use slab::Slab;
+use tollgate_core::{Cell, Change, Log, State, StateRef, Time};
+
+use super::Usage;
+
+/// Marks a slot whose state is a log; one of the bits a cell leaves free.
+const IS_LOG: u64 = 1 << 63;
+/// Marks a slot asked for since the hand passed; the other free bit.
+const IN_USE: u64 = 1 << 62;
+const _: () = assert!(Cell::FREE_BITS == IS_LOG | IN_USE, "a cell leaves two bits to the table");
+
+/// Slots that each insertion looks at for what has run out. Two would keep
+/// pace with insertions; four catches up.
+const SWEEP_SLOTS: usize = 4;
+/// How far the hand goes for one eviction before it takes what is there. Keeps
+/// the time of a check bounded.
+const EVICT_SLOTS: usize = 64;
+/// The first size of a table.
+const SLOTS_MIN: usize = 16;
+
+/// The bound of one shard.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) keys: usize,
+    pub(super) log_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// 0 if empty.
+    hash: u64,
+    words: [u64; 2],
+}
+
+impl Slot {
+    fn is_dead(self, now: Time) -> bool {
+        Cell::packed_deadline(self.words[0]) <= now
+    }
+
+    fn log_place(self) -> Option<usize> {
+        if self.words[0] & IS_LOG == 0 { None } else { usize::try_from(self.words[1]).ok() }
+    }
+}
+
+/// One shard.
+#[derive(Debug)]
+pub(super) struct Table {
+    slots: Box<[Slot]>,
+    len: usize,
+    logs: Slab<Log>,
+    log_bytes: usize,
+    hand: usize,
+    evicted: u64,
+    bound: Bound,
+    /// High bits that all hashes of this shard have in common.
+    skip_bits: u32,
+}
+
+impl Table {
+    pub(super) fn new(bound: Bound, skip_bits: u32) -> Self {
+        Self {
+            slots: Box::default(),
+            len: 0,
+            logs: Slab::new(),
+            log_bytes: 0,
+            hand: 0,
+            evicted: 0,
+            bound,
+            skip_bits,
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            keys: self.len,
+            slot_bytes: self.slots.len() * size_of::<Slot>(),
+            log_bytes: self.log_bytes,
+            evicted: self.evicted,
+        }
+    }
+
+    /// The slot of a key.
+    pub(super) fn find(&self, hash: u64) -> Option<usize> {
+        let mut at = self.home(hash)?;
+        loop {
+            match self.slot(at).hash {
+                0 => return None,
+                here if here == hash => return Some(at),
+                _ => at = self.next(at),
+            }
+        }
+    }
+
+    pub(super) fn state(&self, at: usize) -> Option<StateRef<'_>> {
+        let slot = self.slot(at);
+        match slot.log_place() {
+            None => Some(StateRef::Cell(Cell::unpack(slot.words))),
+            Some(place) => self.logs.get(place).map(StateRef::Log),
+        }
+    }
+
+    /// Notes that a key was asked for.
+    fn mark_used(&mut self, at: usize) {
+        self.slot_mut(at).words[0] |= IN_USE;
+    }
+
+    /// Makes a change to a key, and hands back what was there.
+    pub(super) fn change(&mut self, hash: u64, change: Change, now: Time) -> Option<State> {
+        let found = self.find(hash);
+        match (change, found) {
+            (Change::Keep | Change::Remove, None) => None,
+            (Change::Keep, Some(at)) => {
+                self.mark_used(at);
+                None
+            }
+            (Change::Remove, Some(at)) => self.remove(at),
+            (Change::Put(state), Some(at)) => {
+                let before = self.take_state(at);
+                let words = self.pack(state);
+                self.slot_mut(at).words = [words[0] | IN_USE, words[1]];
+                self.keep_log_bound(hash, now);
+                before
+            }
+            (Change::Put(state), None) => {
+                self.insert(hash, state, now);
+                self.keep_log_bound(hash, now);
+                None
+            }
+        }
+    }
+
+    /// Drops what has run out, and shrinks a table that is mostly empty.
+    pub(super) fn sweep(&mut self, now: Time) {
+        let mut at = 0;
+        while at < self.slots.len() {
+            if self.slot(at).hash != 0 && self.slot(at).is_dead(now) {
+                drop(self.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        if self.len * 4 < self.slots.len() && self.slots.len() > SLOTS_MIN {
+            self.resize(slots_for(self.len * 2));
+            self.logs.shrink_to_fit();
+        }
+    }
+
+    fn insert(&mut self, hash: u64, state: State, now: Time) {
+        for _ in 0..SWEEP_SLOTS.min(self.slots.len()) {
+            self.step_hand(now, Evict::Dead);
+        }
+        if self.len >= self.bound.keys {
+            self.evict(now);
+        } else if slots_for(self.len + 1) > self.slots.len() {
+            let wanted = self.len + self.len / 2;
+            self.resize(slots_for(wanted.clamp(self.len + 1, self.bound.keys)));
+        }
+        let words = self.pack(state);
+        self.place(Slot { hash, words });
+        self.len += 1;
+    }
+
+    /// Puts a slot where a probe for it will find it.
+    fn place(&mut self, slot: Slot) {
+        let Some(mut at) = self.home(slot.hash) else { return };
+        while self.slot(at).hash != 0 {
+            at = self.next(at);
+        }
+        *self.slot_mut(at) = slot;
+    }
+
+    /// Removes a slot, and moves back those behind it that were pushed on.
+    fn remove(&mut self, at: usize) -> Option<State> {
+        let state = self.take_state(at);
+        let mut gap = at;
+        let mut behind = self.next(gap);
+        while self.slot(behind).hash != 0 {
+            let home = self.home(self.slot(behind).hash).unwrap_or(behind);
+            if self.distance(home, behind) >= self.distance(gap, behind) {
+                *self.slot_mut(gap) = self.slot(behind);
+                gap = behind;
+            }
+            behind = self.next(behind);
+        }
+        *self.slot_mut(gap) = Slot::default();
+        self.len -= 1;
+        state
+    }
+
+    /// The state of a slot, taken out of it.
+    fn take_state(&mut self, at: usize) -> Option<State> {
+        let slot = self.slot(at);
+        match slot.log_place() {
+            None => Some(State::Cell(Cell::unpack(slot.words))),
+            Some(place) => {
+                let log = self.logs.try_remove(place)?;
+                self.log_bytes -= log.heap_bytes();
+                Some(State::Log(log))
+            }
+        }
+    }
+
+    fn pack(&mut self, state: State) -> [u64; 2] {
+        match state {
+            State::Cell(cell) => cell.pack(),
+            State::Log(log) => {
+                let deadline = log.deadline();
+                self.log_bytes += log.heap_bytes();
+                let place = self.logs.insert(log);
+                [deadline.get() | IS_LOG, u64::try_from(place).unwrap_or(u64::MAX)]
+            }
+        }
+    }
+
+    fn evict(&mut self, now: Time) {
+        let passes = (1..EVICT_SLOTS).map(|_| Evict::Unused).chain([Evict::Any]);
+        for what in passes {
+            if self.step_hand(now, what) {
+                return;
+            }
+        }
+        // The last slot was empty: the next one that is not will do.
+        for _ in 0..self.slots.len() {
+            if self.step_hand(now, Evict::Any) {
+                return;
+            }
+        }
+    }
+
+    /// Evicts logs until they fit again, but not the one just written. What one
+    /// check does not get done the next one goes on with.
+    fn keep_log_bound(&mut self, hash: u64, now: Time) {
+        for _ in 0..EVICT_SLOTS {
+            if self.log_bytes <= self.bound.log_bytes {
+                return;
+            }
+            let slot = self.slot(self.hand);
+            if slot.hash == hash || slot.log_place().is_none() {
+                self.hand = self.next(self.hand);
+            } else {
+                self.step_hand(now, Evict::Unused);
+            }
+        }
+    }
+
+    /// Looks at the slot where the hand stands; whether it was dropped.
+    fn step_hand(&mut self, now: Time, what: Evict) -> bool {
+        let at = if self.hand < self.slots.len() { self.hand } else { 0 };
+        let slot = self.slot(at);
+        let is_dead = slot.is_dead(now);
+        let is_in_use = slot.words[0] & IN_USE != 0;
+        let goes = slot.hash != 0
+            && match what {
+                Evict::Dead => is_dead,
+                Evict::Unused => is_dead || !is_in_use,
+                Evict::Any => true,
+            };
+        if goes {
+            drop(self.remove(at));
+            self.evicted += u64::from(!is_dead);
+            self.hand = at;
+            return true;
+        }
+        if what != Evict::Dead {
+            self.slot_mut(at).words[0] &= !IN_USE;
+        }
+        self.hand = self.next(at);
+        false
+    }
+
+    fn resize(&mut self, slots: usize) {
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots].into_boxed_slice());
+        self.hand = 0;
+        for slot in old.into_iter().filter(|slot| slot.hash != 0) {
+            self.place(slot);
+        }
+    }
+
+    /// Where a key wants to be: the hash as a fraction of the table's length.
+    fn home(&self, hash: u64) -> Option<usize> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let fraction = hash.checked_shl(self.skip_bits).unwrap_or(0);
+        let length = u128::try_from(self.slots.len()).ok()?;
+        usize::try_from(u128::from(fraction) * length >> 64).ok()
+    }
+
+    fn next(&self, at: usize) -> usize {
+        if at + 1 < self.slots.len() { at + 1 } else { 0 }
+    }
+
+    /// How far `to` is behind `from`, going round.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.slots.len() - from }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "places come from home and next, which stay within the table")]
+    fn slot(&self, at: usize) -> Slot {
+        self.slots[at]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "places come from home and next, which stay within the table")]
+    fn slot_mut(&mut self, at: usize) -> &mut Slot {
+        &mut self.slots[at]
+    }
+}
+
+/// What the hand may drop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evict {
+    /// What has run out.
+    Dead,
+    /// That, or what was not asked for since the hand last passed.
+    Unused,
+    /// Whatever is there.
+    Any,
+}
+
+/// How many slots hold `keys` with one in eight empty.
+fn slots_for(keys: usize) -> usize {
+    (keys * 8).div_ceil(7).max(SLOTS_MIN)
+}
+
+#[cfg(test)]
+mod tests;

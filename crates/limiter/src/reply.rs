@@ -1,0 +1,160 @@
+//! The answer for a request.
+//!
+//! Put together by [`crate::Limiter`] from the decisions of its charges;
+//! adapters turn it into their wire's words.
+//!
+//! Deliberately not here: headers, status codes, texts.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_core::ruleset::{Found, Free};
+use tollgate_core::{Algorithm, Charge, Decision, Limit, Micros, Mode, Rule, RuleId, RuleSet, Time, Verdict};
+
+use crate::store::{Batch, CHARGES_USUAL, Decisions};
+
+/// One decision, and the rule that made it.
+#[derive(Debug, Clone, Copy)]
+pub struct Ruling {
+    /// Which descriptor of the request it is for.
+    pub descriptor: usize,
+    /// The rule; none if the caller brought the limit.
+    pub rule: Option<RuleId>,
+    /// The limit it was decided by.
+    pub limit: Limit,
+    /// How a denial bears on the request.
+    pub mode: Mode,
+    /// What was asked for.
+    pub cost: u64,
+    /// The decision.
+    pub decision: Decision,
+}
+
+impl Ruling {
+    fn new(charge: &Charge<'_>, decision: Decision) -> Self {
+        Self {
+            descriptor: charge.descriptor,
+            rule: charge.rule,
+            limit: *charge.limit(),
+            mode: charge.mode,
+            cost: charge.cost,
+            decision,
+        }
+    }
+
+    /// The algorithm that decided.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.limit.algorithm()
+    }
+
+    /// Whether it would have refused the request, were it not in the shadow.
+    pub const fn is_shadow_deny(&self) -> bool {
+        self.mode.is_shadow() && self.decision.verdict.is_deny()
+    }
+}
+
+/// The answer for a request.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// When it was decided.
+    pub now: Time,
+    /// Now, later, or not.
+    pub verdict: Verdict,
+    /// The decisions, in the order of the descriptors and of their limits.
+    pub rulings: SmallVec<[Ruling; CHARGES_USUAL]>,
+    /// By descriptor, why nothing was charged for it; none if something was.
+    pub free: SmallVec<[Option<Free>; CHARGES_USUAL]>,
+    /// Which ruling the verdict comes from: the one that denies longest, else
+    /// the one that delays longest, else the one with the least remaining.
+    pub binding: Option<usize>,
+    rules: Arc<RuleSet>,
+}
+
+impl Reply {
+    /// The reply to `batch`, given what was found and what was decided.
+    pub(crate) fn new(
+        rules: Arc<RuleSet>,
+        now: Time,
+        found: SmallVec<[Option<Free>; CHARGES_USUAL]>,
+        batch: &Batch<'_>,
+        decisions: &Decisions,
+    ) -> Self {
+        let rulings: SmallVec<[Ruling; CHARGES_USUAL]> =
+            batch.charges.iter().zip(decisions).map(|(charge, decision)| Ruling::new(charge, *decision)).collect();
+        let denied = batch.is_denied(decisions);
+        let binding = if denied { denying(&rulings) } else { tightest(&rulings) };
+        let verdict = match binding.and_then(|index| rulings.get(index)) {
+            Some(ruling) if denied || !ruling.decision.verdict.is_deny() => ruling.decision.verdict,
+            _ => Verdict::Allow,
+        };
+        Self { now, verdict, rulings, free: found, binding, rules }
+    }
+
+    /// The rules that were in force.
+    pub fn rules(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// The rule of a ruling; none if the caller brought the limit.
+    pub fn rule(&self, ruling: &Ruling) -> Option<&Rule> {
+        self.rules.rule(ruling.rule?)
+    }
+
+    /// The ruling that the verdict comes from, if any rule applied.
+    pub fn binding(&self) -> Option<&Ruling> {
+        self.rulings.get(self.binding?)
+    }
+
+    /// Whether the request is let through only because a limit is soft.
+    pub fn is_soft(&self) -> bool {
+        !self.verdict.is_deny() && self.rulings.iter().any(|ruling| ruling.decision.soft)
+    }
+}
+
+/// What is kept of a descriptor that was looked up.
+pub(crate) fn note<'a>(
+    found: Found<'a>,
+    batch: &mut Batch<'a>,
+    free: &mut SmallVec<[Option<Free>; CHARGES_USUAL]>,
+) {
+    match found {
+        Found::Free { why, .. } => free.push(Some(why)),
+        Found::Charge(charge) => {
+            if charge.descriptor == free.len() {
+                free.push(None);
+            }
+            batch.charges.push(charge);
+        }
+    }
+}
+
+/// Among the rulings that refuse the request, the one to wait for. The request
+/// passes once every enforced limit and one quota let it.
+fn denying(rulings: &[Ruling]) -> Option<usize> {
+    let wait = |index: &usize| match rulings.get(*index).map(|ruling| ruling.decision.verdict) {
+        Some(Verdict::Deny { retry_after }) => retry_after.unwrap_or(Micros::MAX),
+        Some(Verdict::Allow | Verdict::Delay { .. }) | None => Micros::ZERO,
+    };
+    let denies = |quota: bool| {
+        rulings.iter().enumerate().filter_map(move |(index, ruling)| {
+            let is_meant = ruling.mode.is_quota() == quota && !ruling.mode.is_shadow();
+            (is_meant && ruling.decision.verdict.is_deny()).then_some(index)
+        })
+    };
+    let quotas_refuse = rulings
+        .iter()
+        .filter(|ruling| ruling.mode.is_quota())
+        .all(|ruling| ruling.decision.verdict.is_deny() && !ruling.mode.is_shadow());
+    let quota = denies(true).min_by_key(wait).filter(|_| quotas_refuse);
+    denies(false).chain(quota).reduce(|best, next| if wait(&next) > wait(&best) { next } else { best })
+}
+
+/// Among the rulings of a request that is let through, the one to tell about.
+fn tightest(rulings: &[Ruling]) -> Option<usize> {
+    let tightness = |ruling: &Ruling| match ruling.decision.verdict {
+        Verdict::Delay { wait } => (false, u64::MAX - wait.get()),
+        Verdict::Allow | Verdict::Deny { .. } => (true, ruling.decision.remaining),
+    };
+    let enforced = rulings.iter().enumerate().filter(|(_, ruling)| !ruling.is_shadow_deny());
+    enforced.min_by_key(|(_, ruling)| tightness(ruling)).map(|(index, _)| index)
+}

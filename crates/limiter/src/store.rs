@@ -1,0 +1,122 @@
+//! Where state lives.
+//!
+//! [`crate::Limiter`] hands a [`Batch`] to a [`Store`], which answers with one
+//! [`Decision`] for each charge. [`decide_together`] is the one place that
+//! knows what "all or nothing" means; a store that can lend and swap states
+//! need only implement [`States`].
+//!
+//! Invariants: denied by one means that none is charged, but for limits that
+//! count rejected requests and for shadow limits, which decide on their own;
+//! a request that names one key twice is charged twice, one after the other.
+//!
+//! Deliberately not here: which rules apply, and what a reply looks like.
+
+use smallvec::SmallVec;
+use tollgate_core::{Change, Charge, Decision, Key, Operation, State, StateRef, Time, decide};
+
+/// Most requests meet no more limits than this; more cost an allocation.
+pub const CHARGES_USUAL: usize = 4;
+
+/// One decision for each charge of a batch, in the same order.
+pub type Decisions = SmallVec<[Decision; CHARGES_USUAL]>;
+
+/// The charges of one request, decided together.
+#[derive(Debug, Default)]
+pub struct Batch<'a> {
+    /// What to charge.
+    pub charges: SmallVec<[Charge<'a>; CHARGES_USUAL]>,
+    /// Some quota passes without a charge, so that the others refuse nothing.
+    pub quota_passes: bool,
+}
+
+impl Batch<'_> {
+    /// Whether these decisions refuse the request: any enforced limit denies,
+    /// or there are quotas and all of them deny.
+    pub fn is_denied(&self, decisions: &[Decision]) -> bool {
+        let (mut any_quota, mut quota_passes) = (false, self.quota_passes);
+        for (charge, decision) in self.charges.iter().zip(decisions) {
+            let denies = decision.verdict.is_deny() && !charge.mode.is_shadow();
+            if charge.mode.is_quota() {
+                any_quota = true;
+                quota_passes |= !denies;
+            } else if denies {
+                return true;
+            }
+        }
+        any_quota && !quota_passes
+    }
+}
+
+/// Where state lives.
+pub trait Store: Send + Sync {
+    /// Decides all charges of a request together, all or nothing.
+    fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions;
+
+    /// Forgets a key; whether there was anything to forget.
+    fn reset(&self, key: &Key<'_>) -> bool;
+}
+
+impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
+    fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+        (**self).check(batch, now)
+    }
+
+    fn reset(&self, key: &Key<'_>) -> bool {
+        (**self).reset(key)
+    }
+}
+
+/// The states of a batch's charges, held still while they are decided.
+pub trait States {
+    /// The state of charge number `charge`, if there is one.
+    fn get(&self, charge: usize) -> Option<StateRef<'_>>;
+
+    /// Makes a change to it, and hands back what was there before. Keeping it
+    /// tells the store that the key is in use.
+    fn change(&mut self, charge: usize, change: Change, now: Time) -> Option<State>;
+}
+
+/// Decides all charges of `batch` over `states`.
+pub fn decide_together(batch: &Batch<'_>, states: &mut impl States, now: Time) -> Decisions {
+    let mut decisions = Decisions::new();
+    let mut undo: SmallVec<[(usize, Change); CHARGES_USUAL]> = SmallVec::new();
+    for (index, charge) in batch.charges.iter().enumerate() {
+        let (decision, change) = decide_one(charge, states.get(index), now);
+        decisions.push(decision);
+        let is_change = change != Change::Keep;
+        let before = states.change(index, change, now);
+        if is_change {
+            undo.push((index, before.map_or(Change::Remove, Change::Put)));
+        }
+    }
+    if batch.charges.len() == 1 || !batch.is_denied(&decisions) {
+        return decisions;
+    }
+    for (index, change) in undo.into_iter().rev() {
+        drop(states.change(index, change, now));
+    }
+    for ((index, charge), decision) in batch.charges.iter().enumerate().zip(&mut decisions) {
+        if counts_anyway(charge) {
+            let (counted, change) = decide_one(charge, states.get(index), now);
+            *decision = counted;
+            drop(states.change(index, change, now));
+        } else if !decision.verdict.is_deny() {
+            // It would have passed, and is not charged: tell what is there.
+            let (as_it_is, _) = decide(states.get(index), charge.limit(), now, Operation::Peek, 0);
+            *decision = Decision { verdict: decision.verdict, soft: decision.soft, ..as_it_is };
+        }
+    }
+    decisions
+}
+
+fn decide_one(charge: &Charge<'_>, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
+    decide(state, charge.limit(), now, charge.operation, charge.cost)
+}
+
+/// Whether a charge stands although the request is denied. What was reported
+/// or given back has happened, whatever else is true of the request.
+fn counts_anyway(charge: &Charge<'_>) -> bool {
+    charge.mode.is_shadow()
+        || charge.limit().counts_rejected()
+        || matches!(charge.operation, Operation::Report | Operation::Refund)
+}
