@@ -78,7 +78,7 @@ impl MemoryStore {
         let shard_bits = wanted.ilog2();
         let count = 1_usize << shard_bits;
         let bound =
-            Bound { keys: capacity.keys.div_ceil(count).max(1), log_bytes: capacity.log_bytes.div_ceil(count) };
+            Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
         let shards = (0..count).map(|_| Mutex::new(Table::new(bound, shard_bits))).collect();
         Self { seed: RandomState::default(), shards, shard_bits }
     }

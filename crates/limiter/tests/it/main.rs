@@ -1,0 +1,8 @@
+//! The limiter as its users see it.
+
+mod events;
+mod flood;
+mod reload;
+mod support;
+mod threads;
+mod together;
