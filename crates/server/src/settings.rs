@@ -1,1 +1,356 @@
-//! Placeholder.
+//! Everything that can be set, checked: flags, environment and `tollgate.yaml`.
+//!
+//! The command line fills [`Flags`], the environment is a [`Strings`], a file
+//! is a [`ConfigFile`]; [`Settings::resolve`] turns the three into [`Settings`],
+//! which the rest of the server reads and nobody changes.
+//!
+//! Invariants: flags win over environment over file over defaults. All
+//! mistakes are collected and told at once. A variable that cannot be honoured
+//! is named in one warning. A secret is never shown by `Debug`.
+//!
+//! Deliberately not here: the rules themselves, and any use of a setting.
+
+mod address;
+mod error;
+mod secret;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_limiter::Capacity;
+
+pub use address::{Address, AddressError, GrpcAddress};
+pub use error::{Mistake, SettingsError, Warning};
+pub use secret::Secret;
+
+/// What the command line says; everything is optional.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--rules`, as often as given: files and folders.
+    pub rules: Vec<PathBuf>,
+    /// `--store`.
+    pub store: Option<String>,
+    /// `--data`.
+    pub data: Option<PathBuf>,
+    /// `--config`: where `tollgate.yaml` is.
+    pub config: Option<PathBuf>,
+    /// `--http`.
+    pub http: Option<String>,
+    /// `--grpc`.
+    pub grpc: Option<String>,
+    /// `--resp`.
+    pub resp: Option<String>,
+    /// `--admin`.
+    pub admin: Option<String>,
+    /// `--gateway`.
+    pub gateway: Option<String>,
+    /// `--upstream`.
+    pub upstream: Option<String>,
+}
+
+/// What the server is to do.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where `/json`, `/healthcheck` and the like are served.
+    pub http: Address,
+    /// The gRPC listener.
+    pub grpc: Grpc,
+    /// The admin listener.
+    pub admin: Admin,
+    /// What is logged, and how.
+    pub log: Log,
+    /// Where rules come from.
+    pub rules: Rules,
+    /// How requests are answered.
+    pub answers: Answers,
+    /// How much the memory store may hold.
+    pub memory: Capacity,
+    /// Where metrics go besides the admin listener.
+    pub metrics: Metrics,
+    /// Traces by OTLP; none if not asked for.
+    pub tracing: Option<Tracing>,
+}
+
+/// The gRPC listener.
+#[derive(Debug, Clone)]
+pub struct Grpc {
+    /// A port or a Unix socket.
+    pub address: GrpcAddress,
+    /// A connection older than this, give or take 10 %, is asked to go; none if it may stay.
+    pub max_connection_age: Option<Duration>,
+    /// So long may its calls go on after that; none if they may take any time.
+    pub max_connection_age_grace: Option<Duration>,
+    /// TLS, if asked for.
+    pub tls: Option<ServerTls>,
+}
+
+/// A certificate of ours, and which of theirs we accept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTls {
+    /// The certificate chain, in PEM.
+    pub cert: PathBuf,
+    /// Its key, in PEM.
+    pub key: PathBuf,
+    /// Callers must show a certificate signed by one of these, if set.
+    pub client_ca: Option<PathBuf>,
+    /// And it must be for this DNS name, if set.
+    pub client_san: Option<String>,
+}
+
+/// The admin listener.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Where it listens; elsewhere than on loopback only with a token.
+    pub address: Address,
+    /// What callers must show, if set.
+    pub token: Option<Secret>,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// From which level on.
+    pub level: LogLevel,
+    /// In which form.
+    pub format: LogFormat,
+}
+
+/// From which level on something is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// What deserves a look.
+    Warn,
+    /// What happened.
+    Info,
+    /// What went on inside.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where rules come from, and what is done without them.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Where they come from.
+    pub origin: Origin,
+    /// The same domain in two files is one domain.
+    pub merge_domains: bool,
+    /// Serve before the first rules are there.
+    pub force_start: bool,
+    /// Healthy only with at least one domain.
+    pub healthy_needs_domain: bool,
+    /// A limit in the style of Envoy does not count what it or another limit rejects.
+    pub stop_counting_rejected: bool,
+}
+
+/// Where rules come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Files and folders that were named.
+    Paths(Vec<PathBuf>),
+    /// The folder layout of envoyproxy/ratelimit.
+    Runtime(RuntimeLayout),
+    /// An xDS server.
+    Xds(Xds),
+    /// Nothing was said: `./rules` if it exists, else the built-in example.
+    Default,
+}
+
+/// The folder layout of envoyproxy/ratelimit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeLayout {
+    /// `RUNTIME_ROOT`, often a symbolic link that is swapped.
+    pub root: PathBuf,
+    /// `RUNTIME_SUBDIRECTORY`, below the root.
+    pub subdirectory: String,
+    /// `RUNTIME_APPDIRECTORY`, below the subdirectory.
+    pub app_directory: String,
+    /// Files and folders that begin with a dot are left out.
+    pub ignore_dot_files: bool,
+    /// The root is read and watched as a whole, and only the app directory's files used.
+    pub watch_root: bool,
+}
+
+/// How to reach an xDS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Xds {
+    /// `host:port`.
+    pub server: String,
+    /// Who we say we are.
+    pub node_id: String,
+    /// What else we say about us.
+    pub node_metadata: Vec<(String, String)>,
+    /// Extra gRPC headers; they may hold credentials.
+    pub headers: Vec<(String, Secret)>,
+    /// TLS, if asked for.
+    pub tls: Option<ClientTls>,
+    /// The shortest wait between two attempts to connect.
+    pub retry_interval: Duration,
+    /// The waits between attempts.
+    pub backoff: Backoff,
+    /// The largest message that is accepted, in bytes.
+    pub max_message_bytes: usize,
+}
+
+/// Which certificates are accepted, and which is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientTls {
+    /// Accept what is signed by one of these; the system's roots if not set.
+    pub ca: Option<PathBuf>,
+    /// Certificate and key to show, if set.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The name to expect instead of the host's, if set.
+    pub server_name: Option<String>,
+}
+
+/// Waits that grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first.
+    pub initial: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// By how many percent each is longer than the one before.
+    pub growth_percent: u32,
+    /// Whether a random part is taken off.
+    pub jitter: bool,
+}
+
+/// How requests are answered.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    /// Every request is told that it may pass.
+    pub shadow: bool,
+    /// Every rule is a quota.
+    pub quota: bool,
+    /// Replies carry dynamic metadata.
+    pub dynamic_metadata: bool,
+    /// Replies carry these headers; none if not asked for.
+    pub headers: Option<HeaderNames>,
+    /// From this part of a limit on a request counts as near it.
+    pub near_limit_ratio: f32,
+}
+
+/// The names of the headers that replies carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderNames {
+    /// How many are allowed.
+    pub limit: String,
+    /// How many are left.
+    pub remaining: String,
+    /// In how many seconds it starts again.
+    pub reset: String,
+}
+
+/// Where metrics go besides the admin listener.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// StatsD or DogStatsD, if asked for.
+    pub statsd: Option<Statsd>,
+    /// A Prometheus listener of its own, if asked for.
+    pub prometheus: Option<Prometheus>,
+    /// A mapping in the form of statsd_exporter; the file may be absent.
+    pub mapper: Option<PathBuf>,
+    /// Response times in milliseconds instead of seconds.
+    pub response_time_in_ms: bool,
+    /// Tags on everything.
+    pub extra_tags: Vec<(String, String)>,
+    /// How often counters are sent.
+    pub flush_interval: Duration,
+}
+
+/// A Prometheus listener of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prometheus {
+    /// Where it listens.
+    pub address: Address,
+    /// The path of the page.
+    pub path: String,
+}
+
+/// A StatsD server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statsd {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// How lines travel.
+    pub protocol: StatsdProtocol,
+    /// How lines look.
+    pub dialect: StatsdDialect,
+}
+
+/// How StatsD lines travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatsdProtocol {
+    /// A connection.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+/// How StatsD lines look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatsdDialect {
+    /// Tags are part of the name.
+    Plain,
+    /// Tags stand apart, and names are rewritten by the first of these that matches.
+    Dog(Vec<Mogrifier>),
+}
+
+/// A rewriting of metric names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mogrifier {
+    /// A regular expression on the whole name.
+    pub pattern: String,
+    /// The new name, with `$1` for the first group.
+    pub name: String,
+    /// Tags to add, with groups too.
+    pub tags: Vec<(String, String)>,
+}
+
+/// Traces by OTLP.
+#[derive(Debug, Clone)]
+pub struct Tracing {
+    /// How they travel.
+    pub protocol: OtlpProtocol,
+    /// Where to; none for the protocol's default on localhost.
+    pub endpoint: Option<String>,
+    /// Whether the endpoint is for traces alone and taken as written; `/v1/traces` is added otherwise.
+    pub endpoint_is_exact: bool,
+    /// Headers of every export; they may hold credentials.
+    pub headers: Vec<(String, Secret)>,
+    /// How long an export may take.
+    pub timeout: Duration,
+    /// Certificates to accept, if set.
+    pub ca: Option<PathBuf>,
+    /// `service.name`.
+    pub service_name: String,
+    /// `service.namespace`; empty if none.
+    pub service_namespace: String,
+    /// `service.instance.id`; none for a random one.
+    pub service_instance_id: Option<String>,
+    /// Which part of requests is traced, from 0 to 1.
+    pub sampling_rate: f64,
+}
+
+/// How traces travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    /// Protobuf over HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
+}

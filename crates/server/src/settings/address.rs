@@ -1,0 +1,116 @@
+//! Where to listen: a host and a port, or a Unix socket.
+//!
+//! Invariant: reading an address touches no network; a host name is looked up
+//! by [`Address::candidates`], when it is time to listen.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+
+/// A host and a port to listen on.
+///
+/// ```
+/// use tollgate_server::settings::Address;
+/// assert_eq!("[::]:8080".parse::<Address>()?.to_string(), "[::]:8080");
+/// assert_eq!(":9090".parse::<Address>()?.port, 9090);
+/// assert!("127.0.0.1:6070".parse::<Address>()?.is_loopback());
+/// # Ok::<(), tollgate_server::settings::AddressError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// An IP address without brackets, a name, or nothing for all addresses of this machine.
+    pub host: String,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+}
+
+/// Why a text is no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not an address; write HOST:PORT, such as 0.0.0.0:8080, [::]:8080 or :8080")]
+pub struct AddressError {
+    /// The text.
+    pub text: String,
+}
+
+impl Address {
+    /// An address of a host with or without brackets.
+    pub fn new(host: &str, port: u16) -> Self {
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        Self { host: bare.to_owned(), port }
+    }
+
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        match self.host.parse::<IpAddr>() {
+            Ok(ip) => ip.to_canonical().is_loopback(),
+            Err(_) => self.host.eq_ignore_ascii_case("localhost"),
+        }
+    }
+
+    /// What to bind, in the order to try: all addresses of both families for
+    /// an empty host, else of IPv4 alone where there is no IPv6.
+    ///
+    /// # Errors
+    /// If a host name is not known.
+    pub fn candidates(&self) -> io::Result<Vec<SocketAddr>> {
+        if self.host.is_empty() {
+            let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+            return Ok(any.into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect());
+        }
+        if let Ok(ip) = self.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, self.port)]);
+        }
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+impl std::str::FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let wrong = || AddressError { text: text.to_owned() };
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        let address = Self::new(host, port);
+        let is_bracketed = address.host.len() < host.len();
+        let is_host = match address.host.contains(':') {
+            // `::1:80` could mean two things, so that brackets are demanded.
+            true => is_bracketed && address.host.parse::<Ipv6Addr>().is_ok(),
+            false => is_host(&address.host),
+        };
+        if is_host { Ok(address) } else { Err(wrong()) }
+    }
+}
+
+/// Whether a text could be a host: an IP address, a name, or nothing.
+pub(super) fn is_host(text: &str) -> bool {
+    let bare = Address::new(text, 0).host;
+    bare.parse::<IpAddr>().is_ok()
+        || bare.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+}
+
+/// Where gRPC listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrpcAddress {
+    /// A port.
+    Tcp(Address),
+    /// A Unix socket; a stale file is replaced.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for GrpcAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
