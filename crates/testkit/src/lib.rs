@@ -1,1 +1,32 @@
-//! Placeholder.
+//! What every store is held to: vectors, reference models, generators.
+//!
+//! For tests only. A store or a script shows itself as an [`Engine`], a test
+//! hands a factory of it to the suites, and each suite answers with the number
+//! of steps it compared or with the first [`Failure`], ready to print:
+//!
+//! | suite | what it runs |
+//! |---|---|
+//! | [`vectors`] | the timed tables of `spec/vectors/` |
+//! | [`exhaustive`] | every short sequence over small limits, step by step beside an [`Oracle`] |
+//! | [`random`] | long random sequences over any limit, beside an oracle and for every property |
+//! | [`boundaries`] | the largest and smallest limits, costs and instants, beside an oracle |
+//! | [`properties`] | what every algorithm promises, asked of the engine alone |
+//!
+//! Invariant: nothing here knows how an engine decides. The oracles are
+//! written from the definitions in `spec/algorithms/`, keep every take, and
+//! search for instants instead of working them out.
+//!
+//! Deliberately not here: clocks, sleeping, and the engines of other crates.
+
+pub mod boundaries;
+pub mod engine;
+pub mod exhaustive;
+pub mod oracle;
+pub mod properties;
+pub mod random;
+pub mod scenario;
+pub mod vectors;
+
+pub use engine::{CoreEngine, Engine};
+pub use oracle::Oracle;
+pub use scenario::{Failure, Scenario, Step};

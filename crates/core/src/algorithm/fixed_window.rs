@@ -14,9 +14,9 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let live = cell.filter(|cell| cell.deadline() > ask.now);
     let used = live.map_or(0, Cell::low);
     // A window that ends later than now's own was opened before the clock
-    // stepped back: it stays open until its end.
-    let end = live.map_or_else(|| window_end(ask.now, window), Cell::deadline);
-    let until_end = end.since(ask.now);
+    // stepped back: it stays open until its end, or until nothing is used in it.
+    let own_end = window_end(ask.now, window);
+    let end = live.map_or(own_end, Cell::deadline);
 
     let fits = used.saturating_add(ask.cost) <= hard;
     let step = ask.step(fits);
@@ -28,10 +28,11 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let verdict = match step {
         Step::Take | Step::GiveBack => Verdict::Allow,
         Step::Refuse | Step::CountRefused => {
-            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(until_end) }
+            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(end.since(ask.now)) }
         }
     };
-    let decision = Decision { reset_after: until_end, ..ask.decision(verdict, used) };
+    let reset_at = if used == 0 { own_end } else { end };
+    let decision = Decision { reset_after: reset_at.since(ask.now), ..ask.decision(verdict, used) };
     (decision, change(ask, step, end, used))
 }
 

@@ -20,17 +20,15 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>
     let longest = max_wait.map(Span::of);
     let take = pace.span(ask.cost);
     let queue = pace.until(cell, ask.now);
-    let has_room = pace.add(queue, take) <= hard && ask.can_ever_fit();
-    let in_time = ask.cost == 0 || longest.is_none_or(|longest| queue <= longest);
-    let step = ask.step(has_room && in_time);
+    let joinable = joinable(ask, pace.sub(hard, take), longest);
+    let step = ask.step(queue <= joinable && ask.can_ever_fit());
     let after = step_missing(ask, step, queue, take);
     let verdict = match step {
         Step::GiveBack => Verdict::Allow,
         Step::Take => leaves_after(ask, queue),
         Step::Refuse | Step::CountRefused => {
-            let for_room = pace.sub(pace.add(after, take), hard).ceil();
-            let for_wait = longest.map_or(Micros::ZERO, |longest| pace.sub(after, longest).ceil());
-            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(for_room.max(for_wait)) }
+            let wait = pace.sub(after, joinable).ceil();
+            Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
         }
     };
     let decision = Decision {
@@ -40,6 +38,15 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>
         ..ask.decision(verdict, pace.tokens_ceil(after))
     };
     (decision, span_change(ask, step, after))
+}
+
+/// The longest queue that a request may join: there is room behind it, and it
+/// drains in time. A cost of zero takes no place and does not wait.
+fn joinable(ask: &Ask<'_>, with_room: Span, longest: Option<Span>) -> Span {
+    match longest {
+        Some(longest) if ask.cost > 0 => with_room.min(longest),
+        Some(_) | None => with_room,
+    }
 }
 
 /// A report has already happened, and a cost of zero takes no place.

@@ -105,11 +105,11 @@ impl Windows {
     }
 }
 
-/// When `previous`, in view until `end`, weighs at most `most`:
+/// From when on `previous`, in view until `end`, weighs at most `most`:
 /// `⌊previous × view / window⌋ ≤ most` for the longest `view`.
 fn fades_to(previous: u64, most: u64, end: Time, window: Micros) -> Time {
     if previous <= most {
-        return end.before(window);
+        return Time::EPOCH;
     }
     let view = ((u128::from(most) + 1) * u128::from(window.get())).div_ceil(u128::from(previous)) - 1;
     end.before(Micros::new(u64::try_from(view).unwrap_or(u64::MAX)))

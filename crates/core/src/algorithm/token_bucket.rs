@@ -24,12 +24,14 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
     let take = pace.span(ask.cost);
     let missing = pace.until(cell, ask.now);
-    let step = ask.step(pace.add(missing, take) <= hard && ask.can_ever_fit());
+    // The most that may be missing for the cost to fit.
+    let most = pace.sub(hard, take);
+    let step = ask.step(missing <= most && ask.can_ever_fit());
     let missing = step_missing(ask, step, missing, take);
     let verdict = match step {
         Step::Take | Step::GiveBack => Verdict::Allow,
         Step::Refuse | Step::CountRefused => {
-            let wait = pace.sub(pace.add(missing, take), hard).ceil();
+            let wait = pace.sub(missing, most).ceil();
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
         }
     };

@@ -50,7 +50,7 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
             Verdict::Deny { retry_after: Some(window.when_at_most(hard - ask.cost, view).since(ask.now)) }
         }
     };
-    let reset_at = if peeked > 0 { view.leaves(now.get() / tick) } else { window.leaves_last(view, now) };
+    let reset_at = if peeked > 0 { view.leaves(now.get() / tick) } else { window.leaves_last(view, ask.now) };
     let decision = Decision {
         reset_after: reset_at.since(ask.now),
         ..ask.decision(verdict, (window.total + peeked).min(USED_MAX))
@@ -123,10 +123,10 @@ impl<'a> Window<'a> {
             total: cost,
             gaps: Box::default(),
         };
-        if self.total == 0 {
+        let same_tick = at == self.last;
+        if self.total == 0 || (!same_tick && cost >= hard) {
             return log;
         }
-        let same_tick = at == self.last;
         if same_tick {
             log.last_cost = (self.last_cost + cost).min(COST_MAX);
         }
