@@ -9,9 +9,11 @@
 //! | [`settings`] | flags, environment and `tollgate.yaml`, checked |
 //! | [`source`] | where rules come from: files that change, xDS |
 //! | [`metrics`] | what is counted, and how it is told: Prometheus, StatsD |
+//! | [`telemetry`] | logs and traces |
 //!
 //! Deliberately not here: any decision about limits.
 
 pub mod metrics;
 pub mod settings;
 pub mod source;
+pub mod telemetry;
