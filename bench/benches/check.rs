@@ -1,0 +1,103 @@
+//! One check in process, beside governor: `cargo bench -p tollgate-bench --bench check`.
+//!
+//! `store` is a key and a limit, as governor has it. `limiter` finds the rule
+//! first and makes a whole reply. Both read the clock once per check.
+
+use divan::Bencher;
+use divan::black_box;
+use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit, one_rule};
+use tollgate_core::{Charge, Descriptor, Entry, Key, Limit, Mode, Operation, Request, Shape};
+use tollgate_limiter::{Batch, Clock, Limiter, MemoryStore, Store, SystemClock};
+
+fn main() {
+    divan::main();
+}
+
+const HOT: usize = 1;
+const MILLION: usize = 1_000_000;
+
+/// Walks over the keys in an order that no cache foresees.
+struct Walk {
+    keys: Vec<String>,
+    at: usize,
+}
+
+impl Walk {
+    fn over(count: usize) -> Self {
+        Self { keys: keys(count), at: 0 }
+    }
+
+    fn next(&mut self) -> &str {
+        // A stride near the golden ratio, without a common factor with a million.
+        self.at = (self.at + 618_033) % self.keys.len();
+        &self.keys[self.at]
+    }
+}
+
+#[divan::bench(args = [HOT, MILLION])]
+fn governor_check(bencher: Bencher<'_, '_>, count: usize) {
+    let limiter = governor();
+    let mut walk = Walk::over(count);
+    for key in keys(count) {
+        assert!(limiter.check_key(&key).is_ok());
+    }
+    let names: Vec<String> = walk.keys.clone();
+    bencher.bench_local(|| {
+        walk.at = (walk.at + 618_033) % names.len();
+        black_box(limiter.check_key(&names[walk.at]).is_ok())
+    });
+}
+
+fn store_check(bencher: Bencher<'_, '_>, count: usize, limit: &Limit) {
+    let (store, clock) = (MemoryStore::default(), SystemClock::new());
+    let check = |user: &str| {
+        let entries = [Entry { key: "user_id", value: user }];
+        let key = Key { domain: "shop", entries: &entries, shared: &[], limit, ordinal: 0 };
+        let charge =
+            Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation: Operation::Check, cost: 1 };
+        let mut batch = Batch::default();
+        batch.charges.push(charge);
+        store.check(&batch, clock.now())
+    };
+    let mut walk = Walk::over(count);
+    for key in keys(count) {
+        assert!(!check(&key)[0].verdict.is_deny());
+    }
+    bencher.bench_local(|| black_box(check(walk.next())));
+}
+
+#[divan::bench(args = [HOT, MILLION])]
+fn store_token_bucket(bencher: Bencher<'_, '_>, count: usize) {
+    store_check(bencher, count, &limit(TOKEN_BUCKET));
+}
+
+#[divan::bench(args = [HOT, MILLION])]
+fn store_fixed_window(bencher: Bencher<'_, '_>, count: usize) {
+    store_check(bencher, count, &limit(Shape::FixedWindow));
+}
+
+#[divan::bench(args = [HOT, MILLION])]
+fn store_sliding_counter(bencher: Bencher<'_, '_>, count: usize) {
+    store_check(bencher, count, &limit(Shape::SlidingCounter));
+}
+
+#[divan::bench(args = [HOT, MILLION])]
+fn limiter_token_bucket(bencher: Bencher<'_, '_>, count: usize) {
+    let limiter = Limiter::new(one_rule(TOKEN_BUCKET));
+    let check = |user: &str| {
+        let entries = [Entry { key: "user_id", value: user }];
+        let descriptors = [Descriptor::new(&entries)];
+        limiter.check(&Request::new("shop", &descriptors))
+    };
+    let mut walk = Walk::over(count);
+    for key in keys(count) {
+        assert!(!check(&key).verdict.is_deny());
+    }
+    bencher.bench_local(|| black_box(check(walk.next())));
+}
+
+#[divan::bench]
+fn the_clock_alone(bencher: Bencher<'_, '_>) {
+    let clock = SystemClock::new();
+    bencher.bench_local(|| black_box(clock.now()));
+}

@@ -1,0 +1,56 @@
+//! What the benchmarks have in common: limits that let everything through, and keys.
+//!
+//! Every check writes state, which is the dear path. Figures are compared
+//! within one run only.
+
+use std::num::NonZeroU32;
+
+use governor::{DefaultKeyedRateLimiter, Quota};
+use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+use tollgate_core::{Limit, Micros, Mode, Refill, RuleSet, Shape, Unit};
+
+/// A rate that no benchmark reaches.
+pub const PLENTY: u32 = 4_000_000_000;
+
+/// `count` keys as users have them.
+pub fn keys(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("user:{n:011}")).collect()
+}
+
+/// A limit of that shape which lets everything through.
+pub fn limit(shape: Shape) -> Limit {
+    Limit::new(PLENTY, Micros::SECOND, shape).expect("a limit that every shape takes")
+}
+
+/// The shape that governor has too.
+pub const TOKEN_BUCKET: Shape = Shape::TokenBucket { burst: PLENTY, refill: Refill::Smooth };
+
+/// One domain `shop` with one rule on `user_id`.
+pub fn one_rule(shape: Shape) -> RuleSet {
+    rule_set(vec![descriptor("user_id", None, limit(shape))])
+}
+
+/// A node with one rule.
+pub fn descriptor(key: &str, value: Option<String>, limit: Limit) -> DescriptorSpec {
+    let rule = RuleSpec {
+        label: String::new(),
+        limit,
+        unit: Unit::Second,
+        unit_multiplier: 1,
+        mode: Mode::Enforce,
+        replaces: Vec::new(),
+        metadata: None,
+    };
+    DescriptorSpec { key: key.into(), value, limits: LimitsSpec::Limits(vec![rule]), ..Default::default() }
+}
+
+/// A set of one domain `shop`.
+pub fn rule_set(descriptors: Vec<DescriptorSpec>) -> RuleSet {
+    RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors }]).expect("rules that go together")
+}
+
+/// governor with the same limit.
+pub fn governor() -> DefaultKeyedRateLimiter<String> {
+    let plenty = NonZeroU32::new(PLENTY).expect("not zero");
+    governor::RateLimiter::keyed(Quota::per_second(plenty).allow_burst(plenty))
+}
