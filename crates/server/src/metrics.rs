@@ -5,5 +5,5 @@
 pub mod config;
 pub mod mapper;
 
-pub use config::{Config, Dialect, Mogrifier, Protocol, StatsdConfig};
+pub use config::Config;
 pub use mapper::Mapper;

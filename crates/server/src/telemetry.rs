@@ -1,7 +1,4 @@
 //! Logs and traces.
 //!
-//! [`config`] says how they look and where they go.
-
-pub mod config;
-
-pub use config::{Format, Level, LogConfig, TraceConfig, TraceProtocol};
+//! Settings say how they look and where they go: [`crate::settings::Log`],
+//! [`crate::settings::Tracing`].
