@@ -5,6 +5,7 @@
 //!
 //! Deliberately not here: engines over Lua and Redis; their crates bring them.
 
+use tollgate_core::algorithm::NOW_MAX;
 use tollgate_core::{Change, Decision, Limit, Operation, State, Time, decide};
 
 /// Keeps the state of one key under one limit, and decides.
@@ -55,7 +56,8 @@ impl CoreEngine {
 
 impl Engine for CoreEngine {
     fn decide(&mut self, now: Time, operation: Operation, cost: u64) -> Decision {
-        self.evict(now);
+        // A store reads its clock no further than the maths does.
+        self.evict(now.min(NOW_MAX));
         let (decision, change) =
             decide(self.state.as_ref().map(State::as_ref), &self.limit, now, operation, cost);
         match change {

@@ -61,10 +61,11 @@ fn leaves_after(ask: &Ask<'_>, queue: Span) -> Verdict {
 /// How many requests of cost 1 still find a place, and leave in time.
 fn remaining(ask: &Ask<'_>, queue: Span, longest: Option<Span>) -> u64 {
     let pace = ask.limit.pace;
-    let places = pace.tokens(pace.sub(ask.limit.base_span, queue));
+    let places = pace.sub(ask.limit.base_span, queue);
     match longest {
         Some(longest) if queue > longest => 0,
-        Some(longest) => places.min(pace.tokens(pace.sub(longest, queue)) + 1),
-        None => places,
+        // The last one may wait as long as that, and those before it leave one token's time apart.
+        Some(longest) => pace.tokens(places.min(pace.add(pace.sub(longest, queue), pace.span(1)))),
+        None => pace.tokens(places),
     }
 }

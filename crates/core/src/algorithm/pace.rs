@@ -51,9 +51,18 @@ impl Pace {
 
     /// The time that `tokens` take, exactly; at most [`Span::MAX`].
     pub(crate) fn span(self, tokens: u64) -> Span {
-        let units = u128::from(tokens) * u128::from(self.per_token);
-        let parts = u128::from(self.parts);
-        match (u64::try_from(units / parts), u32::try_from(units % parts)) {
+        let (whole, part) = match tokens.checked_mul(self.per_token) {
+            Some(units) => {
+                let parts = u64::from(self.parts);
+                (Ok(units / parts), u32::try_from(units % parts))
+            }
+            None => {
+                let (units, parts) =
+                    (u128::from(tokens) * u128::from(self.per_token), u128::from(self.parts));
+                (u64::try_from(units / parts), u32::try_from(units % parts))
+            }
+        };
+        match (whole, part) {
             (Ok(whole), Ok(part)) if whole < Span::MAX.whole => Span { whole, part },
             _ => Span::MAX,
         }
@@ -61,16 +70,27 @@ impl Pace {
 
     /// How many whole tokens flow in `span`.
     pub(crate) fn tokens(self, span: Span) -> u64 {
-        u64::try_from(self.units(span) / u128::from(self.per_token)).unwrap_or(u64::MAX)
+        self.divided(span, 0)
     }
 
     /// How many tokens `span` touches, the last one perhaps only in part.
     pub(crate) fn tokens_ceil(self, span: Span) -> u64 {
-        u64::try_from(self.units(span).div_ceil(u128::from(self.per_token))).unwrap_or(u64::MAX)
+        self.divided(span, self.per_token - 1)
     }
 
-    fn units(self, span: Span) -> u128 {
-        u128::from(span.whole) * u128::from(self.parts) + u128::from(span.part)
+    /// `⌊(span + extra) / per_token⌋`, in 64 bits where that is enough: a
+    /// division in 128 bits costs more than all the rest of a decision.
+    fn divided(self, span: Span, extra: u64) -> u64 {
+        let parts = u64::from(self.parts);
+        let narrow = span.whole.checked_mul(parts).and_then(|n| n.checked_add(u64::from(span.part) + extra));
+        match narrow {
+            Some(units) => units / self.per_token,
+            None => {
+                let units =
+                    u128::from(span.whole) * u128::from(parts) + u128::from(span.part) + u128::from(extra);
+                u64::try_from(units / u128::from(self.per_token)).unwrap_or(u64::MAX)
+            }
+        }
     }
 
     pub(crate) fn add(self, a: Span, b: Span) -> Span {

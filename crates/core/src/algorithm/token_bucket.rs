@@ -45,11 +45,11 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
 }
 
 /// What is missing from a bucket after the step. A refused request that counts
-/// takes what is left, but never leaves a debt.
+/// takes what is left, but never leaves a debt. A debt ends with time itself.
 pub(super) fn step_missing(ask: &Ask<'_>, step: Step, missing: Span, take: Span) -> Span {
     let pace = ask.limit.pace;
     match step {
-        Step::Take => pace.add(missing, take),
+        Step::Take => pace.add(missing, take).min(Span::of(Time::MAX.since(ask.now))),
         Step::CountRefused => missing.max(ask.limit.hard_span),
         Step::GiveBack => pace.sub(missing, take),
         Step::Refuse => missing,
@@ -74,7 +74,7 @@ fn interval(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let mut bucket = Refills::at(cell, ask);
     let step = ask.step(bucket.missing.saturating_add(ask.cost) <= hard);
     bucket.missing = match step {
-        Step::Take => (bucket.missing + ask.cost).min(USED_MAX),
+        Step::Take => (bucket.missing + ask.cost).min(bucket.most()),
         Step::CountRefused => bucket.missing.max(hard),
         Step::GiveBack => bucket.missing.saturating_sub(ask.cost),
         Step::Refuse => bucket.missing,
@@ -124,6 +124,12 @@ impl Refills {
             next: cell.deadline().before(period.times(to_come.saturating_sub(1))),
             ..full
         }
+    }
+
+    /// The most that can be missing: it is back by the end of time.
+    fn most(&self) -> u64 {
+        let refills = Time::MAX.since(self.next).get() / self.period.get() + 1;
+        refills.saturating_mul(self.count).min(USED_MAX)
     }
 
     /// When `tokens` of the missing ones are back.

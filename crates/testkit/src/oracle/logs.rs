@@ -24,7 +24,7 @@ impl Trailing {
 
     /// The buckets: a tick is the window over their number, rounded up.
     pub(super) fn buckets(numbers: Numbers, buckets: u64) -> Self {
-        let tick = numbers.window / buckets + u64::from(numbers.window % buckets > 0);
+        let tick = numbers.window / buckets + u64::from(!numbers.window.is_multiple_of(buckets));
         Self { numbers, tick, takes: Vec::new() }
     }
 
