@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! The binary `tollgate`: arguments in, exit code out; the rest is the library's.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tollgate_cli::run(std::env::args_os(), &mut anstream::stdout(), &mut anstream::stderr()).into()
+}

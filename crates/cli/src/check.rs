@@ -1,0 +1,138 @@
+//! `tollgate check`: are these rule files right?
+//!
+//! Reads the files as the server reads them, and tells every mistake of every
+//! file at once.
+//!
+//! Deliberately not here: what is right and wrong; that is the limiter's.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tollgate_limiter::rules::{self, Options, Problem, Severity};
+
+use crate::console::{BAD, Console, Exit, Format, GOOD, count, show_problems};
+
+/// Are these rule files right?
+///
+/// Every mistake of every file is shown at once, with its line and with what
+/// to write instead. The server reads rules with the same code, so what passes
+/// here loads there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tollgate check rules/
+  tollgate check shop.yaml mail.yaml --deny-warnings
+  tollgate check rules/ --format json | jq '.problems[].message'
+
+Exit codes: 0 right, 1 mistakes, 64 a path that cannot be read.")]
+pub(crate) struct Args {
+    /// Rule files, or folders of them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// Let several files add to one domain
+    #[arg(long)]
+    merge_domains: bool,
+    /// Fail on warnings too
+    #[arg(long)]
+    deny_warnings: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Report {
+    ok: bool,
+    files: usize,
+    domains: usize,
+    rules: usize,
+    errors: usize,
+    warnings: usize,
+    problems: Vec<ProblemJson>,
+}
+
+/// A problem as programs read it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProblemJson {
+    severity: String,
+    file: String,
+    /// From 1; 0 if the file as a whole is meant.
+    line: usize,
+    column: usize,
+    message: String,
+    help: String,
+    text: String,
+}
+
+impl From<&Problem> for ProblemJson {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            severity: problem.severity.to_string(),
+            file: problem.file.clone(),
+            line: problem.line,
+            column: problem.column,
+            message: problem.message.clone(),
+            help: problem.help.clone(),
+            text: problem.text.clone(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
+    let sources = match rules::read(&args.paths) {
+        Ok(sources) => sources,
+        Err(error) => {
+            show_problems(console.err, &error.problems)?;
+            return Ok(Exit::BadConfiguration);
+        }
+    };
+    let options = Options { merge_domains: args.merge_domains };
+    let mut report = Report {
+        ok: false,
+        files: sources.len(),
+        domains: 0,
+        rules: 0,
+        errors: 0,
+        warnings: 0,
+        problems: Vec::new(),
+    };
+    let problems = match rules::load(sources, &options) {
+        Ok(loaded) => {
+            report.files = loaded.files;
+            report.domains = loaded.rules.domains().count();
+            report.rules = loaded.rules.rules().len();
+            loaded.warnings
+        }
+        Err(error) => error.problems,
+    };
+    let number = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    report.errors = number(Severity::Error);
+    report.warnings = number(Severity::Warning);
+    report.ok = report.errors == 0 && (report.warnings == 0 || !args.deny_warnings);
+    match args.format {
+        Format::Text => show(&report, &problems, console)?,
+        Format::Json => {
+            report.problems = problems.iter().map(ProblemJson::from).collect();
+            console.json(&report)?;
+        }
+    }
+    Ok(if report.ok { Exit::Fine } else { Exit::Failed })
+}
+
+fn show(report: &Report, problems: &[Problem], console: &mut Console<'_>) -> io::Result<()> {
+    show_problems(console.out, problems)?;
+    let files = count(report.files, "file");
+    let warnings = count(report.warnings, "warning");
+    if report.errors > 0 {
+        let errors = count(report.errors, "error");
+        return writeln!(console.out, "{BAD}failed{BAD:#}: {files}, {errors}, {warnings}");
+    }
+    let held = format!("{}, {}", count(report.domains, "domain"), count(report.rules, "rule"));
+    if report.ok {
+        writeln!(console.out, "{GOOD}ok{GOOD:#}: {files}, {held}, {warnings}")
+    } else {
+        writeln!(console.out, "{BAD}failed{BAD:#}: {files}, {held}, {warnings} and --deny-warnings")
+    }
+}

@@ -1,0 +1,147 @@
+//! The command line: what users type, and what they are told.
+//!
+//! [`run`] parses the arguments and hands them to one file per command:
+//!
+//! | module | command |
+//! |---|---|
+//! | `check` | `tollgate check`: are these rule files right? |
+//! | `test` | `tollgate test`: do the rules do what the rule tests say? |
+//! | `explain` | `tollgate explain`: which rules match, which decide, and why |
+//!
+//! What they share: `console` (where to write, and the exit codes), `words`
+//! (limits and decisions as people read them).
+//!
+//! Invariants: results go to standard output, complaints about the command line
+//! and about paths to standard error; every complaint says what to do.
+//!
+//! Deliberately not here: what a rule means, and every `if` about limits.
+
+mod check;
+mod console;
+mod explain;
+mod test;
+mod words;
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Write};
+
+use clap::{Parser, Subcommand};
+
+use console::Console;
+pub use console::Exit;
+
+const ABOUT: &str = "Limits how many requests anyone may send to an API.";
+
+const QUICK_START: &str = "\
+Quick start:
+  tollgate check rules/                              are these rule files right?
+  tollgate test rules/                               do they do what the rule tests say?
+  tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
+
+Exit codes: 0 fine, 1 failed, 64 bad configuration or command line.
+'tollgate COMMAND --help' teaches each command by an example.";
+
+/// What the user typed.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, about = ABOUT, after_help = QUICK_START)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::Args),
+    Test(test::Args),
+    Explain(explain::Args),
+}
+
+/// Does what `args` ask for, the name of the program first.
+///
+/// Both writers are given text with colours; wrap them in `anstream` streams,
+/// which take the colours out where there is no terminal.
+///
+/// ```
+/// let mut out = Vec::new();
+/// let exit = tollgate_cli::run(["tollgate", "--version"], &mut out, &mut Vec::new());
+/// assert_eq!(exit, tollgate_cli::Exit::Fine);
+/// assert!(out.starts_with(b"tollgate "));
+/// ```
+pub fn run<T>(args: impl IntoIterator<Item = T>, out: &mut dyn Write, err: &mut dyn Write) -> Exit
+where
+    T: Into<OsString> + Clone,
+{
+    let mut console = Console { out, err };
+    let done = match Cli::try_parse_from(args) {
+        Ok(cli) => match cli.command {
+            Command::Check(args) => check::run(&args, &mut console),
+            Command::Test(args) => test::run(&args, &mut console),
+            Command::Explain(args) => explain::run(&args, &mut console),
+        },
+        Err(answer) => answered(&answer, &mut console),
+    };
+    match done.and_then(|exit| console.out.flush().map(|()| exit)) {
+        Ok(exit) => exit,
+        Err(error) => cannot_write(&error, &mut console),
+    }
+}
+
+/// What the parser of arguments says by itself: help, the version, or what is
+/// wrong with the arguments.
+fn answered(answer: &clap::Error, console: &mut Console<'_>) -> io::Result<Exit> {
+    let text = answer.render();
+    if answer.use_stderr() {
+        write!(console.err, "{}", text.ansi())?;
+        return Ok(Exit::BadConfiguration);
+    }
+    write!(console.out, "{}", text.ansi())?;
+    Ok(Exit::Fine)
+}
+
+fn cannot_write(error: &io::Error, console: &mut Console<'_>) -> Exit {
+    // Whoever closes a pipe, as `head` does, has seen enough.
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Exit::Fine;
+    }
+    let told =
+        console.complain(&format!("cannot write the result: {error}"), "make room, or write elsewhere");
+    // There is nowhere left to say that not even the complaint could be written.
+    drop(told);
+    Exit::Failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_arguments_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    /// Fails every write in the same way.
+    struct Broken(ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_seen_enough_is_no_failure_and_a_full_disk_is() {
+        let mut err = Vec::new();
+        let help = ["tollgate", "--help"];
+        assert_eq!(run(help, &mut Broken(ErrorKind::BrokenPipe), &mut err), Exit::Fine);
+        assert_eq!(err, b"");
+        assert_eq!(run(help, &mut Broken(ErrorKind::StorageFull), &mut err), Exit::Failed);
+        let told = String::from_utf8(err).unwrap();
+        assert!(told.contains("cannot write the result: "), "{told}");
+    }
+}

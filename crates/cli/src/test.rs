@@ -1,0 +1,106 @@
+//! `tollgate test`: do the rules do what the rule tests say?
+//!
+//! In the order of the flow:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `find` | paths → rule test files |
+//! | `yaml`, `fields`, `report` | text → fields with their places, and what is wrong with them |
+//! | `file` | fields → checked steps |
+//! | `play` | steps → the limiter on a virtual clock → outcomes |
+//! | `text`, `json`, `junit` | outcomes → what people and programs read |
+//!
+//! Invariant: what decides is the limiter that serves, with its memory store;
+//! only the clock is another.
+
+mod fields;
+mod file;
+mod find;
+mod json;
+mod junit;
+mod play;
+mod report;
+mod text;
+mod yaml;
+
+use std::io;
+use std::path::PathBuf;
+
+use tollgate_limiter::rules::Options;
+
+use crate::console::{Console, Exit, show_problems};
+use play::FileOutcome;
+
+/// Do the rules do what the rule tests say?
+///
+/// Rule tests are files named *.test.yaml: timed requests and the verdicts
+/// that must come. They are played on a virtual clock with the code that
+/// serves, each test on counters that nobody has used before.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A rule test, shop.test.yaml:
+  rules: shop.yaml                  # a file, a folder or a list, as seen from this file
+  tests:
+    - name: two a minute, rolling
+      start: 2026-01-01T00:00:00Z   # the epoch if left out
+      steps:
+        - { at: 40s, times: 2, request: { domain: shop, descriptors: [{ user_id: 42 }] }, expect: allow }
+        - { at: 70s, request: { domain: shop, descriptors: [{ user_id: 42 }] }, expect: deny, retry_after: 30s }
+
+A step has at (since start), request (domain, descriptors, cost) and expect (allow, delay or deny).
+It may have times; operation (check, peek, report or refund); and wait, retry_after, remaining and
+rule, which must then come as written. With times, wait, retry_after and remaining are those of the
+last request.
+
+Examples:
+  tollgate test rules/
+  tollgate test shop.test.yaml --format junit > report.xml
+
+Exit codes: 0 all pass, 1 some fail or there are none, 64 a path that cannot be read.")]
+pub(crate) struct Args {
+    /// Rule test files, or folders of them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// Let several rule files add to one domain
+    #[arg(long)]
+    merge_domains: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// JUnit XML, for build servers
+    Junit,
+}
+
+pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
+    let files = match find::test_files(&args.paths) {
+        Ok(files) => files,
+        Err(problems) => {
+            show_problems(console.err, &problems)?;
+            return Ok(Exit::BadConfiguration);
+        }
+    };
+    let options = Options { merge_domains: args.merge_domains };
+    let outcomes: Vec<FileOutcome> = files.iter().map(|file| play::file(file, &options)).collect();
+    match args.format {
+        Format::Text => text::write(&outcomes, console.out)?,
+        Format::Json => console.json(&json::Report::new(&outcomes))?,
+        Format::Junit => junit::write(&outcomes, console.out)?,
+    }
+    if outcomes.is_empty() {
+        let paths: Vec<_> = args.paths.iter().map(|path| path.display().to_string()).collect();
+        let what = format!("there are no rule tests in {}", paths.join(", "));
+        console.complain(&what, "write one in a file named *.test.yaml; tollgate test --help shows how")?;
+        return Ok(Exit::Failed);
+    }
+    Ok(if outcomes.iter().all(FileOutcome::is_good) { Exit::Fine } else { Exit::Failed })
+}

@@ -1,0 +1,290 @@
+//! The play: steps in, outcomes out.
+//!
+//! Each test gets a limiter of its own, with the memory store that serves and
+//! a clock that goes where the steps say.
+//!
+//! Invariant: a test ends at its first step that comes out otherwise than
+//! expected; what follows builds on it. All tests are played.
+//!
+//! Deliberately not here: how outcomes are printed.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Verdict};
+use tollgate_limiter::rules::{self, Loaded, Options, Problem, Source};
+use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink, Reply};
+
+use super::file::{self, Expect, Step, Test, TestFile};
+use super::report::{Report, of_file};
+use crate::explain::story::Story;
+use crate::words;
+
+/// The largest rule test file: as large as a rule file may be.
+const FILE_BYTES_MAX: usize = rules::FILE_BYTES_MAX;
+
+/// What came of one file.
+#[derive(Debug)]
+pub(super) struct FileOutcome {
+    pub(super) file: String,
+    /// What is wrong with the file or its rules; no test was played then.
+    pub(super) problems: Vec<Problem>,
+    pub(super) tests: Vec<TestOutcome>,
+}
+
+/// What came of one test.
+#[derive(Debug)]
+pub(super) struct TestOutcome {
+    pub(super) name: String,
+    pub(super) line: usize,
+    pub(super) failure: Option<Failure>,
+}
+
+/// The first step of a test that came out otherwise.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// From 1.
+    pub(super) step: usize,
+    pub(super) line: usize,
+    pub(super) at: Micros,
+    /// Which request of how many, where the step is repeated.
+    pub(super) repetition: Option<(u64, u64)>,
+    pub(super) request: String,
+    pub(super) expected: String,
+    pub(super) came: String,
+    pub(super) story: Story,
+    /// The command that tells the walk through the rules.
+    pub(super) explain: String,
+    /// How many steps were not played.
+    pub(super) steps_left: usize,
+}
+
+impl FileOutcome {
+    /// Whether all went well.
+    pub(super) fn is_good(&self) -> bool {
+        self.problems.is_empty() && self.failed() == 0
+    }
+
+    /// How many tests failed.
+    pub(super) fn failed(&self) -> usize {
+        self.tests.iter().filter(|test| test.failure.is_some()).count()
+    }
+}
+
+/// Plays all tests of one file.
+pub(super) fn file(path: &Path, options: &Options) -> FileOutcome {
+    let name = path.display().to_string();
+    match prepared(path, &name, options) {
+        Ok(ready) => FileOutcome { file: name, problems: Vec::new(), tests: ready.play(options) },
+        Err(problems) => FileOutcome { file: name, problems, tests: Vec::new() },
+    }
+}
+
+/// A file whose tests can be played.
+struct Ready {
+    file: TestFile,
+    paths: Vec<PathBuf>,
+    sources: Vec<Source>,
+}
+
+fn prepared(path: &Path, name: &str, options: &Options) -> Result<Ready, Vec<Problem>> {
+    let text = text(path).map_err(|(message, help)| vec![of_file(name, &message, help)])?;
+    let mut report = Report::default();
+    let Some(file) = file::read(&text, &mut report) else { return Err(report.finish(name, &text)) };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let paths: Vec<PathBuf> = file.rules.iter().map(|rules| folder.join(&rules.value)).collect();
+    let sources = rules::read(&paths)
+        .map_err(|error| missing_rules(error.problems, &file, &mut report, (name, &text)))?;
+    let loaded = rules::load(sources.clone(), options).map_err(|error| error.problems)?;
+    check_names(&file, &loaded, &mut report);
+    if report.has_errors() { Err(report.finish(name, &text)) } else { Ok(Ready { file, paths, sources }) }
+}
+
+/// What cannot be read is told where the test file names it, if it names one path.
+fn missing_rules(
+    problems: Vec<Problem>,
+    file: &TestFile,
+    report: &mut Report,
+    (name, text): (&str, &str),
+) -> Vec<Problem> {
+    let [rules] = file.rules.as_slice() else { return problems };
+    for problem in problems {
+        report.error(rules.at, format!("{}: {}", problem.file, problem.message), problem.help);
+    }
+    std::mem::take(report).finish(name, text)
+}
+
+fn text(path: &Path) -> Result<String, (String, &'static str)> {
+    let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(|error: io::Error| {
+        (format!("cannot be read: {error}"), "let the user that runs tollgate read it")
+    })?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(("the file is larger than 16 MiB".to_owned(), "write several smaller files"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = good.filter(|byte| **byte == b'\n').count() + 1;
+        (format!("the file is not UTF-8 text, see line {line}"), "save it as UTF-8")
+    })
+}
+
+/// A rule that a step names must exist.
+fn check_names(file: &TestFile, loaded: &Loaded, report: &mut Report) {
+    let steps = file.tests.iter().flat_map(|test| &test.steps);
+    for rule in steps.filter_map(|step| step.expect.rule.as_ref()) {
+        let names = || loaded.rules.rules().iter().map(tollgate_core::Rule::name);
+        if !names().any(|name| name == rule.value) {
+            let help = match words::nearest(&rule.value, names()) {
+                Some(name) => format!("write {name}"),
+                None => "write the name of a limit, or its path, as tollgate explain shows them".to_owned(),
+            };
+            report.error(rule.at, format!("the rules have no rule '{}'", rule.value), help);
+        }
+    }
+}
+
+impl Ready {
+    fn play(&self, options: &Options) -> Vec<TestOutcome> {
+        let test = |test: &Test| TestOutcome {
+            name: test.name.clone(),
+            line: test.at.line,
+            failure: rules::load(self.sources.clone(), options)
+                .ok()
+                .and_then(|loaded| play(test, Stage::new(test, loaded), &self.paths)),
+        };
+        self.file.tests.iter().map(test).collect()
+    }
+}
+
+/// A limiter that nobody has asked yet.
+struct Stage {
+    limiter: Limiter<MemoryStore, ManualClock>,
+}
+
+impl Stage {
+    fn new(test: &Test, loaded: Loaded) -> Self {
+        let clock = ManualClock::at(test.start);
+        Self { limiter: Limiter::with(loaded.rules, MemoryStore::default(), clock, NoSink) }
+    }
+
+    fn ask(&self, operation: Operation, request: &Request<'_>) -> Reply {
+        match operation {
+            Operation::Check => self.limiter.check(request),
+            Operation::Peek => self.limiter.peek(request),
+            Operation::Report => self.limiter.report(request),
+            Operation::Refund => self.limiter.refund(request),
+        }
+    }
+}
+
+fn play(test: &Test, stage: Stage, rules: &[PathBuf]) -> Option<Failure> {
+    for (index, step) in test.steps.iter().enumerate() {
+        stage.limiter.clock().set(test.start + step.at);
+        let entries: Vec<Vec<Entry<'_>>> = step.descriptors.iter().map(|entries| borrowed(entries)).collect();
+        let descriptors: Vec<Descriptor<'_>> =
+            entries.iter().map(|entries| Descriptor::new(entries)).collect();
+        let request = Request::new(&step.domain, &descriptors).with_cost(step.cost);
+        for number in 1..=step.times {
+            let reply = stage.ask(step.operation, &request);
+            if is_as_expected(&step.expect, &reply, number == step.times) {
+                continue;
+            }
+            return Some(Failure {
+                step: index + 1,
+                line: step.place.line,
+                at: step.at,
+                repetition: (step.times > 1).then_some((number, step.times)),
+                request: request_words(step),
+                expected: expected_words(&step.expect),
+                came: came_words(&reply),
+                story: Story::new(&request, &reply),
+                explain: explain_command(step, rules),
+                steps_left: test.steps.len() - index - 1,
+            });
+        }
+    }
+    None
+}
+
+fn borrowed(entries: &[(String, String)]) -> Vec<Entry<'_>> {
+    entries.iter().map(|(key, value)| Entry { key, value }).collect()
+}
+
+/// The verdict and the rule hold for every request of a step; the numbers are
+/// those of its last.
+fn is_as_expected(expect: &Expect, reply: &Reply, is_last: bool) -> bool {
+    let name = reply.binding().and_then(|ruling| reply.rule(ruling)).map(tollgate_core::Rule::name);
+    let rule_fits = expect.rule.as_ref().is_none_or(|rule| name == Some(rule.value.as_str()));
+    let wait_fits = match reply.verdict {
+        Verdict::Allow => true,
+        Verdict::Delay { wait } => expect.wait.is_none_or(|expected| expected == wait),
+        Verdict::Deny { retry_after } => expect.retry_after.is_none_or(|expected| expected == retry_after),
+    };
+    let remaining = reply.binding().map(|ruling| ruling.decision.remaining);
+    let remaining_fits = expect.remaining.is_none_or(|expected| remaining == Some(expected));
+    expect.verdict == reply.verdict.word() && rule_fits && (!is_last || (wait_fits && remaining_fits))
+}
+
+fn expected_words(expect: &Expect) -> String {
+    let mut parts = vec![expect.verdict.to_owned()];
+    parts.extend(expect.wait.map(|wait| format!("wait {wait}")));
+    parts.extend(expect.retry_after.map(retry_words));
+    parts.extend(expect.remaining.map(|remaining| format!("remaining {remaining}")));
+    parts.extend(expect.rule.as_ref().map(|rule| format!("rule {}", rule.value)));
+    parts.join(", ")
+}
+
+fn came_words(reply: &Reply) -> String {
+    let mut parts = vec![reply.verdict.word().to_owned()];
+    match reply.verdict {
+        Verdict::Allow => {}
+        Verdict::Delay { wait } => parts.push(format!("wait {wait}")),
+        Verdict::Deny { retry_after } => parts.push(retry_words(retry_after)),
+    }
+    match reply.binding() {
+        Some(ruling) => {
+            parts.push(format!("remaining {}", ruling.decision.remaining));
+            parts.extend(reply.rule(ruling).map(|rule| format!("rule {}", rule.name())));
+        }
+        None => parts.push("no limit applies".to_owned()),
+    }
+    parts.join(", ")
+}
+
+fn retry_words(retry_after: Option<Micros>) -> String {
+    retry_after.map_or_else(|| "retry_after never".to_owned(), |wait| format!("retry_after {wait}"))
+}
+
+fn descriptor_words(step: &Step) -> Vec<String> {
+    let pairs = |entries: &Vec<(String, String)>| {
+        words::descriptor(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    };
+    step.descriptors.iter().map(pairs).collect()
+}
+
+fn request_words(step: &Step) -> String {
+    let operation = match step.operation {
+        Operation::Check => "check",
+        Operation::Peek => "peek",
+        Operation::Report => "report",
+        Operation::Refund => "refund",
+    };
+    format!("{operation} {} {}, cost {}", step.domain, descriptor_words(step).join(" "), step.cost)
+}
+
+fn explain_command(step: &Step, rules: &[PathBuf]) -> String {
+    let mut words = vec!["tollgate".to_owned(), "explain".to_owned()];
+    for path in rules {
+        words.extend(["--rules".to_owned(), path.display().to_string()]);
+    }
+    words.push(step.domain.clone());
+    words.extend(descriptor_words(step));
+    if step.cost != 1 {
+        words.extend(["--cost".to_owned(), step.cost.to_string()]);
+    }
+    words.iter().map(|word| words::shell(word)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,188 @@
+//! Limits, entries and decisions as people read them.
+//!
+//! `explain` and the failures of `test` speak with the same words.
+//!
+//! Deliberately not here: what a limit does; layout and colours.
+
+use tollgate_core::{Limit, Mode, Refill, Rule, Shape, Verdict};
+use tollgate_limiter::Ruling;
+
+/// `10 per minute`, `5 per 30 seconds`.
+fn rate(rule: &Rule) -> String {
+    let (count, unit) = (rule.limit.count(), rule.unit.name());
+    match rule.unit_multiplier {
+        1 => format!("{count} per {unit}"),
+        several => format!("{count} per {several} {unit}s"),
+    }
+}
+
+/// The numbers of a rule: `token_bucket, 100 per second, bucket of 200`.
+pub(crate) fn limit(rule: &Rule) -> String {
+    let mut parts = vec![rule.limit.algorithm().name().to_owned(), rate(rule)];
+    match rule.limit.shape() {
+        Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter => {}
+        Shape::SlidingBuckets { buckets } => parts.push(format!("{buckets} sub-windows")),
+        Shape::TokenBucket { burst, refill } => {
+            parts.push(format!("bucket of {burst}"));
+            if refill == Refill::Interval {
+                parts.push("refilled all at once".to_owned());
+            }
+        }
+        Shape::LeakyBucket { burst, max_wait } => {
+            parts.push(format!("{burst} may wait"));
+            parts.extend(max_wait.map(|wait| format!("no longer than {wait}")));
+        }
+    }
+    parts.extend(extras(&rule.limit));
+    parts.join(", ")
+}
+
+fn extras(limit: &Limit) -> Vec<String> {
+    let mut parts = Vec::new();
+    if limit.exceed_percent() > 0 {
+        parts.push(format!("soft: up to {}% more pass and are marked", limit.exceed_percent()));
+    }
+    if limit.counts_rejected() {
+        parts.push("denied requests count".to_owned());
+    }
+    parts
+}
+
+/// What a mode means; none where a denial simply counts.
+pub(crate) const fn mode(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Enforce => None,
+        Mode::Shadow => Some("shadow: counts, and refuses nothing"),
+        Mode::Quota => Some("quota: refuses only if every quota refuses"),
+        Mode::ShadowQuota => Some("shadow quota: never refuses, and keeps the other quotas from refusing"),
+    }
+}
+
+/// The name of a mode in JSON.
+pub(crate) const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+        Mode::Quota => "quota",
+        Mode::ShadowQuota => "shadow_quota",
+    }
+}
+
+/// `allow`, `delay, wait 500ms`, `deny, retry after 20s`, `deny, never passes`.
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Allow => "allow".to_owned(),
+        Verdict::Delay { wait } => format!("delay, wait {wait}"),
+        Verdict::Deny { retry_after: Some(wait) } => format!("deny, retry after {wait}"),
+        Verdict::Deny { retry_after: None } => "deny, never passes".to_owned(),
+    }
+}
+
+/// One decision: `allow, 9 of 10 remaining`.
+pub(crate) fn ruling(ruling: &Ruling, rule: &Rule) -> String {
+    let decision = &ruling.decision;
+    let mut text = verdict(decision.verdict);
+    if decision.verdict == (Verdict::Deny { retry_after: None }) {
+        let most = rule.limit.hard_capacity();
+        text.push_str(&format!(": a cost of {} is more than the {most} that fit", ruling.cost));
+    } else {
+        text.push_str(&format!(", {} of {} remaining", decision.remaining, decision.limit));
+    }
+    if decision.soft {
+        text.push_str(", only because the limit is soft");
+    }
+    text
+}
+
+/// One descriptor as `explain` takes it: `user_id=42,plan=free`.
+pub(crate) fn descriptor<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let escaped = |text: &str| text.replace(',', "\\,");
+    let entry = |(key, value)| format!("{}={}", escaped(key), escaped(value));
+    entries.into_iter().map(entry).collect::<Vec<_>>().join(",")
+}
+
+/// The word as a shell takes it.
+pub(crate) fn shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The name among `names` that `word` is probably a misspelling of: at most
+/// one mistake in three letters.
+pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |name: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &name.to_lowercase());
+    names
+        .into_iter()
+        .map(|name| (distance(name), name))
+        .filter(|(distance, name)| distance * 3 <= name.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::{Micros, Unit};
+
+    use super::*;
+
+    fn rule(count: u32, multiplier: u32, shape: Shape) -> Rule {
+        Rule {
+            label: String::new(),
+            path: "d.k".into(),
+            limit: Limit::new(count, Micros::from_secs(u64::from(multiplier)), shape).unwrap(),
+            unit: Unit::Second,
+            unit_multiplier: multiplier,
+            mode: Mode::Enforce,
+            replaces: Vec::new(),
+            metadata: None,
+            ordinal: 0,
+        }
+    }
+
+    #[test]
+    fn a_limit_tells_all_of_its_numbers() {
+        let wait = Some(Micros::from_secs(2));
+        let cases = [
+            (rule(5, 1, Shape::FixedWindow), "fixed_window, 5 per second"),
+            (rule(5, 30, Shape::SlidingLog), "sliding_log, 5 per 30 seconds"),
+            (
+                rule(5, 1, Shape::SlidingBuckets { buckets: 60 }),
+                "sliding_buckets, 5 per second, 60 sub-windows",
+            ),
+            (
+                rule(5, 1, Shape::TokenBucket { burst: 9, refill: Refill::Interval }),
+                "token_bucket, 5 per second, bucket of 9, refilled all at once",
+            ),
+            (
+                rule(2, 1, Shape::LeakyBucket { burst: 3, max_wait: wait }),
+                "leaky_bucket, 2 per second, 3 may wait, no longer than 2s",
+            ),
+        ];
+        for (rule, text) in cases {
+            assert_eq!(limit(&rule), text);
+        }
+        let mut soft = rule(10, 1, Shape::SlidingCounter);
+        soft.limit = soft.limit.soft(10).unwrap().counting_rejected(true);
+        let text =
+            "sliding_counter, 10 per second, soft: up to 10% more pass and are marked, denied requests count";
+        assert_eq!(limit(&soft), text);
+    }
+
+    #[test]
+    fn a_descriptor_reads_as_it_is_typed() {
+        assert_eq!(descriptor([("a", "1"), ("path", "/x,y")]), r"a=1,path=/x\,y");
+        assert_eq!(shell("user_id=42"), "user_id=42");
+        assert_eq!(shell("it's a=*"), r"'it'\''s a=*'");
+        assert_eq!(shell(""), "''");
+    }
+
+    #[test]
+    fn a_misspelled_name_finds_its_neighbour_and_a_strange_one_none() {
+        assert_eq!(nearest("shpo", ["mail", "shop"]), Some("shop"));
+        assert_eq!(nearest("Shop", ["mail", "shop"]), Some("shop"));
+        assert_eq!(nearest("warehouse", ["mail", "shop"]), None);
+    }
+}
