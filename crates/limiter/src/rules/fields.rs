@@ -40,8 +40,8 @@ impl Fields {
             Kind::Map(pairs) => pairs,
             Kind::Broken => return None,
             Kind::Scalar(_) | Kind::List(_) => {
-                let help = format!("write {} and so on, each on a line of its own", example(level));
-                report.error(node.at, format!("{what} must be a map, this is {}", shown(node)), help);
+                let message = format!("{what} must be a map, this is {}", shown(node));
+                report.error(node.at, message, level.example());
                 return None;
             }
         };
@@ -94,15 +94,19 @@ impl Fields {
     fn known(&mut self, name: &str, at: Place, value: &Node, report: &mut Report) -> Option<&'static str> {
         let Some(known) = keys::find(name) else {
             unknown(name, at, self.level, report);
-            self.misspelled
-                .extend(keys::meant(name, self.level).filter(|key| !self.misspelled.contains(key)));
+            match name {
+                // It would stand instead of these two.
+                "concurrency" => self.misspelled.extend(["unit", "requests_per_unit"]),
+                _ if report.is_full() => {}
+                _ => self.misspelled.extend(keys::meant(name, self.level)),
+            }
             return None;
         };
         if known.levels.contains(&self.level) {
             return Some(known.name);
         }
         let help = format!("write it {}", known.levels.first().map_or("", |level| level.whereabouts()));
-        let message = format!("{name} has no effect in {}", self.level.name());
+        let message = format!("{name} has no effect {}", self.level.here());
         if known.is_old {
             report.warning(at, message, help);
             check_unused(name, value, report);
@@ -119,7 +123,12 @@ impl Fields {
         };
         if !earlier.is_merged && !field.is_merged {
             let line = earlier.key_at.line;
-            let message = format!("{name} is given twice, the first at line {line} is ignored");
+            let message = match name {
+                "rate_limit" => {
+                    format!("{name} is given twice, this and the one at line {line} are read as one")
+                }
+                _ => format!("{name} is given twice, the one at line {line} is ignored"),
+            };
             report.warning(field.key_at, message, "write it once");
         } else if !earlier.is_merged {
             report.warning(earlier.key_at, format!("<< after {name} overwrites it"), "write << first");
@@ -135,9 +144,11 @@ impl Fields {
         self.list.iter().find(|field| field.key == key)
     }
 
-    /// Whether an unknown key, reported already, was probably meant to be this one.
-    pub(super) fn is_misspelled(&self, key: &str) -> bool {
-        self.misspelled.contains(&key)
+    /// Whether something was reported about this key already: an unknown one
+    /// that was probably meant to be it, or a value that cannot be read.
+    pub(super) fn is_told(&self, key: &str) -> bool {
+        let is_broken = |field: &Field| matches!(*field.node.kind, Kind::Broken);
+        self.misspelled.contains(&key) || self.get(key).is_some_and(is_broken)
     }
 
     /// The field of that name, unless it is null.
@@ -168,6 +179,15 @@ impl Fields {
         }
     }
 
+    /// The text of a field, whatever it would mean by itself.
+    pub(super) fn raw(&self, key: &str, report: &mut Report) -> Option<String> {
+        let field = self.set(key)?;
+        match &*field.node.kind {
+            Kind::Scalar(scalar) => Some(scalar.text.clone()),
+            Kind::Map(_) | Kind::List(_) | Kind::Broken => self.text(key, report),
+        }
+    }
+
     /// Whether a field is true; none if it is absent.
     pub(super) fn flag(&self, key: &str, report: &mut Report) -> Option<bool> {
         let field = self.set(key)?;
@@ -190,14 +210,19 @@ impl Fields {
         let field = self.set(key)?;
         let help = format!("write {key}: N, with N from 0 to {}", u32::MAX);
         if let Kind::Scalar(scalar) = &*field.node.kind {
+            let out_of_range = format!("{key} of {} is out of range", quoted(&scalar.text));
             match scalar.resolve() {
                 Resolved::Int(number) => {
                     let number = u32::try_from(number).ok();
                     if number.is_none() {
-                        let message = format!("{key} of {} is out of range", quoted(&scalar.text));
-                        report.error(field.node.at, message, help);
+                        report.error(field.node.at, out_of_range, help);
                     }
                     return number;
+                }
+                // Whole, but larger than any number that YAML 1.1 keeps whole.
+                Resolved::Float if !scalar.text.contains(['.', 'e', 'E']) => {
+                    report.error(field.node.at, out_of_range, help);
+                    return None;
                 }
                 Resolved::Text if scalar.text.parse::<u32>().is_ok() => {
                     let help = format!("write {key}: {}, without quotes", scalar.text);
@@ -244,15 +269,6 @@ impl Field {
 enum Origin {
     Own,
     Merged,
-}
-
-const fn example(level: Level) -> &'static str {
-    match level {
-        Level::Root => "domain: NAME, descriptors:",
-        Level::Descriptor => "key: NAME, rate_limit:",
-        Level::Limit => "unit: minute, requests_per_unit: 10",
-        Level::Replaces => "name: NAME",
-    }
 }
 
 /// A node as a message names it.

@@ -14,13 +14,23 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// The map as a message names it.
-    pub(super) const fn name(self) -> &'static str {
+    /// Where a key is that stands in such a map.
+    pub(super) const fn here(self) -> &'static str {
         match self {
-            Self::Root => "the file",
-            Self::Descriptor => "a descriptor",
-            Self::Limit => "a limit",
-            Self::Replaces => "a replaces entry",
+            Self::Root => "at the top of the file",
+            Self::Descriptor => "on a descriptor",
+            Self::Limit => "inside a limit",
+            Self::Replaces => "inside replaces",
+        }
+    }
+
+    /// What such a map looks like.
+    pub(super) const fn example(self) -> &'static str {
+        match self {
+            Self::Root => "write domain: NAME, and below it descriptors:",
+            Self::Descriptor => "write key: NAME, and below it rate_limit:",
+            Self::Limit => "write { unit: minute, requests_per_unit: 10 }",
+            Self::Replaces => "write { name: NAME }",
         }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Deliberately not here: what the descriptor says about its limits.
 
-use tollgate_core::limit::EXCEED_MAX_PERCENT;
+use tollgate_core::limit::{EXCEED_MAX_PERCENT, WINDOW_MAX};
 use tollgate_core::rule::RuleSpec;
 use tollgate_core::{Algorithm, Limit, LimitError, Micros, Mode, Refill, Shape, Unit};
 
@@ -46,9 +46,14 @@ pub(super) fn read(node: &Node, report: &mut Report) -> Option<OneLimit> {
     let fields = Fields::read(node, Level::Limit, "a limit", report)?;
     let label = fields.text("name", report).unwrap_or_default();
     let replaces = replaces(&fields, &label, report);
-    if fields.flag("unlimited", report) == Some(true) {
-        check_unlimited(&fields, report);
-        return Some(OneLimit::Unlimited { label, replaces });
+    match fields.flag("unlimited", report) {
+        Some(true) => {
+            check_unlimited(&fields, report);
+            return Some(OneLimit::Unlimited { label, replaces });
+        }
+        // Neither yes nor no, so that nothing is to be said about the rest.
+        None if fields.set("unlimited").is_some() => return None,
+        Some(false) | None => {}
     }
     let numbers = Numbers::read(&fields, report);
     let (limit, unit, unit_multiplier) = numbers.limit(&fields, report)?;
@@ -63,7 +68,7 @@ fn replaces(fields: &Fields, own: &str, report: &mut Report) -> Vec<String> {
         let Some(entry) = Fields::read(&item, Level::Replaces, "a replaces entry", report) else { continue };
         let errors_before = report.errors_seen();
         let name = entry.text("name", report).unwrap_or_default();
-        if report.errors_seen() > errors_before {
+        if report.errors_seen() > errors_before || entry.is_told("name") {
             continue;
         }
         if name.is_empty() {
@@ -128,12 +133,9 @@ impl Numbers {
             count_rejected: fields.flag("count_rejected", report),
             is_wrong: false,
         };
-        if numbers.multiplier == Some(0) {
-            let help = "write unit_multiplier: 1 or more";
-            report.error(fields.place("unit_multiplier"), "unit_multiplier of 0 makes no window", help);
-        }
+        numbers.check_window(fields, report);
         check_parameters(fields, algorithm, report);
-        if fields.set("requests_per_unit").is_none() && !fields.is_misspelled("requests_per_unit") {
+        if fields.set("requests_per_unit").is_none() && !fields.is_told("requests_per_unit") {
             report.warning(
                 fields.at,
                 "requests_per_unit is missing, which means 0 and blocks every request",
@@ -142,6 +144,17 @@ impl Numbers {
         }
         numbers.is_wrong = report.errors_seen() > errors_before;
         numbers
+    }
+
+    /// How long a window may be is said in the unit that it is written in.
+    fn check_window(&self, fields: &Fields, report: &mut Report) {
+        let (Some(unit), Some(multiplier)) = (self.unit, self.multiplier) else { return };
+        let most = WINDOW_MAX.get() / unit.length().get();
+        if multiplier == 0 || u64::from(multiplier) > most {
+            let message = format!("a window of {multiplier} times one {} is out of range", unit.name());
+            let help = format!("write unit_multiplier: 1 to {most}");
+            report.error(fields.place("unit_multiplier"), message, help);
+        }
     }
 
     fn limit(&self, fields: &Fields, report: &mut Report) -> Option<(Limit, Unit, u32)> {
@@ -223,7 +236,7 @@ fn algorithm(fields: &Fields, report: &mut Report) -> Written {
 fn unit(fields: &Fields, report: &mut Report) -> Option<Unit> {
     let names = Unit::ALL.map(Unit::name);
     if fields.set("unit").is_none() {
-        if !fields.is_misspelled("unit") {
+        if !fields.is_told("unit") {
             report.error(fields.place("unit"), "a limit needs a unit", help_for_word("unit", "", &names));
         }
         return None;
@@ -251,7 +264,7 @@ fn refill(fields: &Fields, report: &mut Report) -> Option<Refill> {
 }
 
 fn max_wait(fields: &Fields, report: &mut Report) -> Option<Micros> {
-    let text = fields.text("max_wait", report)?;
+    let text = fields.raw("max_wait", report)?;
     parse_duration(&text).map_err(|error| report.refuse(fields.place("max_wait"), &error)).ok()
 }
 
@@ -324,7 +337,7 @@ fn exceed(value: &Node, report: &mut Report) -> Option<(u32, Place)> {
         let Kind::Scalar(name) = &*key.kind else { continue };
         if name.text != "exceed" {
             report.error(key.at, format!("unknown key {}", quoted(&name.text)), help);
-            continue;
+            return None;
         }
         let text = match &*value.kind {
             Kind::Scalar(scalar) => scalar.text.as_str(),

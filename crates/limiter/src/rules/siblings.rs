@@ -148,58 +148,63 @@ impl Prefixes {
 
 /// The keys of a level, for texts that can be read in two ways.
 struct Keys<'a> {
-    /// By key: the beginning of a pattern for its values, if there is one.
-    all: HashMap<&'a str, Option<&'a str>>,
+    /// By key: the pattern for its values that matches most, if there is one.
+    all: HashMap<&'a str, Option<&'a One<'a>>>,
 }
 
 impl<'a> Keys<'a> {
     fn new(level: &'a [One<'a>]) -> Self {
-        let mut all = HashMap::new();
+        let mut all: HashMap<&str, Option<&One<'_>>> = HashMap::new();
         for one in level.iter().filter(|one| one.key.len() <= TEXT_MAX && !one.key.contains('*')) {
-            let pattern = all.entry(one.key).or_insert(None);
-            // The shortest beginning matches most.
-            match (*pattern, one.prefix()) {
-                (Some(known), Some(prefix)) if prefix.len() < str::len(known) => *pattern = Some(prefix),
-                (None, Some(prefix)) => *pattern = Some(prefix),
-                _ => {}
+            let pattern = all.entry(one.key).or_default();
+            // The shorter the beginning, the more begins so.
+            if one.star.is_some() && pattern.is_none_or(|known| one.star < known.star) {
+                *pattern = Some(one);
             }
         }
         Self { all }
     }
 
     fn check(&self, one: &One<'_>, report: &mut Report) {
-        const HELP: &str = "write keys and values in which '_' can be read in one way only";
-        if let Some(value) = one.value.filter(|_| self.all.contains_key(one.text.as_str())) {
-            let (key, value, text) = (quoted(one.key), quoted(value), quoted(&one.text));
-            let message = format!(
-                "requests with key {text} and a value without a rule are caught by key {key}, value {value}"
-            );
-            return report.warning(one.places.value_at, message, HELP);
+        let first = self.as_key_of_others(one).or_else(|| self.by_pattern_of_another(one));
+        if let Some((at, message)) = first.or_else(|| self.instead_of_another(one)) {
+            report.warning(at, message, "write keys and values in which '_' can be read in one way only");
         }
-        for (key, rest) in readings(one.literal()) {
-            if key != one.key && self.all.contains_key(key) {
-                let rest = if one.star.is_some() { format!("{rest}*") } else { rest.to_owned() };
-                let (own, key, rest) = (quoted(one.key), quoted(key), quoted(&rest));
-                let message =
-                    format!("a request with key {key}, value {rest} is caught by this rule for key {own}");
-                return report.warning(one.places.key_at, message, HELP);
-            }
-        }
-        if one.value.is_some() {
-            return;
+    }
+
+    /// Its text is another key, whose values that have no rule end up here.
+    fn as_key_of_others(&self, one: &One<'_>) -> Option<(Place, String)> {
+        let value = quoted(one.value.filter(|_| self.all.contains_key(one.text.as_str()))?);
+        let (key, text) = (quoted(one.key), quoted(&one.text));
+        let message = format!(
+            "requests with key {text} and a value without a rule are caught by key {key}, value {value}"
+        );
+        Some((one.places.value_at, message))
+    }
+
+    /// A pattern of another key is tried before a key without a value.
+    fn by_pattern_of_another(&self, one: &One<'_>) -> Option<(Place, String)> {
+        if one.value.is_some() || one.star.is_some() {
+            return None;
         }
         let own = format!("{}_", one.key);
-        for (key, _) in readings(one.key) {
-            let pattern = self.all.get(key).copied().flatten();
-            if let Some(pattern) = pattern.filter(|pattern| own.starts_with(pattern)) {
-                let (own, pattern) = (quoted(one.key), quoted(&format!("{pattern}*")));
-                let message = format!(
-                    "requests with key {own} are caught by the pattern {pattern} of key {}",
-                    quoted(key)
-                );
-                return report.warning(one.places.key_at, message, HELP);
-            }
-        }
+        let patterns = readings(one.key).filter_map(|(key, _)| self.all.get(key).copied().flatten());
+        let pattern = patterns.into_iter().find(|pattern| own.starts_with(pattern.literal()))?;
+        let (key, other) = (quoted(one.key), quoted(pattern.key));
+        let value = quoted(pattern.value.unwrap_or_default());
+        let message =
+            format!("requests with key {key} are caught by the pattern of key {other}, value {value}");
+        Some((one.places.key_at, message))
+    }
+
+    /// A request for another key ends up here.
+    fn instead_of_another(&self, one: &One<'_>) -> Option<(Place, String)> {
+        let mut others = readings(one.literal()).filter(|(key, _)| *key != one.key);
+        let (key, value) = others.find(|(key, _)| self.all.contains_key(key))?;
+        let value = if one.star.is_some() { format!("{value}*") } else { value.to_owned() };
+        let (own, key, value) = (quoted(one.key), quoted(key), quoted(&value));
+        let message = format!("a request with key {key}, value {value} is caught by this rule for key {own}");
+        Some((one.places.key_at, message))
     }
 }
 

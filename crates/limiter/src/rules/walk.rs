@@ -42,11 +42,12 @@ pub(super) fn domain(root: &Node, report: &mut Report) -> Option<Domain> {
     let errors_before = report.errors_seen();
     let name = fields.text("domain", report).unwrap_or_default();
     let name_at = fields.place("domain");
-    let is_told = report.errors_seen() > errors_before || fields.is_misspelled("domain");
+    let is_told = report.errors_seen() > errors_before || fields.is_told("domain");
     if name.is_empty() && !is_told {
         report.refuse(name_at, &RuleError::NoDomain);
     }
-    let level = level(&fields, &name, 1, report);
+    // Paths in messages need some name.
+    let level = level(&fields, if name.is_empty() { "?" } else { &name }, 1, report);
     (!name.is_empty()).then_some(Domain { name, name_at, level })
 }
 
@@ -72,7 +73,7 @@ fn level(parent: &Fields, path: &str, depth: usize, report: &mut Report) -> Sibl
 fn descriptor(fields: &Fields, parent: &str, depth: usize, level: &mut Siblings, report: &mut Report) {
     let errors_before = report.errors_seen();
     let key = fields.text("key", report).unwrap_or_default();
-    let is_told = report.errors_seen() > errors_before || fields.is_misspelled("key");
+    let is_told = report.errors_seen() > errors_before || fields.is_told("key");
     if key.is_empty() && !is_told {
         report.refuse(fields.place("key"), &RuleError::NoKey { path: parent.to_owned() });
     }

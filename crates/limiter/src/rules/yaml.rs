@@ -15,6 +15,7 @@
 
 mod scalar;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -122,8 +123,14 @@ fn warn_of_more<'a>(start: Next<'a>, mut then: impl FnMut() -> Next<'a>, file: u
         Some(Err(error)) => place(file, error.marker()),
         None => return,
     };
-    let is_empty =
-        matches!(then(), Some(Ok((Event::Scalar(text, ScalarStyle::Plain, ..), _))) if text.is_empty());
+    let is_empty = match then() {
+        Some(Ok((Event::Scalar(text, style, ..), _))) => {
+            let scalar = Scalar { text: text.into_owned(), is_plain: style == ScalarStyle::Plain };
+            scalar.resolve() == Resolved::Null
+        }
+        Some(_) => false,
+        None => true,
+    };
     if !is_empty {
         report.warning(
             at,
@@ -196,7 +203,8 @@ impl Builder<'_> {
     }
 
     fn scalar(&mut self, text: String, style: ScalarStyle, tag: Option<&Tag>, at: Place) -> Kind {
-        let tag = tag.map(|tag| tag.core_suffix().unwrap_or("!"));
+        let tag = tag.map(|tag| tag.suffix_in_namespace("tag:yaml.org,2002:").unwrap_or(Cow::Borrowed("!")));
+        let tag = tag.as_deref();
         if tag == Some("binary") {
             self.report.error(at, "!!binary is not supported", "write the text itself");
             return Kind::Broken;
@@ -272,6 +280,14 @@ impl Builder<'_> {
             ErrorKind::UnclosedQuotedScalar => {
                 ("a quote is not closed".to_owned(), "write the closing quote at the end of the text")
             }
+            ErrorKind::InvalidQuotedScalarIndent => (
+                "a text in quotes goes on here, not indented".to_owned(),
+                "close the quote, or indent the lines on which it goes on",
+            ),
+            ErrorKind::MappingValueNotAllowed => (
+                "a ':' where no key ends".to_owned(),
+                "write a text with ': ' in quotes, or indent the line like its neighbours",
+            ),
             kind => {
                 (format!("this is not YAML: {kind}"), "write it as YAML, with every level indented by spaces")
             }

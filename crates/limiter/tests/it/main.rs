@@ -3,6 +3,7 @@
 mod events;
 mod flood;
 mod reload;
+mod rule_files;
 mod support;
 mod threads;
 mod together;
