@@ -11,8 +11,14 @@
 //! Deliberately not here: the rules themselves, and any use of a setting.
 
 mod address;
+pub mod definitions;
 mod error;
+mod file;
+mod go;
+mod reader;
+mod resolve;
 mod secret;
+mod strings;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +27,9 @@ use tollgate_limiter::Capacity;
 
 pub use address::{Address, AddressError, GrpcAddress};
 pub use error::{Mistake, SettingsError, Warning};
+pub use file::{ConfigFile, FILE_NAME};
 pub use secret::Secret;
+pub use strings::{Environment, Strings};
 
 /// What the command line says; everything is optional.
 #[derive(Debug, Clone, Default)]
@@ -214,17 +222,15 @@ pub struct ClientTls {
     pub server_name: Option<String>,
 }
 
-/// Waits that grow.
+/// Waits that double.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     /// The first.
     pub initial: Duration,
     /// The longest.
     pub max: Duration,
-    /// By how many percent each is longer than the one before.
-    pub growth_percent: u32,
-    /// Whether a random part is taken off.
-    pub jitter: bool,
+    /// How many thousandths of a wait are left to chance.
+    pub random_permille: u32,
 }
 
 /// How requests are answered.

@@ -1,0 +1,95 @@
+//! Variables of envoyproxy/ratelimit that are accepted and have no effect here.
+
+/// Variables that have no effect for one reason.
+#[derive(Debug, Clone, Copy)]
+pub struct Ignored {
+    /// Their names.
+    pub variables: &'static [&'static str],
+    /// Why; it follows "is set, but" in the warning.
+    pub reason: &'static str,
+}
+
+/// All of them, one warning a row.
+pub const IGNORED: &[Ignored] = &[
+    Ignored {
+        variables: &[
+            "BACKEND_TYPE",
+            "REDIS_SOCKET_TYPE",
+            "REDIS_TYPE",
+            "REDIS_URL",
+            "REDIS_POOL_SIZE",
+            "REDIS_AUTH",
+            "REDIS_TLS",
+            "REDIS_TLS_CLIENT_CERT",
+            "REDIS_TLS_CLIENT_KEY",
+            "REDIS_TLS_CACERT",
+            "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
+            "REDIS_SENTINEL_AUTH",
+            "REDIS_TIMEOUT",
+            "REDIS_PERSECOND",
+            "REDIS_PERSECOND_SOCKET_TYPE",
+            "REDIS_PERSECOND_TYPE",
+            "REDIS_PERSECOND_URL",
+            "REDIS_PERSECOND_POOL_SIZE",
+            "REDIS_PERSECOND_AUTH",
+            "REDIS_PERSECOND_TLS",
+            "REDIS_PERSECOND_SENTINEL_AUTH",
+            "REDIS_PERSECOND_TIMEOUT",
+            "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
+            "REDIS_STARTUP_INITIAL_INTERVAL",
+            "REDIS_STARTUP_MAX_INTERVAL",
+            "REDIS_STARTUP_MAX_ELAPSED_TIME",
+            "REDIS_CLUSTER_PIPELINE_PARALLELISM",
+            "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
+            "REDIS_PIPELINE_LIMIT",
+            "REDIS_PERSECOND_PIPELINE_LIMIT",
+            "REDIS_PIPELINE_WINDOW",
+            "REDIS_PERSECOND_PIPELINE_WINDOW",
+            "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+            "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
+            "REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR",
+            "MEMCACHE_HOST_PORT",
+            "MEMCACHE_SRV",
+            "MEMCACHE_SRV_REFRESH",
+            "MEMCACHE_MAX_IDLE_CONNS",
+            "MEMCACHE_TLS",
+            "MEMCACHE_TLS_CLIENT_CERT",
+            "MEMCACHE_TLS_CLIENT_KEY",
+            "MEMCACHE_TLS_CACERT",
+            "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION",
+            "EXPIRATION_JITTER_MAX_SECONDS",
+            "CACHE_KEY_PREFIX",
+            "LOCAL_CACHE_SIZE_IN_BYTES",
+        ],
+        reason: "this version counts in memory of this process only",
+    },
+    Ignored {
+        variables: &["GRPC_SERVER_TLS_CA_CERT"],
+        reason: "it has no effect, as in envoyproxy/ratelimit; \
+                 set GRPC_CLIENT_TLS_CACERT to demand certificates of callers",
+    },
+    Ignored { variables: &["USE_CALENDAR_MONTH_RATE_LIMIT"], reason: "a month is always 30 days here" },
+    Ignored {
+        variables: &[
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_COMPRESSION",
+            "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+            "OTEL_EXPORTER_OTLP_INSECURE",
+            "OTEL_EXPORTER_OTLP_TRACES_INSECURE",
+            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+            "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+            "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
+        ],
+        reason: "the way of traces is chosen by TRACING_EXPORTER_PROTOCOL and the endpoint alone",
+    },
+    Ignored {
+        variables: &[
+            "GOSTATS_FLUSH_INTERVAL_SECONDS",
+            "GOSTATS_LOGGING_SINK_DISABLED",
+            "GOSTATS_BATCH_ENABLED",
+        ],
+        reason: "it belongs to a library that is not used here",
+    },
+];

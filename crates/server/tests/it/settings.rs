@@ -1,0 +1,415 @@
+//! What flags, environment and `tollgate.yaml` together say.
+#![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tollgate_server::settings::definitions::{self, IGNORED};
+use tollgate_server::settings::{
+    Address, ConfigFile, Flags, GrpcAddress, LogFormat, LogLevel, Origin, OtlpProtocol, Settings,
+    StatsdDialect, StatsdProtocol, Strings,
+};
+
+fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Settings and warnings of an environment alone.
+fn resolved(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {
+    let (settings, warnings) = Settings::resolve(&Flags::default(), &environment(pairs), None).unwrap();
+    (settings, warnings.into_iter().map(|warning| warning.message).collect())
+}
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    resolved(pairs).0
+}
+
+/// What is wrong with an environment.
+fn mistakes(pairs: &[(&str, &str)]) -> Vec<String> {
+    let error = Settings::resolve(&Flags::default(), &environment(pairs), None).unwrap_err();
+    error.mistakes.iter().map(ToString::to_string).collect()
+}
+
+fn with_file(text: &str) -> Result<Settings, String> {
+    let file = ConfigFile::parse("tollgate.yaml", text).map_err(|error| error.to_string())?;
+    let resolved = Settings::resolve(&Flags::default(), &environment(&[]), Some(&file));
+    resolved.map(|(settings, _)| settings).map_err(|error| error.to_string())
+}
+
+#[test]
+fn with_nothing_said_the_defaults_hold() {
+    let (settings, warnings) = resolved(&[]);
+    assert_eq!(warnings, [""; 0]);
+    assert_eq!(settings.http.to_string(), "0.0.0.0:8080");
+    assert_eq!(settings.grpc.address.to_string(), "0.0.0.0:8081");
+    assert_eq!(settings.admin.address.to_string(), "127.0.0.1:6070");
+    assert!(settings.admin.token.is_none());
+    assert_eq!(settings.grpc.max_connection_age, Some(Duration::from_secs(86_400)));
+    assert_eq!(settings.grpc.max_connection_age_grace, Some(Duration::from_secs(3_600)));
+    assert!(settings.grpc.tls.is_none());
+    assert_eq!((settings.log.level, settings.log.format), (LogLevel::Info, LogFormat::Text));
+    assert_eq!(settings.rules.origin, Origin::Default);
+    assert!(settings.metrics.statsd.is_none() && settings.metrics.prometheus.is_none());
+    assert!(settings.tracing.is_none());
+    assert!(settings.answers.headers.is_none());
+    assert!((settings.answers.near_limit_ratio - 0.8).abs() < f32::EPSILON);
+    assert_eq!(settings.memory.keys, 10_000_000);
+}
+
+/// The environment of Istio's sample, as it stands in its manifest.
+#[test]
+fn the_environment_of_istio_is_understood() {
+    let (settings, warnings) = resolved(&[
+        ("LOG_LEVEL", "debug"),
+        ("REDIS_SOCKET_TYPE", "tcp"),
+        ("REDIS_URL", "redis:6379"),
+        ("USE_STATSD", "false"),
+        ("RUNTIME_ROOT", "/data"),
+        ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+        ("RUNTIME_WATCH_ROOT", "false"),
+        ("RUNTIME_IGNOREDOTFILES", "true"),
+        ("HOST", "::"),
+        ("GRPC_HOST", "::"),
+    ]);
+    let warning =
+        "REDIS_SOCKET_TYPE, REDIS_URL are set, but this version counts in memory of this process only";
+    assert_eq!(warnings, [warning]);
+    assert_eq!(settings.http.to_string(), "[::]:8080");
+    assert_eq!(settings.grpc.address.to_string(), "[::]:8081");
+    assert_eq!(settings.log.level, LogLevel::Debug);
+    assert!(settings.metrics.statsd.is_none());
+    let Origin::Runtime(layout) = settings.rules.origin else { panic!("no runtime layout") };
+    assert_eq!(layout.root, Path::new("/data"));
+    assert_eq!((layout.subdirectory.as_str(), layout.app_directory.as_str()), ("ratelimit", "config"));
+    assert!(layout.ignore_dot_files && !layout.watch_root);
+}
+
+/// What Envoy Gateway passes, file paths as in its deployment.
+#[test]
+fn the_environment_of_envoy_gateway_is_understood() {
+    let (settings, warnings) = resolved(&[
+        ("RUNTIME_ROOT", "/data"),
+        ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+        ("RUNTIME_IGNOREDOTFILES", "true"),
+        ("RUNTIME_WATCH_ROOT", "false"),
+        ("LOG_LEVEL", "info"),
+        ("USE_STATSD", "false"),
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_SERVER_URL", "envoy-gateway:18001"),
+        ("CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit"),
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("GRPC_SERVER_TLS_CERT", "/certs/tls.crt"),
+        ("GRPC_SERVER_TLS_KEY", "/certs/tls.key"),
+        ("GRPC_SERVER_TLS_CA_CERT", "/certs/ca.crt"),
+        ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/certs/tls.crt"),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "/certs/tls.key"),
+        ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/certs/ca.crt"),
+        ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+        ("REDIS_SOCKET_TYPE", "tcp"),
+        ("REDIS_URL", "redis.redis.svc:6379"),
+        ("USE_PROMETHEUS", "true"),
+        ("PROMETHEUS_ADDR", ":19001"),
+        ("PROMETHEUS_MAPPER_YAML", "/etc/statsd-exporter/conf.yaml"),
+        ("TRACING_ENABLED", "true"),
+        ("TRACING_SERVICE_NAME", "envoy-ratelimit"),
+        ("TRACING_SERVICE_NAMESPACE", "envoy-gateway-system"),
+        ("TRACING_SERVICE_INSTANCE_ID", "pod-1"),
+        ("TRACING_SAMPLING_RATE", "1.0"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector:4318/v1/traces"),
+    ]);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("REDIS_SOCKET_TYPE, REDIS_URL are set, but this version"));
+    assert!(warnings[1].starts_with("GRPC_SERVER_TLS_CA_CERT is set, but it has no effect"));
+    let tls = settings.grpc.tls.unwrap();
+    assert_eq!(tls.client_ca, None, "no certificates are demanded of callers");
+    let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
+    assert_eq!((xds.server.as_str(), xds.node_id.as_str()), ("envoy-gateway:18001", "envoy-ratelimit"));
+    let xds_tls = xds.tls.unwrap();
+    assert_eq!(xds_tls.ca, Some(PathBuf::from("/certs/ca.crt")));
+    assert!(xds_tls.identity.is_some());
+    assert!(settings.rules.force_start);
+    let prometheus = settings.metrics.prometheus.unwrap();
+    assert_eq!((prometheus.address, prometheus.path.as_str()), (Address::new("", 19_001), "/metrics"));
+    let tracing = settings.tracing.unwrap();
+    assert_eq!(tracing.protocol, OtlpProtocol::Http);
+    assert!(tracing.endpoint_is_exact);
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let text =
+        "listen: { http: '127.0.0.1:1', grpc: '127.0.0.1:2', admin: '127.0.0.1:3' }\nrules: file.yaml\n";
+    let file = ConfigFile::parse("tollgate.yaml", text).unwrap();
+    let env = environment(&[("PORT", "10"), ("GRPC_HOST", "127.0.0.2")]);
+    let flags = Flags { http: Some("[::1]:100".to_owned()), ..Flags::default() };
+    let (settings, _) = Settings::resolve(&flags, &env, Some(&file)).unwrap();
+    assert_eq!(settings.http.to_string(), "[::1]:100");
+    assert_eq!(settings.grpc.address.to_string(), "127.0.0.2:2");
+    assert_eq!(settings.admin.address.to_string(), "127.0.0.1:3");
+    assert_eq!(settings.rules.origin, Origin::Paths(vec!["file.yaml".into()]));
+
+    let flags = Flags { rules: vec!["flag.yaml".into()], ..Flags::default() };
+    let env = environment(&[("RUNTIME_ROOT", "/data"), ("CONFIG_TYPE", "GRPC_XDS_SOTW")]);
+    let (settings, warnings) = Settings::resolve(&flags, &env, Some(&file)).unwrap();
+    assert_eq!(settings.rules.origin, Origin::Paths(vec!["flag.yaml".into()]));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_name_and_what_is_right() {
+    let found = mistakes(&[
+        ("PORT", "http"),
+        ("GRPC_HOST", "a b"),
+        ("SHADOW_MODE", "yes"),
+        ("GRPC_MAX_CONNECTION_AGE", "10"),
+        ("LOG_LEVEL", "loud"),
+        ("LOG_FORMAT", "xml"),
+        ("CONFIG_TYPE", "MAGIC"),
+        ("NEAR_LIMIT_RATIO", "80"),
+        ("STATSD_PROTOCOL", "icmp"),
+        ("EXTRA_TAGS", "lonely"),
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("LIMIT_LIMIT_HEADER", "a b"),
+    ]);
+    let expected = [
+        "STATSD_PROTOCOL: 'icmp' is not a protocol for StatsD; write tcp or udp",
+        "EXTRA_TAGS: an item is no pair of a name and a value; write name:value,name:value",
+        "PORT: 'http' is not a port; write a number from 0 to 65535",
+        "GRPC_HOST: 'a b' is not a host; write an IP address or a name",
+        "GRPC_MAX_CONNECTION_AGE: '10' has no unit; write 10s, 10ms or 10m",
+        "GRPC_SERVER_TLS_CERT: GRPC_SERVER_USE_TLS needs it; write the path of a PEM file",
+        "GRPC_SERVER_TLS_KEY: GRPC_SERVER_USE_TLS needs it; write the path of a PEM file",
+        "LOG_LEVEL: 'loud' is not a level; write trace, debug, info, warn or error",
+        "LOG_FORMAT: 'xml' is not a form of logs; write text or json",
+        "CONFIG_TYPE: 'MAGIC' is no source of rules; write FILE or GRPC_XDS_SOTW",
+        "LIMIT_LIMIT_HEADER: 'a b' is not a header name; write letters, digits and dashes",
+        "SHADOW_MODE: 'yes' is neither true nor false; write true or false",
+        "NEAR_LIMIT_RATIO: '80' is not a part of a whole; write a number from 0 to 1, such as 0.8",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    let names: Vec<&str> =
+        definitions::all().map(|one| one.variable).filter(|name| !name.is_empty()).collect();
+    let pairs: Vec<(&str, &str)> = names.iter().map(|name| (*name, "")).collect();
+    let (settings, warnings) = resolved(&pairs);
+    assert_eq!(warnings, [""; 0]);
+    assert_eq!(settings.rules.origin, Origin::Default);
+}
+
+#[test]
+fn a_variable_that_cannot_be_honoured_is_named_once() {
+    for group in IGNORED {
+        for name in group.variables {
+            let (_, warnings) = resolved(&[(name, "1")]);
+            assert_eq!(warnings, [format!("{name} is set, but {}", group.reason)]);
+        }
+    }
+    let (_, warnings) = resolved(&[("REDIS_URL", "redis://:hunter2@host"), ("REDIS_AUTH", "hunter2")]);
+    assert!(!warnings.concat().contains("hunter2"), "{warnings:?}");
+}
+
+#[test]
+fn the_admin_listener_opens_to_the_network_with_a_token_only() {
+    let (closed, warnings) = resolved(&[("DEBUG_HOST", "0.0.0.0"), ("DEBUG_PORT", "7000")]);
+    assert_eq!(closed.admin.address.to_string(), "127.0.0.1:7000");
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("DEBUG_HOST is set, but without TOLLGATE_ADMIN_TOKEN"), "{warnings:?}");
+    let (open, warnings) = resolved(&[("DEBUG_HOST", "0.0.0.0"), ("TOLLGATE_ADMIN_TOKEN", "hunter2")]);
+    assert_eq!(open.admin.address.to_string(), "0.0.0.0:6070");
+    assert_eq!(warnings, [""; 0]);
+    assert!(!format!("{open:?}").contains("hunter2"));
+    let flags = Flags { admin: Some("0.0.0.0:6070".to_owned()), ..Flags::default() };
+    let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err();
+    let message = "--admin: the admin listener on 0.0.0.0:6070 needs a token; \
+                   set TOLLGATE_ADMIN_TOKEN, or write 127.0.0.1:6070";
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn grpc_listens_on_a_unix_socket_if_asked() {
+    let unix = |path: &str| GrpcAddress::Unix(path.into());
+    assert_eq!(settings(&[("GRPC_UDS", "/run/rls.sock")]).grpc.address, unix("/run/rls.sock"));
+    assert_eq!(
+        with_file("listen: { grpc: 'unix:/run/a.sock' }\n").unwrap().grpc.address,
+        unix("/run/a.sock")
+    );
+    let flags = Flags { grpc: Some("127.0.0.1:9".to_owned()), ..Flags::default() };
+    let (settings, _) =
+        Settings::resolve(&flags, &environment(&[("GRPC_UDS", "/run/rls.sock")]), None).unwrap();
+    assert_eq!(settings.grpc.address, GrpcAddress::Tcp(Address::new("127.0.0.1", 9)));
+}
+
+#[test]
+fn two_listeners_on_one_port_are_refused() {
+    let message = "listeners: HTTP on 0.0.0.0:8081 and gRPC on 0.0.0.0:8081 take each other's calls; \
+                   write different ports";
+    assert_eq!(mistakes(&[("PORT", "8081")]), [message]);
+    settings(&[("PORT", "0"), ("GRPC_PORT", "0"), ("DEBUG_PORT", "0")]);
+}
+
+#[test]
+fn statsd_is_used_only_if_asked_for() {
+    let plain = settings(&[("USE_STATSD", "true")]).metrics.statsd.unwrap();
+    assert_eq!((plain.host.as_str(), plain.port), ("localhost", 8125));
+    assert_eq!((plain.protocol, plain.dialect), (StatsdProtocol::Tcp, StatsdDialect::Plain));
+    assert!(settings(&[("STATSD_HOST", "stats")]).metrics.statsd.is_some());
+    assert!(settings(&[("STATSD_HOST", "stats"), ("USE_STATSD", "false")]).metrics.statsd.is_none());
+    assert!(settings(&[("USE_STATSD", "true"), ("DISABLE_STATS", "true")]).metrics.statsd.is_none());
+    assert_eq!(
+        mistakes(&[("USE_STATSD", "true"), ("USE_PROMETHEUS", "true")]),
+        ["USE_STATSD: USE_STATSD and USE_PROMETHEUS exclude each other; set all but one to false"]
+    );
+}
+
+#[test]
+fn dog_statsd_rewrites_names_in_the_order_named() {
+    let dog = settings(&[
+        ("USE_DOG_STATSD", "true"),
+        ("USE_DOG_STATSD_MOGRIFIERS", "HITS,OTHER"),
+        ("DOG_STATSD_MOGRIFIER_HITS_PATTERN", r"^ratelimit\.(.*)$"),
+        ("DOG_STATSD_MOGRIFIER_HITS_NAME", "ratelimit.$1"),
+        ("DOG_STATSD_MOGRIFIER_HITS_TAGS", "domain:$1"),
+        ("DOG_STATSD_MOGRIFIERS_OTHER_PATTERN", ".*"),
+    ]);
+    let statsd = dog.metrics.statsd.unwrap();
+    assert_eq!(statsd.protocol, StatsdProtocol::Udp);
+    let StatsdDialect::Dog(mogrifiers) = statsd.dialect else { panic!("not DogStatsD") };
+    assert_eq!(mogrifiers[0].tags, [("domain".to_owned(), "$1".to_owned())]);
+    assert_eq!((mogrifiers[0].name.as_str(), mogrifiers[1].pattern.as_str()), ("ratelimit.$1", ".*"));
+    let missing = mistakes(&[("USE_DOG_STATSD", "true"), ("USE_DOG_STATSD_MOGRIFIERS", "X")]);
+    assert_eq!(
+        missing,
+        ["DOG_STATSD_MOGRIFIER_X_PATTERN: USE_DOG_STATSD_MOGRIFIERS names it; write a regular expression"]
+    );
+}
+
+#[test]
+fn xds_settings_are_read_and_secrets_hidden() {
+    let settings = settings(&[
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_SERVER_URL", "[::1]:18000"),
+        ("CONFIG_GRPC_XDS_NODE_METADATA", "region=eu,zone=1"),
+        ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "authorization=Bearer hunter2,x-a:b"),
+        ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "100ms"),
+        ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "1s"),
+        ("XDS_CLIENT_BACKOFF_JITTER", "false"),
+        ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "1000"),
+    ]);
+    assert!(!format!("{settings:?}").contains("hunter2"));
+    let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
+    assert_eq!(xds.server, "[::1]:18000");
+    assert_eq!(xds.node_metadata[1], ("zone".to_owned(), "1".to_owned()));
+    assert_eq!(xds.headers[0].1.expose(), "Bearer hunter2");
+    assert_eq!(xds.headers[1].0, "x-a");
+    assert_eq!((xds.backoff.random_permille, xds.max_message_bytes), (0, 1_000));
+    assert_eq!(mistakes(&[("CONFIG_GRPC_XDS_SERVER_URL", "nowhere")]).len(), 1);
+}
+
+#[test]
+fn what_is_not_in_this_version_is_refused_by_name() {
+    let flags = Flags {
+        store: Some("redis://:hunter2@localhost".to_owned()),
+        data: Some("data".into()),
+        resp: Some("127.0.0.1:6380".to_owned()),
+        gateway: Some("0.0.0.0:8000".to_owned()),
+        ..Flags::default()
+    };
+    let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err().to_string();
+    for name in ["--store", "--data", "--resp", "--gateway"] {
+        assert!(error.contains(&format!("{name}: ")), "{error}");
+    }
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+/// Every key of the list, so that a key which the reader forgets is noticed.
+#[test]
+fn every_key_of_the_file_is_accepted() {
+    let text = include_str!("settings/complete.yaml");
+    let file = ConfigFile::parse("complete.yaml", text).unwrap();
+    let (settings, warnings) = Settings::resolve(&Flags::default(), &environment(&[]), Some(&file)).unwrap();
+    assert_eq!(warnings.len(), 0, "{warnings:?}");
+    assert_eq!(settings.memory.keys, 1_000);
+    assert_eq!(settings.metrics.extra_tags, [("region".to_owned(), "eu".to_owned())]);
+    let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
+    assert_eq!(xds.headers[0].0, "authorization");
+    assert_eq!(xds.backoff.random_permille, 250);
+    for one in definitions::all().filter(|one| !one.key.is_empty()) {
+        let last = one.key.rsplit('.').next().unwrap_or_default();
+        assert!(text.contains(&format!("{last}:")), "complete.yaml lacks {}", one.key);
+    }
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_places() {
+    let cases = [
+        (
+            "listen:\n  htpp: ':8080'\nmemry: {}\n",
+            "tollgate.yaml:2:3: unknown key 'listen.htpp'; write one of listen.http, listen.grpc, listen.admin\n\
+             tollgate.yaml:3:1: unknown key 'memry'; write one of",
+        ),
+        ("memory: { keys: many }\n", "tollgate.yaml:1:17: 'many' is not a whole number in range; write one"),
+        (
+            "memory: 5\n",
+            "tollgate.yaml:1:9: 'memory' is a section; write memory.keys, memory.log_bytes below it",
+        ),
+        ("log: { level: [info] }\n", "tollgate.yaml:1:15: must be one value; write a text or a number"),
+        ("connections: { max_age: 1 }\n", "tollgate.yaml:1:25: '1' has no unit; write 1s, 1ms or 1m"),
+        ("[]\n", "tollgate.yaml:1:1: a file of settings is a map; write listen: and the like"),
+        ("listen: { http: ':1', http: ':2' }\n", "tollgate.yaml:1:"),
+        ("log: {\n", "tollgate.yaml:"),
+        ("listen: { admin: ':6070' }\n", "tollgate.yaml:1:18: the admin listener on :6070 needs a token"),
+    ];
+    for (text, expected) in cases {
+        let error = with_file(text).unwrap_err();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+    assert_eq!(with_file("").unwrap().http.port, 8080);
+    assert_eq!(with_file("# nothing\n").unwrap().http.port, 8080);
+}
+
+#[test]
+fn a_file_that_was_asked_for_must_be_there() {
+    let error = ConfigFile::find(Some(Path::new("no/such.yaml"))).unwrap_err().to_string();
+    assert!(error.starts_with("no/such.yaml: cannot be read: "), "{error}");
+    assert!(ConfigFile::find(None).unwrap().is_none());
+}
+
+/// Strings that remember what they were asked for.
+#[derive(Default)]
+struct Asked(RefCell<HashSet<String>>);
+
+impl Strings for Asked {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.borrow_mut().insert(name.to_owned());
+        None
+    }
+}
+
+#[test]
+fn every_variable_of_the_list_is_read() {
+    let asked = Asked::default();
+    Settings::resolve(&Flags::default(), &asked, None).unwrap();
+    let asked = asked.0.into_inner();
+    for one in definitions::all().filter(|one| !one.variable.is_empty()) {
+        assert!(asked.contains(one.variable), "{} is documented and not read", one.variable);
+    }
+}
+
+/// The page is made from the list; where they differ, the right one lies ready.
+#[test]
+fn the_page_of_settings_is_made_from_the_list() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/settings.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let mark = "<!-- made from crates/server/src/settings/definitions; do not edit below -->\n";
+    let (head, tables) = page.split_once(mark).expect("the page has lost its mark");
+    let right = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings.md");
+    std::fs::write(&right, format!("{head}{mark}\n{}", definitions::markdown())).unwrap();
+    let is_same = tables.trim() == definitions::markdown().trim();
+    assert!(is_same, "the page is old; run: cp {} docs/guide/settings.md", right.display());
+}
