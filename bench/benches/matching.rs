@@ -31,19 +31,19 @@ fn find(bencher: Bencher<'_, '_>, rules: &RuleSet, wanted: &[String]) {
     });
 }
 
-#[divan::bench(args = RULES)]
+#[divan::bench(args = RULES, sample_count = 20, sample_size = 10_000)]
 fn exact(bencher: Bencher<'_, '_>, count: usize) {
     let wanted: Vec<String> = (0..count).map(|n| format!("/shop/item/{n}")).collect();
     find(bencher, &rules(count, |n| format!("/shop/item/{n}")), &wanted);
 }
 
-#[divan::bench(args = RULES)]
+#[divan::bench(args = RULES, sample_count = 20, sample_size = 10_000)]
 fn wildcard(bencher: Bencher<'_, '_>, count: usize) {
     let wanted: Vec<String> = (0..count).map(|n| format!("/shop/item/{n}/reviews/7")).collect();
     find(bencher, &rules(count, |n| format!("/shop/item/{n}/*")), &wanted);
 }
 
-#[divan::bench(args = RULES)]
+#[divan::bench(args = RULES, sample_count = 20, sample_size = 10_000)]
 fn no_match(bencher: Bencher<'_, '_>, count: usize) {
     let wanted: Vec<String> = (0..count).map(|n| format!("/elsewhere/{n}")).collect();
     find(bencher, &rules(count, |n| format!("/shop/item/{n}/*")), &wanted);

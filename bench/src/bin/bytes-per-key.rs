@@ -10,8 +10,14 @@ use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit};
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
 use tollgate_limiter::{Batch, Capacity, MemoryStore, Store};
 
-const STORES: [&str; 6] =
-    ["governor", "token_bucket", "fixed_window", "sliding_counter", "sliding_log x500", "sliding_buckets x500"];
+const STORES: [&str; 6] = [
+    "governor",
+    "token_bucket",
+    "fixed_window",
+    "sliding_counter",
+    "sliding_log x500",
+    "sliding_buckets x500",
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -32,7 +38,12 @@ fn main() {
     }
 }
 
-#[expect(clippy::float_arithmetic, clippy::as_conversions, clippy::cast_precision_loss, reason = "for people to read")]
+#[expect(
+    clippy::float_arithmetic,
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "for people to read"
+)]
 fn f64_ratio(bytes: usize, keys: usize) -> f64 {
     bytes as f64 / keys as f64
 }
@@ -62,7 +73,8 @@ fn hour(shape: Shape) -> Limit {
 
 /// Resident bytes once each key has asked `asks` times, spread over an hour.
 fn fill(keys: &[String], limit: &Limit, asks: u64) -> usize {
-    let store = MemoryStore::new(Capacity { keys: keys.len() + keys.len() / 50, log_bytes: 1 << 40 });
+    let store =
+        MemoryStore::new(Capacity { keys: keys.len() + keys.len() / 50 + 20_000, log_bytes: 1 << 40 });
     for ask in 0..asks {
         for key in keys {
             let entries = [Entry { key: "user_id", value: key }];

@@ -15,6 +15,9 @@ use crate::request::Entry;
 /// The version of the encoding, its first byte.
 pub const VERSION: u8 = 1;
 
+/// The mark, the version, the algorithm, its parameter, the window, the ordinal.
+const TAIL_BYTES: usize = 4 + 1 + 1 + 4 + 8 + 4;
+
 /// The identity of one counter: domain, entries, and which limit of theirs.
 ///
 /// The limit takes part with its algorithm and window, not with its numbers:
@@ -54,13 +57,27 @@ impl<'a> Key<'a> {
             text(entry.key);
             text(entry.value);
         }
+        sink(&self.tail());
+    }
+
+    /// What tells limits of the same entries apart. It begins with a length
+    /// that no text has, so that the end of the entries is told apart too.
+    fn tail(&self) -> [u8; TAIL_BYTES] {
         let (tag, parameter) = self.kind();
-        // No text is this long, so that the end of the entries is told apart.
-        sink(&u32::MAX.to_be_bytes());
-        sink(&[VERSION, tag]);
-        sink(&parameter.to_be_bytes());
-        sink(&self.limit.window().get().to_be_bytes());
-        sink(&self.ordinal.to_be_bytes());
+        let mut tail = [0; TAIL_BYTES];
+        let mut rest = &mut tail[..];
+        let mut put = |bytes: &[u8]| {
+            if let Some((head, behind)) = std::mem::take(&mut rest).split_at_mut_checked(bytes.len()) {
+                head.copy_from_slice(bytes);
+                rest = behind;
+            }
+        };
+        put(&u32::MAX.to_be_bytes());
+        put(&[VERSION, tag]);
+        put(&parameter.to_be_bytes());
+        put(&self.limit.window().get().to_be_bytes());
+        put(&self.ordinal.to_be_bytes());
+        tail
     }
 
     /// The algorithm and the parameter without which a state has no meaning.

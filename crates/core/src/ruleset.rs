@@ -169,6 +169,12 @@ impl RuleSet {
     }
 
     fn tree(&self, domain: &str) -> Option<&Tree> {
+        // Most sets have one domain or two, and comparing is quicker than a hash.
+        if let [first, ..] = &*self.trees
+            && first.name() == domain
+        {
+            return Some(first);
+        }
         self.trees.get(*self.domains.get(domain)?)
     }
 }

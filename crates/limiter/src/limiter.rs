@@ -124,7 +124,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     }
 
     fn operate(&self, request: &Request<'_>, operation: Operation) -> Reply {
-        let rules = self.rules.load_full();
+        let rules = self.rules.load();
         let now = self.clock.now();
         let mut batch = Batch::default();
         let mut free = SmallVec::new();
@@ -133,7 +133,10 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             as_quotas(&mut batch, &free);
         }
         let decisions = self.store.check(&batch, now);
-        let reply = Reply::new(Arc::clone(&rules), now, free, &batch, &decisions);
+        let rulings = reply::rulings(&batch, &decisions);
+        let denied = batch.is_denied(&decisions);
+        drop(batch);
+        let reply = Reply::new(rules, now, free, rulings, denied);
         self.tell(request, &reply);
         reply
     }

@@ -77,8 +77,7 @@ impl MemoryStore {
         let wanted = (capacity.keys / KEYS_PER_SHARD_MIN).clamp(1, SHARDS_MAX);
         let shard_bits = wanted.ilog2();
         let count = 1_usize << shard_bits;
-        let bound =
-            Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
+        let bound = Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
         let shards = (0..count).map(|_| Mutex::new(Table::new(bound, shard_bits))).collect();
         Self { seed: RandomState::default(), shards, shard_bits }
     }
@@ -117,7 +116,10 @@ impl MemoryStore {
         usize::try_from(index).unwrap_or(0)
     }
 
-    #[expect(clippy::indexing_slicing, reason = "a shard number has shard_bits bits, and there are 2^shard_bits")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a shard number has shard_bits bits, and there are 2^shard_bits"
+    )]
     fn lock(&self, shard: usize) -> MutexGuard<'_, Table> {
         self.shards[shard].lock()
     }

@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free};
-use tollgate_core::{Algorithm, Charge, Decision, Limit, Micros, Mode, Rule, RuleId, RuleSet, Time, Verdict};
+use tollgate_core::{Algorithm, Charge, Decision, Micros, Mode, Rule, RuleId, RuleSet, Time, Verdict};
 
 use crate::store::{Batch, CHARGES_USUAL, Decisions};
 
@@ -20,8 +21,12 @@ pub struct Ruling {
     pub descriptor: usize,
     /// The rule; none if the caller brought the limit.
     pub rule: Option<RuleId>,
-    /// The limit it was decided by.
-    pub limit: Limit,
+    /// The algorithm that decided.
+    pub algorithm: Algorithm,
+    /// Requests per window, as written in the rule.
+    pub count: u32,
+    /// The window.
+    pub window: Micros,
     /// How a denial bears on the request.
     pub mode: Mode,
     /// What was asked for.
@@ -35,16 +40,13 @@ impl Ruling {
         Self {
             descriptor: charge.descriptor,
             rule: charge.rule,
-            limit: *charge.limit(),
+            algorithm: charge.limit().algorithm(),
+            count: charge.limit().count(),
+            window: charge.limit().window(),
             mode: charge.mode,
             cost: charge.cost,
             decision,
         }
-    }
-
-    /// The algorithm that decided.
-    pub const fn algorithm(&self) -> Algorithm {
-        self.limit.algorithm()
     }
 
     /// Whether it would have refused the request, were it not in the shadow.
@@ -54,7 +56,7 @@ impl Ruling {
 }
 
 /// The answer for a request.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Reply {
     /// When it was decided.
     pub now: Time,
@@ -67,27 +69,24 @@ pub struct Reply {
     /// Which ruling the verdict comes from: the one that denies longest, else
     /// the one that delays longest, else the one with the least remaining.
     pub binding: Option<usize>,
-    rules: Arc<RuleSet>,
+    rules: Guard<Arc<RuleSet>>,
 }
 
 impl Reply {
-    /// The reply to `batch`, given what was found and what was decided.
+    /// The reply that these rulings make up.
     pub(crate) fn new(
-        rules: Arc<RuleSet>,
+        rules: Guard<Arc<RuleSet>>,
         now: Time,
-        found: SmallVec<[Option<Free>; CHARGES_USUAL]>,
-        batch: &Batch<'_>,
-        decisions: &Decisions,
+        free: SmallVec<[Option<Free>; CHARGES_USUAL]>,
+        rulings: SmallVec<[Ruling; CHARGES_USUAL]>,
+        denied: bool,
     ) -> Self {
-        let rulings: SmallVec<[Ruling; CHARGES_USUAL]> =
-            batch.charges.iter().zip(decisions).map(|(charge, decision)| Ruling::new(charge, *decision)).collect();
-        let denied = batch.is_denied(decisions);
         let binding = if denied { denying(&rulings) } else { tightest(&rulings) };
         let verdict = match binding.and_then(|index| rulings.get(index)) {
             Some(ruling) if denied || !ruling.decision.verdict.is_deny() => ruling.decision.verdict,
             _ => Verdict::Allow,
         };
-        Self { now, verdict, rulings, free: found, binding, rules }
+        Self { now, verdict, rulings, free, binding, rules }
     }
 
     /// The rules that were in force.
@@ -109,6 +108,11 @@ impl Reply {
     pub fn is_soft(&self) -> bool {
         !self.verdict.is_deny() && self.rulings.iter().any(|ruling| ruling.decision.soft)
     }
+}
+
+/// The decisions with what they were about.
+pub(crate) fn rulings(batch: &Batch<'_>, decisions: &Decisions) -> SmallVec<[Ruling; CHARGES_USUAL]> {
+    batch.charges.iter().zip(decisions).map(|(charge, decision)| Ruling::new(charge, *decision)).collect()
 }
 
 /// What is kept of a descriptor that was looked up.

@@ -1,7 +1,8 @@
 //! Finding one child among many.
 //!
 //! Each node holds [`Children`]: exact texts in a hash table, patterns in a
-//! second one by the text they begin with.
+//! second one by the text they begin with. A few children are compared one by
+//! one, which is quicker than a hash.
 //!
 //! The identity of a child is the text `key` or `key_value`, as in
 //! envoyproxy/ratelimit. A request's entry is compared piece by piece, so that
@@ -25,12 +26,16 @@ pub enum How {
     KeyOnly,
 }
 
+/// Up to so many children are compared one by one.
+const FEW: usize = 8;
+
 /// The children of one node.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     hasher: RandomState,
-    /// Nodes by the hash of their text.
-    exact: HashMap<u64, Vec<Child>>,
+    all: Vec<Child>,
+    /// Places in `all` by the hash of the text.
+    exact: HashMap<u64, Vec<usize>>,
     /// Patterns by the hash of what they begin with.
     wildcards: HashMap<u64, Vec<Wildcard>>,
     /// The lengths of what patterns begin with, each once.
@@ -57,18 +62,18 @@ impl Children {
     /// Adds a child; false if one of the same text is there.
     pub(super) fn insert(&mut self, key: &str, value: Option<&str>, node: usize) -> bool {
         let text = text_of(key, value);
-        let hash = self.hash(&[text.as_bytes()]);
-        let same = self.exact.entry(hash).or_default();
-        if same.iter().any(|child| *child.text == *text) {
+        let hash = self.hash([text.as_bytes()].into_iter());
+        if self.by_text(&[&text]).is_some() {
             return false;
         }
-        same.push(Child { text: text.as_ref().into(), node });
+        self.exact.entry(hash).or_default().push(self.all.len());
+        self.all.push(Child { text: text.as_ref().into(), node });
         if let Some(whole) = Pattern::new(&text) {
             let length = whole.prefix().len();
             if !self.prefix_lengths.contains(&length) {
                 self.prefix_lengths.push(length);
             }
-            let hash = self.hash(&[whole.prefix().as_bytes()]);
+            let hash = self.hash([whole.prefix().as_bytes()].into_iter());
             let by_value =
                 value.filter(|_| !key.contains('*')).and_then(Pattern::new).map(|value| (key.into(), value));
             self.wildcards.entry(hash).or_default().push(Wildcard { by_value, whole, node });
@@ -85,16 +90,28 @@ impl Children {
     }
 
     pub(super) fn exact(&self, entry: Entry<'_>) -> Option<usize> {
-        let hash = self.hash(&[entry.key.as_bytes(), b"_", entry.value.as_bytes()]);
-        let child = self.exact.get(&hash)?.iter().find(|child| {
-            child.text.strip_prefix(entry.key).and_then(|rest| rest.strip_prefix('_')) == Some(entry.value)
-        })?;
-        Some(child.node)
+        self.by_text(&[entry.key, "_", entry.value])
     }
 
     pub(super) fn key_only(&self, entry: Entry<'_>) -> Option<usize> {
-        let hash = self.hash(&[entry.key.as_bytes()]);
-        Some(self.exact.get(&hash)?.iter().find(|child| *child.text == *entry.key)?.node)
+        self.by_text(&[entry.key])
+    }
+
+    /// The child whose text is these pieces joined.
+    fn by_text(&self, pieces: &[&str]) -> Option<usize> {
+        let is_it = |child: &&Child| {
+            let mut rest = Some(&*child.text);
+            for piece in pieces {
+                rest = rest.and_then(|text| text.strip_prefix(piece));
+            }
+            rest == Some("")
+        };
+        if self.all.len() <= FEW {
+            return self.all.iter().find(is_it).map(|child| child.node);
+        }
+        let hash = self.hash(pieces.iter().map(|piece| piece.as_bytes()));
+        let places = self.exact.get(&hash)?.iter();
+        places.filter_map(|&place| self.all.get(place)).find(is_it).map(|child| child.node)
     }
 
     /// Nodes are numbered in the order written, so the first pattern that fits
@@ -114,11 +131,9 @@ impl Children {
         if left > 0 {
             return None;
         }
-        let hash = self.hash(&[
-            entry.key.as_bytes().get(..key)?,
-            b"_".get(..joint)?,
-            entry.value.as_bytes().get(..value)?,
-        ]);
+        let pieces =
+            [entry.key.as_bytes().get(..key)?, b"_".get(..joint)?, entry.value.as_bytes().get(..value)?];
+        let hash = self.hash(pieces.into_iter());
         let fits = |wildcard: &&Wildcard| match &wildcard.by_value {
             Some((key, pattern)) if **key == *entry.key => pattern.matches(entry.value),
             _ => wildcard.whole.matches(&text_of(entry.key, Some(entry.value))),
@@ -127,7 +142,7 @@ impl Children {
     }
 
     /// The hash of some pieces as if they were one.
-    fn hash(&self, pieces: &[&[u8]]) -> u64 {
+    fn hash<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for piece in pieces {
             hasher.write(piece);

@@ -297,7 +297,7 @@ impl Table {
         }
         let fraction = hash.checked_shl(self.skip_bits).unwrap_or(0);
         let length = u128::try_from(self.slots.len()).ok()?;
-        usize::try_from(u128::from(fraction) * length >> 64).ok()
+        usize::try_from((u128::from(fraction) * length) >> 64).ok()
     }
 
     fn next(&self, at: usize) -> usize {
@@ -309,12 +309,18 @@ impl Table {
         if to >= from { to - from } else { to + self.slots.len() - from }
     }
 
-    #[expect(clippy::indexing_slicing, reason = "places come from home and next, which stay within the table")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "places come from home and next, which stay within the table"
+    )]
     fn slot(&self, at: usize) -> Slot {
         self.slots[at]
     }
 
-    #[expect(clippy::indexing_slicing, reason = "places come from home and next, which stay within the table")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "places come from home and next, which stay within the table"
+    )]
     fn slot_mut(&mut self, at: usize) -> &mut Slot {
         &mut self.slots[at]
     }

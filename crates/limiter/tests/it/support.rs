@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
-use tollgate_core::{
-    Descriptor, Entry, Limit, Micros, Mode, Refill, Request, RuleSet, Shape, Time, Unit,
-};
+use tollgate_core::{Descriptor, Entry, Limit, Micros, Mode, Refill, Request, RuleSet, Shape, Time, Unit};
 use tollgate_limiter::{Capacity, Limiter, ManualClock, MemoryStore, NoSink, Reply};
 
 pub(crate) type TestLimiter = Limiter<MemoryStore, Arc<ManualClock>, NoSink>;

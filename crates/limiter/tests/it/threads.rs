@@ -41,7 +41,8 @@ fn every_algorithm_admits_exactly_its_limit() {
 fn a_list_of_limits_admits_exactly_the_smallest_and_charges_all_for_it() {
     for shape in shapes(COUNT) {
         let wide = limit(COUNT * 2, shapes(COUNT * 2)[4]);
-        let limits = vec![rule("narrow", limit(COUNT, shape), Mode::Enforce), rule("wide", wide, Mode::Enforce)];
+        let limits =
+            vec![rule("narrow", limit(COUNT, shape), Mode::Enforce), rule("wide", wide, Mode::Enforce)];
         let limiter = limiter(vec![node("user", limits)]);
         assert_eq!(admitted(&limiter, &[("user", "42")]), u64::from(COUNT), "{shape:?}");
         let last = check(&limiter, &[("user", "42")]);

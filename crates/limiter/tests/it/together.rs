@@ -89,8 +89,7 @@ fn a_request_is_refused_by_quotas_only_if_all_of_them_deny() {
 
 #[test]
 fn with_every_rule_a_quota_a_descriptor_without_one_lets_the_request_pass() {
-    let limiter =
-        limiter(vec![node("a", vec![rule("only", fixed(1), Mode::Enforce)])]).with_all_quota(true);
+    let limiter = limiter(vec![node("a", vec![rule("only", fixed(1), Mode::Enforce)])]).with_all_quota(true);
     assert_eq!(check(&limiter, &[("a", "1")]).verdict, Verdict::Allow);
     assert!(check(&limiter, &[("a", "1")]).verdict.is_deny());
     assert_eq!(check(&limiter, &[("a", "1"), ("unmatched", "x")]).verdict, Verdict::Allow);
@@ -99,12 +98,9 @@ fn with_every_rule_a_quota_a_descriptor_without_one_lets_the_request_pass() {
 #[test]
 fn the_longest_wait_binds() {
     let leaky = |burst| limit(3_600, Shape::LeakyBucket { burst, max_wait: None });
-    let slow = tollgate_core::Limit::new(
-        1,
-        Micros::from_secs(10),
-        Shape::LeakyBucket { burst: 5, max_wait: None },
-    )
-    .unwrap();
+    let slow =
+        tollgate_core::Limit::new(1, Micros::from_secs(10), Shape::LeakyBucket { burst: 5, max_wait: None })
+            .unwrap();
     let limits = vec![rule("fast", leaky(100), Mode::Enforce), rule("slow", slow, Mode::Enforce)];
     let limiter = limiter(vec![node("job", limits)]);
     assert_eq!(check(&limiter, &[("job", "x")]).verdict, Verdict::Allow);

@@ -178,3 +178,29 @@ fn a_key_that_may_be_null_may_be_left_empty() {
     assert_eq!(loaded.warnings, []);
     assert_eq!(limit(&loaded.rules, "d.a").count(), 3);
 }
+
+#[test]
+fn syntax_that_parsers_disagree_about_means_what_it_says() {
+    let case = Case::of(&folder("valid").join("syntax.yaml")).unwrap();
+    let rules = case.load().unwrap().rules;
+    let levels = |entries: &[(&str, &str)]| {
+        let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        let trace = rules.trace("d", &entries).unwrap();
+        trace.levels.iter().filter(|level| level.chosen.is_some()).count()
+    };
+    let found = [
+        ("a", "b"),
+        ("c", "d"),
+        ("e", "x"),
+        ("f#g", "http://host:80/path?q=1&r=2"),
+        ("multi word", "folded text"),
+        ("éA/", "x"),
+        ("g", "-"),
+        ("i", "x"),
+    ];
+    for entry in found {
+        assert_eq!(levels(&[entry]), 1, "{entry:?}");
+    }
+    assert_eq!(levels(&[("g", "-"), ("h", "x")]), 2);
+    assert_eq!(met(&rules, "d", &[("it's", "x")]), ["d.it's"]);
+}
