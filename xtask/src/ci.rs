@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use crate::{cargo_steps, edges, setup, tidy};
+use crate::{cargo_steps, edges, examples, setup, tidy};
 
 /// One check that CI makes.
 struct Step {
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warnings, in tests too", run: cargo_steps::clippy },
     Step { name: "doc", what: "the documentation builds and no link is dead", run: cargo_steps::doc },
     Step { name: "test", what: "all tests, documentation examples included", run: cargo_steps::test },
+    Step { name: "examples", what: "every rule file that people may copy works", run: examples::run },
 ];
 
 /// Runs what was asked for. Exit codes are decided here and nowhere else: 1 for a failed step, 2
@@ -59,8 +60,8 @@ fn refuse(problem: &str) -> ExitCode {
 }
 
 fn usage() -> String {
-    let steps = STEPS.iter().map(|step| format!("\n  {:<8}{}", step.name, step.what));
-    format!("cargo xtask <step>\n\n  ci      every step below, in this order{}", steps.collect::<String>())
+    let steps = STEPS.iter().map(|step| format!("\n  {:<10}{}", step.name, step.what));
+    format!("cargo xtask <step>\n\n  ci        every step below, in this order{}", steps.collect::<String>())
 }
 
 /// Runs the steps in order up to the first that fails. `elapsed` tells the time since the start.

@@ -1,12 +1,13 @@
 //! `cargo xtask`: everything CI runs, the same at home.
 //!
-//! Reads in this order: `ci` (the steps and their runner), then a file per step or group of steps
-//! (`setup`, `cargo_steps`, `edges`, `tidy`), then what they share (`process`, `workspace`).
+//! Reads in this order: `ci` (the steps), a file per step or group of steps (`setup`, `cargo_steps`,
+//! `edges`, `tidy`, `examples`), then what they share (`process`, `workspace`).
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal is the only reader of this tool")]
 
 mod cargo_steps;
 mod ci;
 mod edges;
+mod examples;
 mod process;
 mod setup;
 mod tidy;
