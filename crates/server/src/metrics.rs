@@ -1,9 +1,287 @@
 //! What is counted, and how it is told: Prometheus, `StatsD`, `/stats`.
 //!
-//! The limiter offers every ruling to [`Metrics`], which only adds to counters.
+//! The limiter offers every ruling to [`Metrics`], which only adds to
+//! counters; adapters tell it how calls went, and whoever loads rules tells it
+//! so. Pages and exporters read sums.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`tally`] | what a decision adds to the reference's counters |
+//! | [`cells`] | counters that threads add to without meeting |
+//! | [`table`] | the counters of every rule in force |
+//! | [`paths`] | paths with callers' values, and their bound |
+//! | [`latency`] | how long calls take |
+//! | [`snapshot`] | the sums under the reference's dotted names |
+//! | [`mapper`], [`render`], [`exposition`], [`process`] | the page for Prometheus |
+//! | [`statsd`] | lines for `StatsD` and `DogStatsD` |
+//!
+//! Invariants: [`Metrics::offer`] never waits, and allocates nothing for a rule
+//! whose path is the one written; memory is bounded whatever callers send.
+//!
+//! Deliberately not here: history, and listeners that serve the page.
 
+mod cells;
 pub mod config;
+mod exposition;
+mod latency;
 pub mod mapper;
+mod paths;
+mod process;
+mod render;
+mod snapshot;
+pub mod statsd;
+mod table;
+mod tally;
+mod template;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use tollgate_core::ruleset::{Free, override_metric_path};
+use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
+use tollgate_limiter::{Event, EventSink, Reply, Ruling, Usage};
+
+use cells::{Cells, Line, Outcome, lines_for};
+use latency::Latency;
+use paths::{Paths, VALUE_MAX, cut, sanitised, told};
+use table::RuleTable;
+use tally::{Hit, Tally};
 
 pub use config::Config;
-pub use mapper::Mapper;
+pub use exposition::CONTENT_TYPE;
+pub use mapper::{Mapper, MapperError};
+
+/// So many domains without rules are told by name, which makes a name in the
+/// reference's series; more callers than this with a wrong domain are an attack.
+const UNKNOWN_DOMAINS_MAX: usize = 100;
+/// So many rules can be counted that are met before their table is there;
+/// a larger set loses counts for the moment of a reload.
+const STRAYS_MAX: usize = 10_000;
+
+/// Something that a caller asked for, as times are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// `ShouldRateLimit` over gRPC.
+    ShouldRateLimit,
+    /// A health check over gRPC.
+    HealthCheck,
+    /// A check over HTTP.
+    Http,
+}
+
+/// Why a call got an error and no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The request made no sense, or there are no rules yet.
+    Service,
+    /// The store did not decide; the reference calls it `redis_error`.
+    Store,
+}
+
+/// All counters of this process.
+pub struct Metrics {
+    near_ratio: f32,
+    mapper: Mapper,
+    table: ArcSwap<RuleTable>,
+    /// Rules met while their table is being built, by path.
+    strays: Paths,
+    /// Paths with callers' values.
+    paths: Paths,
+    /// Domains without rules.
+    domains: Paths,
+    /// Domains without rules for which there was no room.
+    other_domains: Cells,
+    requests: Cells,
+    should_rate_limit: Latency,
+    health_check: Latency,
+    http: Latency,
+    loads: AtomicU64,
+    failed_loads: AtomicU64,
+    last_load_failed: AtomicBool,
+    loaded_at_us: AtomicU64,
+    global_shadow: AtomicU64,
+    service_errors: AtomicU64,
+    store_errors: AtomicU64,
+    store: OnceLock<Box<dyn Fn() -> Usage + Send + Sync>>,
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            near_ratio: config.near_limit_ratio,
+            mapper: config.mapper,
+            table: ArcSwap::default(),
+            strays: Paths::new(STRAYS_MAX),
+            paths: Paths::new(config.paths_max),
+            domains: Paths::new(UNKNOWN_DOMAINS_MAX),
+            other_domains: Cells::single(),
+            requests: Cells::new(lines_for(1)),
+            should_rate_limit: Latency::new(),
+            health_check: Latency::new(),
+            http: Latency::new(),
+            loads: AtomicU64::new(0),
+            failed_loads: AtomicU64::new(0),
+            last_load_failed: AtomicBool::new(false),
+            loaded_at_us: AtomicU64::new(0),
+            global_shadow: AtomicU64::new(0),
+            service_errors: AtomicU64::new(0),
+            store_errors: AtomicU64::new(0),
+            store: OnceLock::new(),
+        }
+    }
+
+    /// Other rules are in force; `rules` is what the limiter now answers with,
+    /// the very same set. Call it right after putting them in force, one call
+    /// at a time.
+    pub fn rules_loaded(&self, rules: Arc<RuleSet>, now: Time) {
+        let table = RuleTable::new(rules, &self.table.load(), &self.strays);
+        self.table.store(Arc::new(table));
+        self.loaded_at_us.store(now.get(), Ordering::Relaxed);
+        self.last_load_failed.store(false, Ordering::Relaxed);
+        self.loads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Rules were refused, and those before them stay.
+    pub fn rules_refused(&self) {
+        self.last_load_failed.store(true, Ordering::Relaxed);
+        self.failed_loads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Asks `usage` for what the store holds whenever somebody wants to know.
+    /// Only the first one is asked.
+    pub fn watch_store(&self, usage: impl Fn() -> Usage + Send + Sync + 'static) {
+        // A second store would be a mistake of the wiring, and the first is as good.
+        drop(self.store.set(Box::new(usage)));
+    }
+
+    /// A call was answered, in that time.
+    pub fn served(&self, call: Call, took: Micros) {
+        match call {
+            Call::ShouldRateLimit => self.should_rate_limit.add(took),
+            Call::HealthCheck => self.health_check.add(took),
+            Call::Http => self.http.add(took),
+        }
+    }
+
+    /// A call got an error and no answer.
+    pub fn failed(&self, failure: Failure) {
+        let counter = match failure {
+            Failure::Service => &self.service_errors,
+            Failure::Store => &self.store_errors,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A denial was turned into an approval because nothing is enforced at all.
+    pub fn global_shadow(&self) {
+        self.global_shadow.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The page for Prometheus; see [`CONTENT_TYPE`]. Takes a moment if there
+    /// are many rules, so not for a thread that answers requests.
+    pub fn render(&self) -> String {
+        render::page(self)
+    }
+
+    /// All counters and gauges under the reference's dotted names, sorted.
+    pub fn dotted(&self) -> Vec<(String, u64)> {
+        let snapshot = snapshot::Snapshot::of(self);
+        let mut all: Vec<_> = snapshot.counters.into_iter().chain(snapshot.gauges).collect();
+        all.sort();
+        all
+    }
+
+    fn count_rule(&self, event: &Event<'_>, ruling: &Ruling, id: RuleId) {
+        let (rules, entries) = (event.reply.rules(), entries_of(event, ruling));
+        let outcome = Outcome::of_ruling(ruling);
+        let table = self.table.load();
+        if let Some(row) = table.row(rules, id) {
+            let line = row.cells.here();
+            line.outcome(outcome);
+            let hit = Hit::of(ruling, row.counts_rejected);
+            return self.count_hit(row.path_of(rules, id, entries).as_deref(), line, hit);
+        }
+        // The rules have just changed, and this one is older or newer than the table.
+        let Some(rule) = rules.rule(id) else { return };
+        let known = table.by_path(&rule.path).map(Arc::clone);
+        if let Some(cells) = known.or_else(|| self.strays.cells(&rule.path)) {
+            cells.here().outcome(outcome);
+            let hit = Hit::of(ruling, rule.limit.counts_rejected());
+            self.count_hit(table::path_in(rules, id, entries).as_deref(), cells.here(), hit);
+        }
+    }
+
+    fn count_override(&self, event: &Event<'_>, ruling: &Ruling) {
+        let table = self.table.load();
+        let Some(cells) = table.overrides(event.request.domain) else { return };
+        let line = cells.here();
+        line.outcome(Outcome::of_ruling(ruling));
+        let path = override_metric_path(event.request.domain, &told(entries_of(event, ruling)));
+        let brought =
+            event.request.descriptors.get(ruling.descriptor).and_then(|descriptor| descriptor.limit);
+        let hit = Hit::of(ruling, brought.is_some_and(|brought| brought.limit.counts_rejected()));
+        self.count_hit(Some(&sanitised(&path)), line, hit);
+    }
+
+    /// Counts hits under a path with callers' values, or else in `line`.
+    fn count_hit(&self, path: Option<&str>, line: &Line, hit: Hit) {
+        let tally = hit.tally(self.near_ratio);
+        match path.and_then(|path| self.paths.cells(path)) {
+            Some(cells) => cells.here().tally(&tally),
+            None => line.tally(&tally),
+        }
+    }
+
+    fn count_unruled(&self, event: &Event<'_>) {
+        self.requests.here().outcome(Outcome::of_reply(event.reply));
+        let is_unknown = |why: &&Option<Free>| **why == Some(Free::UnknownDomain);
+        let unknown = event.reply.free.iter().filter(is_unknown).count();
+        if unknown > 0 {
+            let tally = Tally { total_hits: u64::try_from(unknown).unwrap_or(u64::MAX), ..Tally::default() };
+            let cells = self.domains.cells(&sanitised(cut(event.request.domain, VALUE_MAX)));
+            cells.as_deref().unwrap_or(&self.other_domains).here().tally(&tally);
+        }
+    }
+}
+
+impl EventSink for Metrics {
+    fn offer(&self, event: Event<'_>) {
+        let Some(ruling) = event.ruling else { return self.count_unruled(&event) };
+        if is_first(event.reply, ruling) {
+            self.requests.here().outcome(Outcome::of_reply(event.reply));
+        }
+        if is_refund(&event, ruling) {
+            // Nothing was asked for, so there is nothing to count.
+            return;
+        }
+        match ruling.rule {
+            Some(id) => self.count_rule(&event, ruling, id),
+            None => self.count_override(&event, ruling),
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// A request is offered once for each ruling, and is one request.
+fn is_first(reply: &Reply, ruling: &Ruling) -> bool {
+    reply.rulings.first().is_some_and(|first| std::ptr::eq(first, ruling))
+}
+
+fn is_refund(event: &Event<'_>, ruling: &Ruling) -> bool {
+    event.request.descriptors.get(ruling.descriptor).is_some_and(|descriptor| descriptor.refund)
+}
+
+fn entries_of<'a>(event: &Event<'a>, ruling: &Ruling) -> &'a [Entry<'a>] {
+    event.request.descriptors.get(ruling.descriptor).map_or(&[], |descriptor| descriptor.entries)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,220 @@
 //! How dotted names become Prometheus series.
+//!
+//! envoyproxy/ratelimit shows its counters through a built-in
+//! `statsd_exporter`, with a mapping of its own or with one that the operator
+//! wrote. [`Mapper`] does what those mappings do: [`super::render`] asks it for
+//! the series of each dotted name.
+//!
+//! Invariant: a series has a lawful name whatever the dotted name was.
+//!
+//! Deliberately not here: summaries, quantiles and buckets of one's own; the
+//! times of calls are always a histogram with the usual buckets.
+
+mod yaml;
+
+use std::path::Path;
+
+use regex::Regex;
+
+use super::exposition::Kind;
+use super::template::Template;
+
+/// The first words of every rule's counters.
+pub(super) const RULE_PREFIX: &str = "ratelimit.service.rate_limit.";
+/// The first words of the counters of failed calls.
+pub(super) const CALL_PREFIX: &str = "ratelimit.service.call.should_rate_limit.";
+/// The first words of the counters of gRPC methods.
+pub(super) const METHOD_PREFIX: &str = "ratelimit_server.";
+
+/// The counters of a rule that the default mapping knows.
+const RULE_COUNTERS: [&str; 5] = ["total_hits", "over_limit", "near_limit", "within_limit", "shadow_mode"];
 
 /// How dotted names become Prometheus series.
-#[derive(Debug, Clone, Default)]
-pub struct Mapper {}
+#[derive(Debug, Clone)]
+pub struct Mapper {
+    /// Tried in order; none for the default mapping.
+    mappings: Option<Vec<Mapping>>,
+    /// In what the default mapping tells times.
+    unit: TimeUnit,
+}
+
+/// In what times are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeUnit {
+    Seconds,
+    Millis,
+}
+
+/// What becomes of one dotted name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mapped {
+    /// It is part of this series.
+    Series(Series),
+    /// It is not shown.
+    Dropped,
+}
+
+/// A series: what it is called, and its labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) labels: Vec<(String, String)>,
+    pub(super) unit: TimeUnit,
+}
+
+/// One line of a mapping.
+#[derive(Debug, Clone)]
+struct Mapping {
+    pattern: Regex,
+    /// Which kinds it is for; none for all.
+    kind: Option<Kind>,
+    /// None to drop what matches.
+    name: Option<Template>,
+    labels: Vec<(String, Template)>,
+    unit: TimeUnit,
+}
+
+/// Why a mapping cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapperError {
+    /// The file is there and cannot be read.
+    #[error("cannot read the mapping '{path}'; check who may read it")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The text is not a mapping.
+    #[error("the mapping is not YAML as statsd_exporter reads it: {problem}")]
+    Syntax {
+        /// What is wrong, and where.
+        problem: String,
+    },
+    /// A line of the mapping makes no sense.
+    #[error("mapping {number}, '{pattern}': {problem}")]
+    Mapping {
+        /// Which, from 1.
+        number: usize,
+        /// What it is to match.
+        pattern: String,
+        /// What is wrong, and what to write instead.
+        problem: String,
+    },
+}
+
+impl Default for Mapper {
+    fn default() -> Self {
+        Self { mappings: None, unit: TimeUnit::Seconds }
+    }
+}
+
+impl Mapper {
+    /// The reference's mapping, with times in milliseconds under a name that
+    /// says seconds, as its older versions did (`PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS`).
+    pub fn default_in_millis() -> Self {
+        Self { mappings: None, unit: TimeUnit::Millis }
+    }
+
+    /// A mapping in the form of `statsd_exporter`.
+    ///
+    /// # Errors
+    /// If it is not one, or asks for something that cannot be done.
+    pub fn from_yaml(text: &str) -> Result<Self, MapperError> {
+        Ok(Self { mappings: Some(yaml::mappings(text)?), unit: TimeUnit::Seconds })
+    }
+
+    /// The mapping in that file; the default one if there is no such file,
+    /// which is how Envoy Gateway starts the reference.
+    ///
+    /// # Errors
+    /// If the file is there and is not a mapping.
+    pub fn load(path: &Path) -> Result<Self, MapperError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::from_yaml(&text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(MapperError::Unreadable { path: path.display().to_string(), source }),
+        }
+    }
+
+    /// The series that a dotted name belongs to.
+    pub(super) fn map(&self, dotted: &str, kind: Kind) -> Mapped {
+        let Some(mappings) = &self.mappings else {
+            let series = self.by_default(dotted, kind);
+            return Mapped::Series(series.unwrap_or_else(|| unmapped(dotted, TimeUnit::Millis)));
+        };
+        for mapping in mappings.iter().filter(|mapping| mapping.kind.is_none_or(|wanted| wanted == kind)) {
+            if let Some(mapped) = mapping.apply(dotted) {
+                return mapped;
+            }
+        }
+        Mapped::Series(unmapped(dotted, TimeUnit::Millis))
+    }
+
+    /// The reference's own mapping. Levels after the second are summed up.
+    fn by_default(&self, dotted: &str, kind: Kind) -> Option<Series> {
+        let series = |name: &str, labels: &[(&str, &str)]| {
+            let own = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
+            Some(Series { name: name.to_owned(), labels: labels.iter().map(own).collect(), unit: self.unit })
+        };
+        if let Some(rule) = dotted.strip_prefix(RULE_PREFIX) {
+            let (path, counter) = rule.rsplit_once('.')?;
+            let name = format!("ratelimit_service_rate_limit_{counter}");
+            let mut levels = path.split('.');
+            let (domain, key1) = (levels.next()?, levels.next()?);
+            let known = RULE_COUNTERS.contains(&counter);
+            return match levels.next() {
+                _ if !known => None,
+                None => series(&name, &[("domain", domain), ("key1", key1)]),
+                Some(key2) => series(&name, &[("domain", domain), ("key1", key1), ("key2", key2)]),
+            };
+        }
+        if let Some(error) = dotted.strip_prefix(CALL_PREFIX) {
+            return series("ratelimit_service_should_rate_limit_error", &[("err_type", error)]);
+        }
+        if let Some((method, counter)) =
+            dotted.strip_prefix(METHOD_PREFIX).and_then(|method| method.split_once('.'))
+        {
+            return match (counter, kind) {
+                ("total_requests", Kind::Counter) => {
+                    series("ratelimit_service_total_requests", &[("grpc_method", method)])
+                }
+                ("response_time", Kind::Histogram) => {
+                    series("ratelimit_service_response_time_seconds", &[("grpc_method", method)])
+                }
+                _ => None,
+            };
+        }
+        None
+    }
+}
+
+impl Mapping {
+    fn apply(&self, dotted: &str) -> Option<Mapped> {
+        let captures = self.pattern.captures(dotted)?;
+        let Some(name) = &self.name else { return Some(Mapped::Dropped) };
+        let groups: Vec<&str> =
+            captures.iter().map(|group| group.map_or("", |group| group.as_str())).collect();
+        let labels = self.labels.iter().map(|(label, value)| (label.clone(), value.fill(&groups))).collect();
+        Some(Mapped::Series(Series { name: lawful(&name.fill(&groups)), labels, unit: self.unit }))
+    }
+}
+
+/// A name that no mapping knows, flattened.
+fn unmapped(dotted: &str, unit: TimeUnit) -> Series {
+    Series { name: lawful(dotted), labels: Vec::new(), unit }
+}
+
+/// A name as Prometheus allows it.
+fn lawful(name: &str) -> String {
+    let is_lawful = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let mut lawful: String = name.chars().map(|c| if is_lawful(c) { c } else { '_' }).collect();
+    if lawful.is_empty() || lawful.starts_with(|c: char| c.is_ascii_digit()) {
+        lawful.insert(0, '_');
+    }
+    lawful
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The page for Prometheus: our own series, the reference's, the process's.
+//!
+//! Reads sums only; [`super::exposition`] knows the format.
+//!
+//! Invariant: no series is on the page twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use super::Metrics;
+use super::cells::{Cells, Outcome};
+use super::exposition::{Kind, Milli, Page, Seconds};
+use super::latency::{OURS_US, REFERENCE_MILLI, Times};
+use super::mapper::{Mapped, Series, TimeUnit};
+use super::process;
+use super::snapshot::Snapshot;
+
+/// The rule that is told where the caller brought the limit.
+const OVERRIDE: &str = "override";
+
+/// The page.
+pub(super) fn page(metrics: &Metrics) -> String {
+    let mut page = Page::default();
+    build(&mut page);
+    requests(&mut page, metrics);
+    decisions(&mut page, metrics);
+    durations(&mut page, metrics);
+    rules(&mut page, metrics);
+    limits(&mut page, metrics);
+    store(&mut page, metrics);
+    bounds(&mut page, metrics);
+    reference(&mut page, metrics);
+    process::add(&mut page);
+    page.finish()
+}
+
+fn build(page: &mut Page) {
+    page.family("tollgate_build_info", Kind::Gauge, "What is running; always 1.");
+    page.sample("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+}
+
+fn requests(page: &mut Page, metrics: &Metrics) {
+    let name = "tollgate_requests_total";
+    page.family(name, Kind::Counter, "Requests decided, by what became of them.");
+    for outcome in Outcome::ALL {
+        page.sample(name, &[("verdict", outcome.name())], metrics.requests.outcomes(outcome));
+    }
+}
+
+fn decisions(page: &mut Page, metrics: &Metrics) {
+    let name = "tollgate_decisions_total";
+    page.family(name, Kind::Counter, "Decisions of each rule, by verdict.");
+    let table = metrics.table.load();
+    let mut sums: BTreeMap<(&str, &str, &str), [u64; 5]> = BTreeMap::new();
+    let mut add = |domain, rule, algorithm, cells: &Cells| {
+        let sum = sums.entry((domain, rule, algorithm)).or_default();
+        for (sum, outcome) in sum.iter_mut().zip(Outcome::ALL) {
+            *sum += cells.outcomes(outcome);
+        }
+    };
+    for row in table.rows() {
+        add(&row.domain, &row.name, row.algorithm.name(), &row.cells);
+    }
+    for (domain, cells) in table.all_overrides() {
+        if Outcome::ALL.iter().any(|outcome| cells.outcomes(*outcome) > 0) {
+            add(domain, OVERRIDE, "fixed_window", cells);
+        }
+    }
+    for ((domain, rule, algorithm), sums) in sums {
+        for (outcome, sum) in Outcome::ALL.iter().zip(sums) {
+            let labels =
+                [("domain", domain), ("rule", rule), ("algorithm", algorithm), ("verdict", outcome.name())];
+            page.sample(name, &labels, sum);
+        }
+    }
+}
+
+fn durations(page: &mut Page, metrics: &Metrics) {
+    let name = "tollgate_request_duration_seconds";
+    page.family(name, Kind::Histogram, "How long calls take, from the whole request to the whole reply.");
+    for (interface, latency) in [("grpc", &metrics.should_rate_limit), ("http", &metrics.http)] {
+        let times = latency.times();
+        let buckets = OURS_US.map(|bound| (Seconds(bound).to_string(), times.up_to(bound)));
+        let sum = Seconds(times.sum_us).to_string();
+        histogram(page, name, &[("interface", interface)], &buckets, (&sum, times.count()));
+    }
+}
+
+fn histogram(
+    page: &mut Page,
+    name: &str,
+    labels: &[(&str, &str)],
+    buckets: &[(String, u64)],
+    (sum, count): (&str, u64),
+) {
+    let bucket = format!("{name}_bucket");
+    for (bound, count) in
+        buckets.iter().map(|(bound, count)| (bound.as_str(), *count)).chain([("+Inf", count)])
+    {
+        let labels: Vec<_> = labels.iter().copied().chain([("le", bound)]).collect();
+        page.sample(&bucket, &labels, count);
+    }
+    page.sample(&format!("{name}_sum"), labels, sum);
+    page.sample(&format!("{name}_count"), labels, count);
+}
+
+fn rules(page: &mut Page, metrics: &Metrics) {
+    let table = metrics.table.load();
+    let mut by_domain: BTreeMap<&str, u64> = table.rules().domains().map(|domain| (domain, 0)).collect();
+    for row in table.rows() {
+        *by_domain.entry(&row.domain).or_default() += 1;
+    }
+    page.family("tollgate_rules", Kind::Gauge, "Limits in force in each domain.");
+    for (domain, count) in by_domain {
+        page.sample("tollgate_rules", &[("domain", domain)], count);
+    }
+    let loaded = Seconds(metrics.loaded_at_us.load(Ordering::Relaxed));
+    let help = "When the rules in force were loaded, in seconds since 1970; 0 if there are none.";
+    page.single("tollgate_rules_loaded_timestamp_seconds", Kind::Gauge, help, loaded);
+    let failed = u8::from(metrics.last_load_failed.load(Ordering::Relaxed));
+    let help = "1 if the newest rules were refused and older ones are in force.";
+    page.single("tollgate_rules_load_failed", Kind::Gauge, help, failed);
+}
+
+fn limits(page: &mut Page, metrics: &Metrics) {
+    let table = metrics.table.load();
+    let rows: BTreeMap<(&str, &str), (u64, u64)> = table
+        .rows()
+        .iter()
+        .map(|row| ((&*row.domain, &*row.name), (u64::from(row.limit), row.window.get())))
+        .collect();
+    page.family("tollgate_limit", Kind::Gauge, "The number of each rule: so many in a window.");
+    for ((domain, rule), (limit, _)) in &rows {
+        page.sample("tollgate_limit", &[("domain", domain), ("rule", rule)], limit);
+    }
+    let name = "tollgate_limit_window_seconds";
+    page.family(name, Kind::Gauge, "The length of the window of each rule.");
+    for ((domain, rule), (_, window_us)) in &rows {
+        page.sample(name, &[("domain", domain), ("rule", rule)], Seconds(*window_us));
+    }
+}
+
+fn store(page: &mut Page, metrics: &Metrics) {
+    let Some(usage) = metrics.store.get().map(|usage| usage()) else { return };
+    page.single("tollgate_store_keys", Kind::Gauge, "Keys that have a state.", usage.keys);
+    let bytes = usage.slot_bytes.saturating_add(usage.log_bytes);
+    page.single("tollgate_store_bytes", Kind::Gauge, "Memory that states take, in bytes.", bytes);
+    let help = "Keys dropped although in use, to stay within the bound.";
+    page.single("tollgate_store_evicted_total", Kind::Counter, help, usage.evicted);
+}
+
+fn bounds(page: &mut Page, metrics: &Metrics) {
+    let kinds = [("value", &metrics.paths), ("domain", &metrics.domains)];
+    page.family("tollgate_metric_paths", Kind::Gauge, "Metric paths made of what callers sent.");
+    for (kind, paths) in kinds {
+        page.sample("tollgate_metric_paths", &[("kind", kind)], paths.len());
+    }
+    let name = "tollgate_metric_paths_folded_total";
+    page.family(name, Kind::Counter, "Hits told under a common path because there were too many paths.");
+    for (kind, paths) in kinds {
+        page.sample(name, &[("kind", kind)], paths.folded());
+    }
+}
+
+/// Series of one name.
+struct Family {
+    kind: Kind,
+    counts: BTreeMap<Labels, u64>,
+    times: BTreeMap<Labels, (TimeUnit, Times)>,
+}
+
+type Labels = Vec<(String, String)>;
+
+/// What the reference shows, by its own mapping or by the operator's.
+fn reference(page: &mut Page, metrics: &Metrics) {
+    let snapshot = Snapshot::of(metrics);
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    for (dotted, count) in &snapshot.counters {
+        // Its name would be made of the rule's: not for nothing.
+        if *count == 0 && dotted.ends_with(".over_limit_with_local_cache") {
+            continue;
+        }
+        let mapped = metrics.mapper.map(dotted, Kind::Counter);
+        if let Some((family, series)) = family_of(&mut families, mapped, Kind::Counter) {
+            let sum = family.counts.entry(series.labels).or_default();
+            *sum = sum.wrapping_add(*count);
+        }
+    }
+    for (dotted, times) in snapshot.timers {
+        let mapped = metrics.mapper.map(&dotted, Kind::Histogram);
+        if let Some((family, series)) = family_of(&mut families, mapped, Kind::Histogram) {
+            family.times.entry(series.labels).or_insert((series.unit, times));
+        }
+    }
+    for (name, family) in families {
+        show(page, &name, family);
+    }
+}
+
+/// The family of a series, unless the name is another kind's or ours.
+fn family_of(
+    families: &mut BTreeMap<String, Family>,
+    mapped: Mapped,
+    kind: Kind,
+) -> Option<(&mut Family, Series)> {
+    let Mapped::Series(series) = mapped else { return None };
+    if ["tollgate_", "process_"].iter().any(|ours| series.name.starts_with(ours)) {
+        return None;
+    }
+    let new = || Family { kind, counts: BTreeMap::new(), times: BTreeMap::new() };
+    let family = families.entry(series.name.clone()).or_insert_with(new);
+    (family.kind == kind).then_some((family, series))
+}
+
+fn show(page: &mut Page, name: &str, family: Family) {
+    page.family(name, family.kind, help_of(name));
+    for (labels, count) in &family.counts {
+        let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), value.as_str())).collect();
+        page.sample(name, &labels, count);
+    }
+    for (labels, (unit, times)) in &family.times {
+        let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), value.as_str())).collect();
+        let (scale, sum) = match unit {
+            TimeUnit::Seconds => (1_000, Seconds(times.sum_us).to_string()),
+            TimeUnit::Millis => (1, Milli(times.sum_us).to_string()),
+        };
+        let buckets = REFERENCE_MILLI.map(|bound| (Milli(bound).to_string(), times.up_to(bound * scale)));
+        histogram(page, name, &labels, &buckets, (&sum, times.count()));
+    }
+}
+
+fn help_of(name: &str) -> &'static str {
+    match name.strip_prefix("ratelimit_service_").unwrap_or(name) {
+        "rate_limit_total_hits" => "Hits of a rule.",
+        "rate_limit_over_limit" => "Hits over the limit of a rule.",
+        "rate_limit_near_limit" => "Hits near the limit of a rule.",
+        "rate_limit_within_limit" => "Hits within the limit of a rule.",
+        "rate_limit_shadow_mode" => "Hits over the limit of a rule that is not enforced.",
+        "should_rate_limit_error" => "Calls that got an error and no answer.",
+        "total_requests" => "Calls of a gRPC method.",
+        "response_time_seconds" => "How long calls of a gRPC method take.",
+        "config_load_success" => "Rules loaded.",
+        "config_load_error" => "Rules refused.",
+        "global_shadow_mode" => "Denials that were not enforced because nothing is.",
+        _ => "As envoyproxy/ratelimit tells it.",
+    }
+}
