@@ -284,6 +284,9 @@ impl Builder<'_> {
                 "a text in quotes goes on here, not indented".to_owned(),
                 "close the quote, or indent the lines on which it goes on",
             ),
+            ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
+                ("a '-' that stands alone".to_owned(), "write it in quotes if it is a text")
+            }
             ErrorKind::MappingValueNotAllowed => (
                 "a ':' where no key ends".to_owned(),
                 "write a text with ': ' in quotes, or indent the line like its neighbours",
