@@ -133,6 +133,6 @@ fn show(report: &Report, problems: &[Problem], console: &mut Console<'_>) -> io:
     if report.ok {
         writeln!(console.out, "{GOOD}ok{GOOD:#}: {files}, {held}, {warnings}")
     } else {
-        writeln!(console.out, "{BAD}failed{BAD:#}: {files}, {held}, {warnings} and --deny-warnings")
+        writeln!(console.out, "{BAD}failed{BAD:#}: {files}, {held}, {warnings}, and warnings are denied")
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DOMAIN")]
     domain: String,
     /// The descriptors of the request
-    #[arg(value_name = "KEY=VALUE[,KEY=VALUE]…", required = true, value_parser = parse_descriptor)]
+    #[arg(value_name = "KEY=VALUE[,KEY=VALUE]", required = true, value_parser = parse_descriptor)]
     descriptors: Vec<Pairs>,
     /// What the request takes from each limit
     #[arg(long, value_name = "N", default_value_t = 1)]

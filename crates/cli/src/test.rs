@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let options = Options { merge_domains: args.merge_domains };
     let outcomes: Vec<FileOutcome> = files.iter().map(|file| play::file(file, &options)).collect();
     match args.format {
+        Format::Text if outcomes.is_empty() => {}
         Format::Text => text::write(&outcomes, console.out)?,
         Format::Json => console.json(&json::Report::new(&outcomes))?,
         Format::Junit => junit::write(&outcomes, console.out)?,

@@ -17,6 +17,8 @@ pub(super) struct Fields<'a> {
     pub(super) at: Place,
     what: &'static str,
     list: Vec<(&'static str, &'a Node)>,
+    /// Fields that are there under a wrong name, which is reported.
+    misspelled: Vec<&'static str>,
 }
 
 /// A value and where it stands.
@@ -34,7 +36,7 @@ impl<'a> Fields<'a> {
         known: &'static [&'static str],
         report: &mut Report,
     ) -> Option<Self> {
-        let mut fields = Self { at: node.at, what, list: Vec::new() };
+        let mut fields = Self { at: node.at, what, list: Vec::new(), misspelled: Vec::new() };
         let Kind::Map(pairs) = &*node.kind else {
             let example = known.first().copied().unwrap_or_default();
             let message = format!("{what} must be a map, this is {}", node.shown());
@@ -60,10 +62,9 @@ impl<'a> Fields<'a> {
             );
         };
         let Some(name) = known.iter().find(|name| *name == text) else {
-            let help = match words::nearest(text, known.iter().copied()) {
-                Some(name) => format!("write {name}"),
-                None => one_of(known),
-            };
+            let nearest = words::nearest(text, known.iter().copied());
+            let help = nearest.map_or_else(|| one_of(known), |name| format!("write {name}"));
+            self.misspelled.extend(known.iter().filter(|name| Some(**name) == nearest));
             return report.error(key.at, format!("unknown key {} in {}", quoted(text), self.what), help);
         };
         if self.list.iter().any(|(earlier, _)| earlier == name) {
@@ -80,7 +81,7 @@ impl<'a> Fields<'a> {
     /// The field of that name; that it is missing is reported.
     pub(super) fn need(&self, key: &str, example: &str, report: &mut Report) -> Option<&'a Node> {
         let node = self.get(key);
-        if node.is_none() {
+        if node.is_none() && !self.misspelled.contains(&key) {
             report.error(self.at, format!("{} needs {key}", self.what), format!("write {key}: {example}"));
         }
         node
@@ -113,10 +114,12 @@ impl<'a> Fields<'a> {
     /// The field as a whole number from `least` to `most`.
     pub(super) fn number(&self, key: &str, least: u64, most: u64, report: &mut Report) -> Option<u64> {
         let parse = |text: &str| {
-            let number = text.replace('_', "").parse().ok();
-            number.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
-                format!("{} is out of range; write a whole number from {least} to {most}", quoted(text))
-            })
+            let help = format!("write a whole number from {least} to {most}");
+            let digits = text.replace('_', "");
+            let is_number = digits.strip_prefix('-').unwrap_or(&digits).parse::<u128>().is_ok();
+            let what = if is_number { "is out of range" } else { "is no whole number" };
+            let number = digits.parse().ok().filter(|number| (least..=most).contains(number));
+            number.ok_or_else(|| format!("{} {what}; {help}", quoted(text)))
         };
         self.parsed(key, parse, report).map(|at| at.value)
     }

@@ -19,7 +19,8 @@ use super::yaml::{self, Kind, Node};
 /// A step is repeated at most this often: enough for any bucket that people
 /// test, and over in a second.
 pub(super) const TIMES_MAX: u64 = 1_000_000;
-/// No request costs more; the algorithms treat more as this.
+/// No request costs more, and no limit has more remaining; the algorithms
+/// treat more as this.
 const COST_MAX: u64 = tollgate_core::algorithm::COST_MAX;
 
 /// What one file says.
@@ -229,7 +230,7 @@ fn expect(fields: &Fields<'_>, report: &mut Report) -> Option<Expect> {
     let verdict = fields.parsed("expect", parse_verdict, report);
     let wait = fields.parsed("wait", parse_duration, report);
     let retry_after = fields.parsed("retry_after", parse_retry_after, report);
-    let remaining = fields.number("remaining", 0, u64::MAX, report);
+    let remaining = fields.number("remaining", 0, COST_MAX, report);
     let rule = fields.text("rule", report);
     let verdict = verdict?.value;
     for (key, at, goes_with) in [

@@ -8,9 +8,9 @@
 //!
 //! Deliberately not here: how outcomes are printed.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Verdict};
 use tollgate_limiter::rules::{self, Loaded, Options, Problem, Source};
@@ -93,12 +93,29 @@ fn prepared(path: &Path, name: &str, options: &Options) -> Result<Ready, Vec<Pro
     let mut report = Report::default();
     let Some(file) = file::read(&text, &mut report) else { return Err(report.finish(name, &text)) };
     let folder = path.parent().unwrap_or(Path::new(""));
-    let paths: Vec<PathBuf> = file.rules.iter().map(|rules| folder.join(&rules.value)).collect();
+    let paths: Vec<PathBuf> = file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
     let sources = rules::read(&paths)
         .map_err(|error| missing_rules(error.problems, &file, &mut report, (name, &text)))?;
     let loaded = rules::load(sources.clone(), options).map_err(|error| error.problems)?;
     check_names(&file, &loaded, &mut report);
     if report.has_errors() { Err(report.finish(name, &text)) } else { Ok(Ready { file, paths, sources }) }
+}
+
+/// `tests/../rules` as `rules`, where that is the same place.
+fn shortened(path: &Path) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        let is_named = matches!(short.components().next_back(), Some(Component::Normal(_)));
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if is_named => drop(short.pop()),
+            Component::ParentDir | Component::Normal(_) | Component::Prefix(_) | Component::RootDir => {
+                short.push(part)
+            }
+        }
+    }
+    let is_same = fs::canonicalize(path).ok().is_some_and(|real| fs::canonicalize(&short).ok() == Some(real));
+    if is_same { short } else { path.to_owned() }
 }
 
 /// What cannot be read is told where the test file names it, if it names one path.
@@ -149,14 +166,13 @@ fn check_names(file: &TestFile, loaded: &Loaded, report: &mut Report) {
 
 impl Ready {
     fn play(&self, options: &Options) -> Vec<TestOutcome> {
-        let test = |test: &Test| TestOutcome {
-            name: test.name.clone(),
-            line: test.at.line,
-            failure: rules::load(self.sources.clone(), options)
-                .ok()
-                .and_then(|loaded| play(test, Stage::new(test, loaded), &self.paths)),
+        let play_one = |test: &Test| {
+            let loaded =
+                rules::load(self.sources.clone(), options).expect("the same sources have just been loaded");
+            let failure = play(test, &Stage::new(test, loaded), &self.paths);
+            TestOutcome { name: test.name.clone(), line: test.at.line, failure }
         };
-        self.file.tests.iter().map(test).collect()
+        self.file.tests.iter().map(play_one).collect()
     }
 }
 
@@ -181,7 +197,7 @@ impl Stage {
     }
 }
 
-fn play(test: &Test, stage: Stage, rules: &[PathBuf]) -> Option<Failure> {
+fn play(test: &Test, stage: &Stage, rules: &[PathBuf]) -> Option<Failure> {
     for (index, step) in test.steps.iter().enumerate() {
         stage.limiter.clock().set(test.start + step.at);
         let entries: Vec<Vec<Entry<'_>>> = step.descriptors.iter().map(|entries| borrowed(entries)).collect();

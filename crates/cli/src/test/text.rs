@@ -83,12 +83,12 @@ fn summary(outcomes: &[FileOutcome], out: &mut dyn Write) -> io::Result<()> {
     let wrong = outcomes.iter().filter(|outcome| !outcome.problems.is_empty()).count();
     let held = format!("{}, {}", count(outcomes.len(), "file"), count(tests, "test"));
     if failed + wrong == 0 {
-        return match tests {
-            0 => writeln!(out, "{BAD}failed{BAD:#}: {held}"),
-            _ => writeln!(out, "{GOOD}ok{GOOD:#}: {held}, all passed"),
-        };
+        return writeln!(out, "{GOOD}ok{GOOD:#}: {held}, all passed");
     }
-    let mut parts = vec![held, format!("{} passed", tests - failed), format!("{failed} failed")];
+    let mut parts = vec![held];
+    if tests > 0 {
+        parts.push(format!("{} passed, {failed} failed", tests - failed));
+    }
     if wrong > 0 {
         parts.push(format!("{} not played", count(wrong, "file")));
     }

@@ -1,0 +1,11 @@
+//! The binary as people run it: exact output, exit codes, bad input.
+//!
+//! | module | what it shows |
+//! |---|---|
+//! | `golden` | how a run is compared with what it must print |
+//! | `runs` | every command on good and bad input, word for word |
+//! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
+
+mod golden;
+mod machines;
+mod runs;

@@ -1,0 +1,125 @@
+//! Every command on good and bad input, word for word.
+
+use crate::golden::check;
+
+#[test]
+fn without_a_command_the_help_is_shown() {
+    check("no_command", &[]);
+}
+
+#[test]
+fn the_help_teaches() {
+    check("help", &["--help"]);
+    check("help_check", &["check", "--help"]);
+    check("help_test", &["test", "--help"]);
+    check("help_explain", &["explain", "--help"]);
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_64() {
+    check("usage_command", &["chek"]);
+    check("usage_no_path", &["check"]);
+    check("usage_flag", &["test", "--fromat", "json", "good"]);
+    check("usage_format", &["check", "--format", "junit", "good"]);
+    check("usage_descriptor", &["explain", "--rules", "good", "shop", "user_id"]);
+}
+
+#[test]
+fn right_rules_are_counted() {
+    check("check_good", &["check", "good"]);
+    check("check_several", &["check", "good/shop.yaml", "explain/rules.yaml"]);
+}
+
+#[test]
+fn every_mistake_of_every_file_is_shown_at_once() {
+    check("check_broken", &["check", "broken"]);
+}
+
+#[test]
+fn warnings_fail_only_where_they_are_denied() {
+    check("check_warning", &["check", "warning.yaml"]);
+    check("check_warning_denied", &["check", "warning.yaml", "--deny-warnings"]);
+}
+
+#[test]
+fn a_domain_in_two_files_needs_a_flag() {
+    check("check_domain_twice", &["check", "warning.yaml", "good/shop.yaml"]);
+    check("check_merged", &["check", "merge", "--merge-domains"]);
+}
+
+#[test]
+fn what_cannot_be_checked_is_named() {
+    check("check_empty", &["check", "empty.yaml"]);
+    check("check_missing", &["check", "nowhere.yaml", "good", "elsewhere"]);
+    check("check_no_rules", &["check", "no_tests"]);
+    check("check_wrong_bytes", &["check", "wrong_bytes"]);
+    check("check_a_test", &["check", "good/shop.test.yaml"]);
+}
+
+#[test]
+fn passing_tests_are_listed() {
+    check("test_good", &["test", "good"]);
+    check("test_named_twice", &["test", "good/shop.test.yaml", "good/shop.test.yaml"]);
+}
+
+#[test]
+fn a_failure_shows_what_was_expected_what_came_and_why() {
+    check("test_failing", &["test", "failing.test.yaml"]);
+    check("test_failing_junit", &["test", "failing.test.yaml", "--format", "junit"]);
+}
+
+#[test]
+fn every_mistake_in_a_test_file_is_shown_with_its_place() {
+    check("test_fields", &["test", "bad_tests/fields.test.yaml"]);
+    check("test_order", &["test", "bad_tests/order.test.yaml"]);
+    check("test_rule_name", &["test", "bad_tests/rule_name.test.yaml"]);
+    check("test_not_yaml", &["test", "bad_tests/not_yaml.test.yaml"]);
+}
+
+#[test]
+fn rules_that_cannot_be_used_fail_the_tests() {
+    check("test_missing_rules", &["test", "bad_tests/missing_rules.test.yaml"]);
+    check("test_broken_rules", &["test", "bad_tests/broken_rules.test.yaml"]);
+}
+
+#[test]
+fn without_tests_nothing_passes() {
+    check("test_none", &["test", "no_tests"]);
+    check("test_empty_file", &["test", "empty.test.yaml"]);
+    check("test_empty_list", &["test", "bad_tests/no_tests.test.yaml"]);
+    check("test_missing", &["test", "nowhere"]);
+    check("test_wrong_bytes", &["test", "wrong_bytes"]);
+    check("test_a_rule_file", &["test", "good/shop.yaml"]);
+}
+
+#[test]
+fn the_walk_is_told_level_by_level() {
+    let explain = |name: &str, descriptors: &[&str]| {
+        check(name, &[&["explain", "--rules", "explain", "api"], descriptors].concat());
+    };
+    explain("explain_exact", &["plan=free,user_id=1"]);
+    explain("explain_key_only", &["plan=free,user_id=42"]);
+    explain("explain_pattern", &["path=/api/v2/x"]);
+    explain("explain_replaced", &["path=/api/login", "address=10.0.0.1"]);
+    explain("explain_modes", &["address=10.0.0.1", "free=1"]);
+    explain("explain_too_deep", &["address=10.0.0.1,path=/x"]);
+    explain("explain_no_rule", &["colour=red"]);
+    explain("explain_cost", &["plan=free,user_id=42", "--cost", "11"]);
+    explain("explain_soft", &["path=/about", "--cost", "22"]);
+}
+
+#[test]
+fn an_unknown_domain_is_told_with_its_neighbours() {
+    check("explain_domain", &["explain", "--rules", "good", "shpo", "user_id=42"]);
+}
+
+#[test]
+fn many_levels_that_do_not_match_are_cut_short() {
+    check("explain_many", &["explain", "--rules", "many.yaml", "many", "user_id=9"]);
+}
+
+#[test]
+fn rules_that_are_wrong_cannot_be_explained() {
+    check("explain_broken", &["explain", "--rules", "broken", "shop", "user_id=42"]);
+    check("explain_missing", &["explain", "--rules", "nowhere", "shop", "user_id=42"]);
+}
