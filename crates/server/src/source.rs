@@ -1,13 +1,132 @@
 //! Where rules come from: files that change, or an xDS server.
 //!
-//! [`crate::settings::Rules`] says where to look; a source loads, watches and
-//! loads again, hands every result on, and keeps a [`RuleStatus`] for health,
-//! metrics and the admin pages.
+//! [`crate::settings::Rules`] says where to look; [`RuleSource::run`] loads,
+//! watches and loads again, hands every outcome on, and keeps a [`RuleStatus`]
+//! for health, metrics and the admin pages.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `files` | what rule files there are, and what they say |
+//! | `watch` | a hint that a file may have changed |
+//! | `follow` | looks at files again and again, loads what changed |
+//! | `xds` | keeps a stream to an xDS server, loads what it sends |
+//! | `tell` | hands an outcome on, logs it, keeps the status |
 //!
 //! Invariant: a set that cannot be loaded changes nothing but the status.
+//! Invariant: the outcome does not depend on the order of files.
 //!
 //! Deliberately not here: what rules mean, and who puts them in force.
 
+mod files;
+mod follow;
 mod status;
+mod tell;
+mod watch;
+mod xds;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, watch as channel};
+use tollgate_limiter::Clock;
+use tollgate_limiter::rules::{LoadError, Loaded, Options};
+
+use crate::settings::{Origin, Rules};
+use files::Files;
 pub use status::{Failure, RuleStatus};
+use tell::Teller;
+
+/// Where rules come from.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use tokio::sync::Notify;
+/// use tollgate_limiter::{Limiter, SystemClock};
+/// use tollgate_server::settings::{Flags, Settings};
+/// use tollgate_server::source::RuleSource;
+///
+/// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+/// let (settings, _) = Settings::load(&Flags::default())?;
+/// let source = RuleSource::new(&settings.rules, Arc::new(SystemClock::new()));
+/// let mut status = source.status();
+/// let limiter = Arc::new(Limiter::new(Default::default()));
+/// let (target, reload) = (Arc::clone(&limiter), Arc::new(Notify::new()));
+/// tokio::spawn(source.run(
+///     move |outcome| {
+///         if let Ok(loaded) = outcome {
+///             target.replace_rules(loaded.rules);
+///         }
+///     },
+///     reload,
+///     std::future::pending(),
+/// ));
+/// let first = status.wait_for(|status| status.is_decided()).await?.clone();
+/// # drop(first);
+/// # Ok(())
+/// # }
+/// ```
+pub struct RuleSource {
+    origin: Origin,
+    base: PathBuf,
+    options: Options,
+    stop_counting_rejected: bool,
+    clock: Arc<dyn Clock>,
+    status: channel::Sender<RuleStatus>,
+}
+
+impl RuleSource {
+    /// A source that has not been asked yet.
+    pub fn new(rules: &Rules, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            origin: rules.origin.clone(),
+            base: PathBuf::new(),
+            options: Options { merge_domains: rules.merge_domains },
+            stop_counting_rejected: rules.stop_counting_rejected,
+            clock,
+            status: channel::Sender::new(RuleStatus::default()),
+        }
+    }
+
+    /// The same, looking for paths that do not begin with `/` in this folder.
+    #[must_use]
+    pub fn in_folder(mut self, folder: PathBuf) -> Self {
+        self.base = folder;
+        self
+    }
+
+    /// What is known about the rules, now and later. It changes after
+    /// `on_load` of [`RuleSource::run`] has returned.
+    pub fn status(&self) -> channel::Receiver<RuleStatus> {
+        self.status.subscribe()
+    }
+
+    /// Loads rules and hands them to `on_load`, then again whenever they
+    /// change and whenever `reload` is notified, until `shutdown`.
+    ///
+    /// A set that cannot be loaded is handed on as an error; whoever holds the
+    /// old rules keeps them.
+    pub async fn run(
+        self,
+        on_load: impl FnMut(Result<Loaded, LoadError>) + Send,
+        reload: Arc<Notify>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) {
+        let Self { origin, base, options, stop_counting_rejected, clock, status } = self;
+        let teller = Teller::new(on_load, clock, status);
+        let work = async {
+            match origin {
+                Origin::Xds(xds) => {
+                    let make = xds::Make { options, stop_counting_rejected };
+                    xds::follow(xds, make, teller, &reload).await;
+                }
+                Origin::Paths(_) | Origin::Runtime(_) | Origin::Default => {
+                    follow::follow(Files::new(origin, base), options, teller, &reload).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = shutdown => {}
+        }
+    }
+}

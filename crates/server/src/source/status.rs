@@ -19,6 +19,8 @@ pub struct RuleStatus {
     pub warnings: Vec<String>,
     /// Why the newest set was refused; none if the newest is in force.
     pub last_error: Option<Failure>,
+    /// Why nothing new can come, such as a server that cannot be reached; none if all is well.
+    pub source_error: Option<String>,
     /// How many loads succeeded, ever.
     pub loads: u64,
     /// How many failed, ever.

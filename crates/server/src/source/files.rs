@@ -1,0 +1,116 @@
+//! Rules in files: what is there at some instant.
+//!
+//! Before loading: an [`Origin`] → a [`Scan`] with the texts of all rule
+//! files, and the folders to watch for the next change. [`super::follow`]
+//! scans again and again and loads what has changed.
+//!
+//! Invariant: scanning changes nothing, and two scans of the same files are
+//! equal in their fingerprint, whatever order the file system lists them in.
+//!
+//! Deliberately not here: what the files say, and waiting for changes.
+
+mod places;
+mod runtime;
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use tollgate_limiter::rules::{self, LoadError, Source};
+
+use crate::settings::{Origin, RuntimeLayout};
+
+/// Where rules are looked for if nothing is said.
+const DEFAULT_FOLDER: &str = "rules";
+/// What the built-in rules are called in messages.
+pub(super) const EXAMPLE_NAME: &str = "built-in example";
+const EXAMPLE: &str = include_str!("example.yaml");
+
+/// Files to look at.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    origin: Origin,
+    /// Where paths that do not begin with `/` are looked for; empty for the folder of this process.
+    base: PathBuf,
+}
+
+/// What was there.
+#[derive(Debug)]
+pub(super) struct Scan {
+    /// Where the rules come from, to show.
+    pub(super) origin: String,
+    /// The texts, or why they could not be read.
+    pub(super) sources: Result<Vec<Source>, LoadError>,
+    /// What was left out.
+    pub(super) warnings: Vec<String>,
+    /// Where a change would be seen first.
+    pub(super) folders: Vec<PathBuf>,
+}
+
+impl Files {
+    pub(super) fn new(origin: Origin, base: PathBuf) -> Self {
+        Self { origin, base }
+    }
+
+    /// Looks at everything.
+    pub(super) fn scan(&self) -> Scan {
+        match &self.origin {
+            Origin::Paths(paths) => self.paths(paths),
+            Origin::Runtime(layout) => runtime::scan(layout),
+            Origin::Default | Origin::Xds(_) => self.anywhere(),
+        }
+    }
+
+    fn paths(&self, paths: &[PathBuf]) -> Scan {
+        let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let paths: Vec<PathBuf> = paths.iter().map(|path| self.base.join(path)).collect();
+        Scan {
+            origin: shown.join(", "),
+            sources: rules::read(&paths),
+            warnings: Vec::new(),
+            folders: places::folders(&paths),
+        }
+    }
+
+    /// Looked up anew each time, so that a folder made later is found.
+    fn anywhere(&self) -> Scan {
+        let folder = self.base.join(DEFAULT_FOLDER);
+        if folder.exists() {
+            return self.paths(&[PathBuf::from(DEFAULT_FOLDER)]);
+        }
+        let layout = RuntimeLayout::default();
+        if layout.root.exists() {
+            return runtime::scan(&layout);
+        }
+        let example = Source { name: EXAMPLE_NAME.to_owned(), text: EXAMPLE.to_owned() };
+        Scan {
+            origin: EXAMPLE_NAME.to_owned(),
+            sources: Ok(vec![example]),
+            warnings: Vec::new(),
+            folders: places::folders(&[folder]),
+        }
+    }
+}
+
+impl Scan {
+    /// Equal for equal rules; different, as good as surely, for different ones.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.origin.hash(&mut hasher);
+        match &self.sources {
+            Ok(sources) => {
+                for source in sources {
+                    (&source.name, &source.text).hash(&mut hasher);
+                }
+            }
+            Err(error) => error.to_string().hash(&mut hasher),
+        }
+        self.warnings.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Whether a path is a folder, and no link to one.
+fn is_folder_itself(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| data.is_dir())
+}

@@ -1,0 +1,73 @@
+//! Notices that something happens in a folder.
+//!
+//! The system's own notifications make a change known at once. They are only
+//! a hint to look sooner: where there are none (network file systems, too
+//! many watches), the next look at everything finds the change.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+
+/// Folders under watch.
+pub(super) struct Watch {
+    changed: Arc<Notify>,
+    folders: Vec<PathBuf>,
+    watcher: Option<RecommendedWatcher>,
+}
+
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self { changed: Arc::new(Notify::new()), folders: Vec::new(), watcher: None }
+    }
+
+    /// Returns once something happened since the last call.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Watches these folders from now on, and no others; whether that is a change.
+    pub(super) fn set(&mut self, folders: &[PathBuf]) -> bool {
+        let is_new = self.folders != folders;
+        if is_new {
+            self.watch(folders);
+        }
+        is_new
+    }
+
+    /// Watches these folders anew, because one of them may have been replaced.
+    pub(super) fn renew(&mut self, folders: &[PathBuf]) {
+        self.watch(folders);
+    }
+
+    fn watch(&mut self, folders: &[PathBuf]) {
+        self.folders = folders.to_vec();
+        self.watcher = None;
+        let changed = Arc::clone(&self.changed);
+        let tell = move |event: notify::Result<Event>| match event {
+            // Looking at the files ourselves is no change of theirs.
+            Ok(Event { kind: EventKind::Access(_), .. }) => {}
+            Ok(_) | Err(_) => changed.notify_one(),
+        };
+        let watcher = notify::recommended_watcher(tell).map(|mut watcher| {
+            for folder in folders {
+                add(&mut watcher, folder);
+            }
+            watcher
+        });
+        match watcher {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => {
+                tracing::debug!(%error, "the system tells no changes of files; they are looked for")
+            }
+        }
+    }
+}
+
+fn add(watcher: &mut RecommendedWatcher, folder: &Path) {
+    if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
+        let folder = folder.display();
+        tracing::debug!(%folder, %error, "the system tells no changes of this folder; they are looked for");
+    }
+}

@@ -1,0 +1,215 @@
+//! Rules from an xDS server, state of the world.
+//!
+//! One stream of `StreamAggregatedResources`: we say who we are and what we
+//! want; each response holds all rules. Rules that are good are put in force
+//! and acknowledged; others are refused with the reason, and the old ones
+//! stay. A stream that breaks is opened again after a wait.
+//!
+//! Every new stream begins without a version, so that the server sends
+//! everything again: a server that was restarted may count its versions anew.
+//!
+//! Deliberately not here: delta xDS.
+
+mod connect;
+mod make;
+mod messages;
+mod waits;
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
+use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
+use envoy_types::pb::google::rpc::Status as RpcStatus;
+use prost::Message as _;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_stream::wrappers::ReceiverStream;
+use tollgate_limiter::rules::{LoadError, Loaded};
+
+use super::tell::{About, Teller};
+use crate::settings::Xds;
+use connect::chain;
+pub(super) use make::Make;
+use messages::{RateLimitConfig, TYPE_URL};
+use waits::Waits;
+
+/// The most bytes of a reason that the server is sent; it stands in a log there.
+const REASON_MAX: usize = 4_096;
+/// `INVALID_ARGUMENT` of gRPC.
+const INVALID_ARGUMENT: i32 = 3;
+
+/// How a stream ended.
+enum End {
+    /// It never began.
+    NotConnected(String),
+    /// It broke.
+    Broken(String),
+}
+
+/// Keeps a stream open for ever.
+pub(super) async fn follow<F>(xds: Xds, make: Make, teller: Teller<F>, reload: &Notify)
+where
+    F: FnMut(Result<Loaded, LoadError>),
+{
+    let waits = Waits::new(&xds.backoff);
+    let mut client = Client { origin: format!("xDS server {}", xds.server), xds, make, teller, waits };
+    client.teller.begin(&client.origin);
+    loop {
+        let end = tokio::select! {
+            end = client.stream() => Some(end),
+            // Asked to load again: a new stream brings everything.
+            () = reload.notified() => None,
+        };
+        let (wait, why) = match end {
+            None => continue,
+            Some(End::NotConnected(why)) => (client.xds.retry_interval, why),
+            Some(End::Broken(why)) => (client.waits.next(), why),
+        };
+        client.tell_break(&why, wait);
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = reload.notified() => {}
+        }
+    }
+}
+
+struct Client<F> {
+    origin: String,
+    xds: Xds,
+    make: Make,
+    teller: Teller<F>,
+    waits: Waits,
+}
+
+impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
+    /// Opens a stream and answers what comes, until it breaks.
+    async fn stream(&mut self) -> End {
+        let channel = match connect::channel(&self.xds).await {
+            Ok(channel) => channel,
+            Err(error) => return End::NotConnected(chain(&error)),
+        };
+        // One answer for each response, and the first request.
+        let (answers, outgoing) = mpsc::channel(2);
+        let request = match connect::request(&self.xds, ReceiverStream::new(outgoing)) {
+            Ok(request) => request,
+            Err(error) => return End::NotConnected(chain(&error)),
+        };
+        let mut client = AggregatedDiscoveryServiceClient::new(channel)
+            .max_decoding_message_size(self.xds.max_message_bytes);
+        let first = self.request(String::new(), String::new(), None);
+        if answers.send(first).await.is_err() {
+            return End::Broken("the stream closed at once".to_owned());
+        }
+        let mut incoming = match client.stream_aggregated_resources(request).await {
+            Ok(response) => response.into_inner(),
+            Err(status) => return End::Broken(shown(&status)),
+        };
+        self.teller.source_is(None);
+        let mut acknowledged = String::new();
+        loop {
+            let response = match incoming.message().await {
+                Ok(Some(response)) => response,
+                Ok(None) => return End::Broken("the server ended the stream".to_owned()),
+                Err(status) => return End::Broken(shown(&status)),
+            };
+            let (version, nonce) = (response.version_info.clone(), response.nonce.clone());
+            let answer = match self.take(response).await {
+                Ok(()) => {
+                    acknowledged.clone_from(&version);
+                    self.waits.reset();
+                    self.request(version, nonce, None)
+                }
+                Err(reason) => self.request(acknowledged.clone(), nonce, Some(reason)),
+            };
+            if answers.send(answer).await.is_err() {
+                return End::Broken("the server takes no answers".to_owned());
+            }
+        }
+    }
+
+    /// Puts the rules of a response in force, or says why not.
+    async fn take(&mut self, response: DiscoveryResponse) -> Result<(), String> {
+        let resources = match decoded(response) {
+            Ok(resources) => resources,
+            Err(reason) => {
+                let origin = &self.origin;
+                tracing::error!(%origin, %reason, "a message of the xDS server was refused; the rules in force stay");
+                self.teller.source_is(Some(reason.clone()));
+                return Err(reason);
+            }
+        };
+        self.teller.source_is(None);
+        let mut files: Vec<String> = resources.iter().map(|one| make::name_of(one).to_owned()).collect();
+        files.sort();
+        let make = self.make.clone();
+        let outcome = match spawn_blocking(move || make.rules(resources)).await {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(format!("the rules could not be looked at: {error}")),
+        };
+        let refusal = outcome.as_ref().err().map(ToString::to_string);
+        let about = About { origin: self.origin.clone(), files, warnings: Vec::new() };
+        self.teller.tell(about, outcome);
+        refusal.map_or(Ok(()), Err)
+    }
+
+    fn request(&self, version: String, nonce: String, refusal: Option<String>) -> DiscoveryRequest {
+        let text = |value: &String| Value { kind: Some(Kind::StringValue(value.clone())) };
+        let fields = self.xds.node_metadata.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+        let node = Node {
+            id: self.xds.node_id.clone(),
+            metadata: Some(Struct { fields }).filter(|metadata| !metadata.fields.is_empty()),
+            ..Node::default()
+        };
+        DiscoveryRequest {
+            version_info: version,
+            node: Some(node),
+            type_url: TYPE_URL.to_owned(),
+            response_nonce: nonce,
+            error_detail: refusal.map(|reason| RpcStatus {
+                code: INVALID_ARGUMENT,
+                message: cut(reason),
+                details: Vec::new(),
+            }),
+            ..DiscoveryRequest::default()
+        }
+    }
+
+    fn tell_break(&mut self, why: &str, wait: Duration) {
+        let origin = &self.origin;
+        tracing::warn!(%origin, %why, ?wait, "no stream to the xDS server; the rules in force stay");
+        self.teller.source_is(Some(format!("no stream to the server: {why}")));
+    }
+}
+
+/// The resources of a response, all of them ours.
+fn decoded(response: DiscoveryResponse) -> Result<Vec<RateLimitConfig>, String> {
+    let DiscoveryResponse { type_url, resources, .. } = response;
+    if type_url != TYPE_URL {
+        return Err(format!("'{type_url}' was not asked for; send {TYPE_URL}"));
+    }
+    let decode = |(index, any): (usize, envoy_types::pb::google::protobuf::Any)| {
+        if any.type_url != TYPE_URL {
+            return Err(format!("resource {index} is a '{}'; send {TYPE_URL}", any.type_url));
+        }
+        RateLimitConfig::decode(any.value.as_slice())
+            .map_err(|error| format!("resource {index} cannot be decoded: {error}"))
+    };
+    resources.into_iter().enumerate().map(decode).collect()
+}
+
+fn shown(status: &tonic::Status) -> String {
+    let code = status.code();
+    if status.message().is_empty() { format!("{code:?}") } else { format!("{code:?}: {}", status.message()) }
+}
+
+/// At most [`REASON_MAX`] bytes, cut between characters.
+fn cut(mut text: String) -> String {
+    if text.len() > REASON_MAX {
+        let end = (0..=REASON_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}

@@ -1,0 +1,225 @@
+//! From the resources of an xDS server to rules.
+//!
+//! The same checks as for files, as far as they apply: there are no unknown
+//! keys here, and no lines; a problem names the resource and the path.
+//!
+//! Invariant: the order of resources does not matter; they are sorted by name.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::google::protobuf::{Struct, Value as WireValue, value::Kind};
+use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+use tollgate_core::{Limit, Mode, RuleError, RuleSet, Shape, Unit, Value};
+use tollgate_limiter::rules::{LoadError, Loaded, Options, PROBLEMS_MAX, Problem, Severity};
+
+use super::messages::{RateLimitConfig, RateLimitDescriptor, RateLimitPolicy};
+
+/// How rules are made of resources.
+#[derive(Debug, Clone)]
+pub(in crate::source) struct Make {
+    pub(in crate::source) options: Options,
+    pub(in crate::source) stop_counting_rejected: bool,
+}
+
+impl Make {
+    /// The rules of all resources, or all that is wrong with them.
+    pub(super) fn rules(&self, mut resources: Vec<RateLimitConfig>) -> Result<Loaded, LoadError> {
+        resources.sort_by(|one, other| name_of(one).cmp(name_of(other)));
+        let files = resources.len();
+        let mut walk = Walk { make: self, resource: String::new(), problems: Vec::new() };
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut domains: Vec<DomainSpec> = Vec::new();
+        for resource in resources {
+            walk.resource = name_of(&resource).to_owned();
+            let spec = walk.domain(resource);
+            // On its own first, so that a mistake is put to the resource that makes it.
+            if let Err(error) = RuleSet::new(vec![spec.clone()]) {
+                walk.refuse(&error);
+                continue;
+            }
+            match places.get(&spec.name).and_then(|index| domains.get_mut(*index)) {
+                None => {
+                    places.insert(spec.name.clone(), domains.len());
+                    domains.push(spec);
+                }
+                Some(known) if self.options.merge_domains => known.descriptors.extend(spec.descriptors),
+                Some(_) => walk.refuse(&RuleError::DomainTwice { domain: spec.name }),
+            }
+        }
+        if walk.has_errors() {
+            return Err(LoadError { problems: walk.problems });
+        }
+        match RuleSet::new(domains) {
+            Ok(rules) => Ok(Loaded { rules, warnings: walk.problems, files }),
+            Err(error) => {
+                walk.refuse(&error);
+                Err(LoadError { problems: walk.problems })
+            }
+        }
+    }
+}
+
+/// What a resource is called in messages.
+pub(super) fn name_of(resource: &RateLimitConfig) -> &str {
+    if resource.name.is_empty() { &resource.domain } else { &resource.name }
+}
+
+struct Walk<'a> {
+    make: &'a Make,
+    resource: String,
+    problems: Vec<Problem>,
+}
+
+impl Walk<'_> {
+    fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    fn say(&mut self, severity: Severity, message: String, help: &str) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem {
+                file: self.resource.clone(),
+                line: 0,
+                column: 0,
+                text: String::new(),
+                message,
+                help: help.to_owned(),
+                severity,
+            });
+        }
+    }
+
+    /// An error whose text says, after a semicolon, what would be right.
+    fn refuse(&mut self, error: &dyn std::error::Error) {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        self.say(Severity::Error, message.to_owned(), help);
+    }
+
+    fn domain(&mut self, resource: RateLimitConfig) -> DomainSpec {
+        let RateLimitConfig { domain, descriptors, .. } = resource;
+        let descriptors = descriptors.into_iter().map(|one| self.descriptor(one, &domain)).collect();
+        DomainSpec { name: domain, descriptors }
+    }
+
+    /// The wire's messages nest at most as deep as the decoder allows, which bounds this.
+    fn descriptor(&mut self, descriptor: RateLimitDescriptor, above: &str) -> DescriptorSpec {
+        let RateLimitDescriptor { key, value, rate_limit, descriptors, detailed_metric, .. } = descriptor;
+        let path = if value.is_empty() { format!("{above}.{key}") } else { format!("{above}.{key}_{value}") };
+        let mode = match (descriptor.shadow_mode, descriptor.quota_mode) {
+            (false, false) => Mode::Enforce,
+            (true, false) => Mode::Shadow,
+            (false, true) => Mode::Quota,
+            (true, true) => Mode::ShadowQuota,
+        };
+        let metadata = descriptor.metadata.map(|free| self.metadata(free, &path));
+        let limits = match rate_limit {
+            None => LimitsSpec::None,
+            Some(policy) => self.limits(policy, &path, mode, metadata),
+        };
+        DescriptorSpec {
+            key,
+            value: Some(value).filter(|value| !value.is_empty()),
+            limits,
+            detailed_metric,
+            descriptors: descriptors.into_iter().map(|one| self.descriptor(one, &path)).collect(),
+            ..DescriptorSpec::default()
+        }
+    }
+
+    fn limits(
+        &mut self,
+        policy: RateLimitPolicy,
+        path: &str,
+        mode: Mode,
+        metadata: Option<Value>,
+    ) -> LimitsSpec {
+        let unit = unit_of(policy.unit);
+        let label = policy.name;
+        let mut replaces = Vec::new();
+        for other in policy.replaces {
+            if other.name.is_empty() {
+                let message = format!("'{path}' has a replaces entry without a name");
+                self.say(Severity::Error, message, "send the name of another limit");
+            } else if other.name == label {
+                let message = format!("limit '{label}' of '{path}' replaces itself");
+                self.say(Severity::Error, message, "send the name of another limit");
+            } else {
+                replaces.push(other.name);
+            }
+        }
+        if policy.unlimited {
+            if unit.is_some() {
+                let message = format!("'{path}' is unlimited and has a unit");
+                self.say(Severity::Error, message, "send one of the two");
+            }
+            return LimitsSpec::Unlimited { label, replaces };
+        }
+        let Some(unit) = unit else {
+            let message = format!("'{path}' has the unknown unit {}", policy.unit);
+            self.say(Severity::Error, message, "send a unit from 1 (second) to 7 (week)");
+            return LimitsSpec::None;
+        };
+        match Limit::new(policy.requests_per_unit, unit.length(), Shape::FixedWindow) {
+            Ok(limit) => {
+                let limit = limit.counting_rejected(!self.make.stop_counting_rejected);
+                LimitsSpec::Limits(vec![RuleSpec {
+                    label,
+                    limit,
+                    unit,
+                    unit_multiplier: 1,
+                    mode,
+                    replaces,
+                    metadata,
+                }])
+            }
+            Err(error) => {
+                self.refuse(&error);
+                LimitsSpec::None
+            }
+        }
+    }
+
+    fn metadata(&mut self, free: Struct, path: &str) -> Value {
+        let mut fields: Vec<(String, WireValue)> = free.fields.into_iter().collect();
+        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Value::Map(fields.into_iter().map(|(name, value)| (name, self.value(value, path))).collect())
+    }
+
+    fn value(&mut self, value: WireValue, path: &str) -> Value {
+        match value.kind {
+            None | Some(Kind::NullValue(_)) => Value::Null,
+            Some(Kind::BoolValue(is_true)) => Value::Bool(is_true),
+            Some(Kind::StringValue(text)) => Value::Text(text),
+            Some(Kind::StructValue(free)) => self.metadata(free, path),
+            Some(Kind::ListValue(list)) => {
+                Value::List(list.values.into_iter().map(|value| self.value(value, path)).collect())
+            }
+            Some(Kind::NumberValue(number)) => {
+                // A whole number prints without a point.
+                let text = number.to_string();
+                text.parse().map(Value::Int).unwrap_or_else(|_| {
+                    let message = format!(
+                        "the fractional number {text} in the metadata of '{path}' is given back as text"
+                    );
+                    self.say(Severity::Warning, message, "send it as text, or as a whole number");
+                    Value::Text(text)
+                })
+            }
+        }
+    }
+}
+
+/// The unit of that number, as in `envoy.type.v3.RateLimitUnit`, and 7 for a week.
+fn unit_of(number: i32) -> Option<Unit> {
+    match number {
+        1 => Some(Unit::Second),
+        2 => Some(Unit::Minute),
+        3 => Some(Unit::Hour),
+        4 => Some(Unit::Day),
+        5 => Some(Unit::Month),
+        6 => Some(Unit::Year),
+        7 => Some(Unit::Week),
+        _ => None,
+    }
+}
