@@ -87,14 +87,11 @@ impl Windows {
     /// The earliest instant from `now` on at which no more than `most` is used,
     /// nothing else happening.
     fn when_at_most(self, most: u64, now: Time) -> Time {
-        if let Some(room) = most.checked_sub(self.current) {
-            let fades = fades_to(self.previous, room, self.end, self.window).max(now);
-            if fades < self.end || self.current == 0 {
-                return fades;
-            }
+        match most.checked_sub(self.current) {
+            Some(room) => fades_to(self.previous, room, self.end, self.window).max(now),
+            // From the end on, the current window is the previous one.
+            None => fades_to(self.current, most, self.end + self.window, self.window),
         }
-        // From the end on, the current window is the previous one.
-        fades_to(self.current, most, self.end + self.window, self.window).max(self.end)
     }
 
     /// Takes `cost` off the current window first, then off the previous one.

@@ -2,13 +2,19 @@
 //!
 //! The suites and the oracles are the testkit's; here they meet the engine.
 //! Each test prints how many steps it compared.
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "clippy knows the tests here, but not the functions that they share"
+)]
 
 use tollgate_core::LimitError;
 use tollgate_testkit::exhaustive::{self, Scope};
-use tollgate_testkit::{CoreEngine, Failure, Oracle, boundaries, vectors};
+use tollgate_testkit::{CoreEngine, Oracle, boundaries, random, vectors};
 
 /// Prints the number of steps that a suite compared, or tells what went wrong.
-fn passed(suite: &str, outcome: Result<u64, Failure>) {
+fn passed<E: std::fmt::Display>(suite: &str, outcome: Result<u64, E>) {
     match outcome {
         Ok(steps) => println!("{suite}: {steps} steps compared"),
         Err(failure) => panic!("{suite}: {failure}"),
@@ -46,4 +52,20 @@ fn the_vectors_are_decided_as_written() {
     passed("vectors", vectors::run(&CoreEngine::new, &groups));
     passed("vectors, evicting", vectors::run(&CoreEngine::evicting, &groups));
     passed("vectors, oracle", vectors::run(&Oracle::new, &groups));
+}
+
+#[test]
+fn random_sequences_are_decided_as_by_the_oracle() {
+    passed("random", random::beside_the_oracle(&CoreEngine::new, 2_000));
+    passed("random, evicting", random::beside_the_oracle_monotone(&CoreEngine::evicting, 1_000));
+}
+
+#[test]
+fn every_property_holds_for_random_sequences() {
+    passed("properties", random::for_every_property(&CoreEngine::new, 2_000));
+}
+
+#[test]
+fn every_property_holds_for_the_oracle_too() {
+    passed("properties, oracle", random::for_every_property(&Oracle::new, 100));
 }
