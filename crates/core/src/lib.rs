@@ -41,7 +41,7 @@ pub use algorithm::{Change, Operation, decide};
 pub use charge::Charge;
 pub use decision::{Decision, Verdict};
 pub use key::Key;
-pub use limit::{Algorithm, Limit, LimitError, Refill, Shape};
+pub use limit::{Algorithm, Limit, LimitError, OnStoreError, Refill, Shape};
 pub use metadata::Value;
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, Rule, Unit};

@@ -88,6 +88,18 @@ pub enum Refill {
     Interval,
 }
 
+/// What a limit does while its store cannot be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnStoreError {
+    /// Goes on from memory, by the same algorithm, from what was last seen.
+    #[default]
+    Local,
+    /// Lets everything through.
+    Allow,
+    /// Refuses everything.
+    Deny,
+}
+
 /// An algorithm with the parameters that only it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
@@ -147,6 +159,7 @@ pub struct Limit {
     shape: Shape,
     exceed_percent: u32,
     count_rejected: bool,
+    on_store_error: OnStoreError,
     base: u64,
     hard: u64,
     pub(crate) tick_us: u64,
@@ -180,6 +193,7 @@ impl Limit {
             shape,
             exceed_percent: 0,
             count_rejected: false,
+            on_store_error: OnStoreError::Local,
             base,
             hard: base,
             tick_us: 1,
@@ -208,6 +222,13 @@ impl Limit {
     #[must_use]
     pub const fn counting_rejected(mut self, count_rejected: bool) -> Self {
         self.count_rejected = count_rejected;
+        self
+    }
+
+    /// The same, doing this while its store cannot be asked.
+    #[must_use]
+    pub const fn with_on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.on_store_error = on_store_error;
         self
     }
 
@@ -279,6 +300,27 @@ impl Limit {
     /// Whether a denied request is counted too.
     pub const fn counts_rejected(&self) -> bool {
         self.count_rejected
+    }
+
+    /// What it does while its store cannot be asked.
+    pub const fn on_store_error(&self) -> OnStoreError {
+        self.on_store_error
+    }
+
+    /// How many parts of a microsecond the spans of a bucket are counted in.
+    pub fn span_parts(&self) -> u64 {
+        self.pace.parts()
+    }
+
+    /// The time in which a bucket fills from empty, the soft part included:
+    /// whole microseconds and parts of one.
+    pub fn hard_span_parts(&self) -> (u64, u64) {
+        self.hard_span.pair()
+    }
+
+    /// The time that `cost` takes: whole microseconds and parts of one.
+    pub fn cost_span_parts(&self, cost: u64) -> (u64, u64) {
+        self.pace.span(cost).pair()
     }
 
     /// The length of a sub-window, rounded up to whole microseconds; 1 µs

@@ -9,6 +9,8 @@
 //! Deliberately not here: maps, locks, hashes, and the meaning of the words,
 //! which each algorithm keeps to itself.
 
+mod text;
+
 use crate::time::Time;
 
 /// Bits of a packed cell that hold the deadline.

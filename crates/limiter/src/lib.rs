@@ -28,4 +28,4 @@ pub use event::{Event, EventSink, NoSink};
 pub use limiter::Limiter;
 pub use memory::{Capacity, MemoryStore, Usage};
 pub use reply::{Reply, Ruling};
-pub use store::{Batch, Decisions, Store};
+pub use store::{Answer, Batch, Decisions, RemoteStore, Store};

@@ -8,15 +8,14 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use smallvec::SmallVec;
-use tollgate_core::ruleset::{Found, Free};
+use tollgate_core::ruleset::Free;
 use tollgate_core::{Mode, Operation, Request, RuleSet};
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, NoSink};
 use crate::memory::MemoryStore;
-use crate::reply::{self, Reply};
-use crate::store::{Batch, Store};
+use crate::reply::{self, FreeList, Reply};
+use crate::store::{Answer, Batch, RemoteStore, Store};
 
 /// Decides requests by rules.
 ///
@@ -56,7 +55,7 @@ impl Limiter {
     }
 }
 
-impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
+impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// A limiter with a store, a clock and a sink of one's own.
     pub fn with(rules: RuleSet, store: S, clock: C, sink: E) -> Self {
         Self { rules: ArcSwap::from_pointee(rules), store, clock, sink, all_quota: false }
@@ -68,38 +67,6 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     pub fn with_all_quota(mut self, all_quota: bool) -> Self {
         self.all_quota = all_quota;
         self
-    }
-
-    /// May this happen? Takes its cost if so.
-    pub fn check(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Check)
-    }
-
-    /// What would [`Limiter::check`] answer? Changes nothing.
-    pub fn peek(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Peek)
-    }
-
-    /// This has happened: takes its cost even where it does not fit.
-    pub fn report(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Report)
-    }
-
-    /// This has not happened after all: gives its cost back, never above full.
-    pub fn refund(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Refund)
-    }
-
-    /// Forgets what the counters of this request hold; how many held anything.
-    pub fn reset(&self, request: &Request<'_>) -> usize {
-        let rules = self.rules.load();
-        let mut forgotten = 0;
-        rules.charges(request, Operation::Check, |found| {
-            if let Found::Charge(charge) = found {
-                forgotten += usize::from(self.store.reset(&charge.key));
-            }
-        });
-        forgotten
     }
 
     /// The rules in force.
@@ -123,22 +90,20 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         &self.clock
     }
 
-    fn operate(&self, request: &Request<'_>, operation: Operation) -> Reply {
-        let rules = self.rules.load();
-        let now = self.clock.now();
+    /// What `operation` on `request` charges, and why nothing for the rest.
+    fn lookup<'a>(
+        &self,
+        rules: &'a RuleSet,
+        request: &Request<'a>,
+        operation: Operation,
+    ) -> (Batch<'a>, FreeList) {
         let mut batch = Batch::default();
-        let mut free = SmallVec::new();
+        let mut free = FreeList::new();
         rules.charges(request, operation, |found| reply::note(found, &mut batch, &mut free));
         if self.all_quota {
             as_quotas(&mut batch, &free);
         }
-        let decisions = self.store.check(&batch, now);
-        let rulings = reply::rulings(&batch, &decisions);
-        let denied = batch.is_denied(&decisions);
-        drop(batch);
-        let reply = Reply::new(rules, now, free, rulings, denied);
-        self.tell(request, &reply);
-        reply
+        (batch, free)
     }
 
     fn tell(&self, request: &Request<'_>, reply: &Reply) {
@@ -148,6 +113,74 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         for ruling in &reply.rulings {
             self.sink.offer(Event { request, reply, ruling: Some(ruling) });
         }
+    }
+}
+
+impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
+    /// May this happen? Takes its cost if so.
+    pub fn check(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Check)
+    }
+
+    /// What would [`Limiter::check`] answer? Changes nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Peek)
+    }
+
+    /// This has happened: takes its cost even where it does not fit.
+    pub fn report(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Report)
+    }
+
+    /// This has not happened after all: gives its cost back, never above full.
+    pub fn refund(&self, request: &Request<'_>) -> Reply {
+        self.operate(request, Operation::Refund)
+    }
+
+    /// Does any of the four.
+    pub fn operate(&self, request: &Request<'_>, operation: Operation) -> Reply {
+        let rules = self.rules.load();
+        let now = self.clock.now();
+        let (batch, free) = self.lookup(&rules, request, operation);
+        let decisions = self.store.check(&batch, now);
+        let answer = Answer { now, decisions, ..Answer::default() };
+        let decided = reply::Decided::new(&batch, &answer);
+        drop(batch);
+        let reply = Reply::new(rules, now, free, decided);
+        self.tell(request, &reply);
+        reply
+    }
+
+    /// Forgets what the counters of this request hold; how many held anything.
+    pub fn reset(&self, request: &Request<'_>) -> usize {
+        let rules = self.rules.load();
+        let (batch, _) = self.lookup(&rules, request, Operation::Check);
+        batch.charges.iter().filter(|charge| self.store.reset(&charge.key)).count()
+    }
+}
+
+impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
+    /// Check, peek, report or refund on a store that is not in this process.
+    pub async fn operate_remote(&self, request: &Request<'_>, operation: Operation) -> Reply {
+        let rules = self.rules.load();
+        let (batch, free) = self.lookup(&rules, request, operation);
+        let answer = self.store.check(&batch, self.clock.now()).await;
+        let decided = reply::Decided::new(&batch, &answer);
+        drop(batch);
+        let reply = Reply::new(rules, answer.now, free, decided);
+        self.tell(request, &reply);
+        reply
+    }
+
+    /// Forgets what the counters of this request hold; how many held anything.
+    pub async fn reset_remote(&self, request: &Request<'_>) -> usize {
+        let rules = self.rules.load_full();
+        let (batch, _) = self.lookup(&rules, request, Operation::Check);
+        let mut forgotten = 0;
+        for charge in &batch.charges {
+            forgotten += usize::from(self.store.reset(&charge.key).await);
+        }
+        forgotten
     }
 }
 

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free};
 use tollgate_core::{Algorithm, Charge, Decision, Micros, Mode, Rule, RuleId, RuleSet, Time, Verdict};
 
-use crate::store::{Batch, CHARGES_USUAL, Decisions};
+use crate::store::{Answer, Batch, CHARGES_USUAL};
 
 /// One decision, and the rule that made it.
 #[derive(Debug, Clone, Copy)]
@@ -33,11 +33,14 @@ pub struct Ruling {
     pub cost: u64,
     /// The decision.
     pub decision: Decision,
+    /// Decided without the store, because it could not be asked.
+    pub degraded: bool,
 }
 
 impl Ruling {
-    fn new(charge: &Charge<'_>, decision: Decision) -> Self {
+    fn new(charge: &Charge<'_>, decision: Decision, degraded: bool) -> Self {
         Self {
+            degraded,
             descriptor: charge.descriptor,
             rule: charge.rule,
             algorithm: charge.limit().algorithm(),
@@ -55,6 +58,9 @@ impl Ruling {
     }
 }
 
+/// By descriptor, why nothing was charged for it; none if something was.
+pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
+
 /// The answer for a request.
 #[derive(Debug)]
 pub struct Reply {
@@ -65,7 +71,7 @@ pub struct Reply {
     /// The decisions, in the order of the descriptors and of their limits.
     pub rulings: SmallVec<[Ruling; CHARGES_USUAL]>,
     /// By descriptor, why nothing was charged for it; none if something was.
-    pub free: SmallVec<[Option<Free>; CHARGES_USUAL]>,
+    pub free: FreeList,
     /// Which ruling the verdict comes from: the one that denies longest, else
     /// the one that delays longest, else the one with the least remaining.
     pub binding: Option<usize>,
@@ -74,13 +80,8 @@ pub struct Reply {
 
 impl Reply {
     /// The reply that these rulings make up.
-    pub(crate) fn new(
-        rules: Guard<Arc<RuleSet>>,
-        now: Time,
-        free: SmallVec<[Option<Free>; CHARGES_USUAL]>,
-        rulings: SmallVec<[Ruling; CHARGES_USUAL]>,
-        denied: bool,
-    ) -> Self {
+    pub(crate) fn new(rules: Guard<Arc<RuleSet>>, now: Time, free: FreeList, decided: Decided) -> Self {
+        let Decided { rulings, denied } = decided;
         let binding = if denied { denying(&rulings) } else { tightest(&rulings) };
         let verdict = match binding.and_then(|index| rulings.get(index)) {
             Some(ruling) if denied || !ruling.decision.verdict.is_deny() => ruling.decision.verdict,
@@ -104,23 +105,35 @@ impl Reply {
         self.rulings.get(self.binding?)
     }
 
+    /// Whether anything was decided without the store.
+    pub fn is_degraded(&self) -> bool {
+        self.rulings.iter().any(|ruling| ruling.degraded)
+    }
+
     /// Whether the request is let through only because a limit is soft.
     pub fn is_soft(&self) -> bool {
         !self.verdict.is_deny() && self.rulings.iter().any(|ruling| ruling.decision.soft)
     }
 }
 
-/// The decisions with what they were about.
-pub(crate) fn rulings(batch: &Batch<'_>, decisions: &Decisions) -> SmallVec<[Ruling; CHARGES_USUAL]> {
-    batch.charges.iter().zip(decisions).map(|(charge, decision)| Ruling::new(charge, *decision)).collect()
+/// The decisions with what they were about, and whether they refuse the request.
+pub(crate) struct Decided {
+    rulings: SmallVec<[Ruling; CHARGES_USUAL]>,
+    denied: bool,
+}
+
+impl Decided {
+    pub(crate) fn new(batch: &Batch<'_>, answer: &Answer) -> Self {
+        let degraded = answer.degraded.iter().copied().chain(std::iter::repeat(false));
+        let decided = batch.charges.iter().zip(&answer.decisions).zip(degraded);
+        let rulings =
+            decided.map(|((charge, decision), degraded)| Ruling::new(charge, *decision, degraded)).collect();
+        Self { rulings, denied: batch.is_denied(&answer.decisions) }
+    }
 }
 
 /// What is kept of a descriptor that was looked up.
-pub(crate) fn note<'a>(
-    found: Found<'a>,
-    batch: &mut Batch<'a>,
-    free: &mut SmallVec<[Option<Free>; CHARGES_USUAL]>,
-) {
+pub(crate) fn note<'a>(found: Found<'a>, batch: &mut Batch<'a>, free: &mut FreeList) {
     match found {
         Found::Free { why, .. } => free.push(Some(why)),
         Found::Charge(charge) => {

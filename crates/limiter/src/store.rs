@@ -66,6 +66,31 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     }
 }
 
+/// What a store that is not in this process answers.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// When it was decided, on the store's own clock.
+    pub now: Time,
+    /// One for each charge.
+    pub decisions: Decisions,
+    /// For each charge, whether it was decided without the store; empty if
+    /// none was.
+    pub degraded: SmallVec<[bool; CHARGES_USUAL]>,
+}
+
+/// Where state lives, if that is not in this process.
+///
+/// It always answers: while the store cannot be asked, each limit does its
+/// [`tollgate_core::OnStoreError`], and the answer says so.
+pub trait RemoteStore: Send + Sync {
+    /// Decides all charges of a request together, all or nothing. `now` is
+    /// this process's clock; the store may have a better one.
+    fn check(&self, batch: &Batch<'_>, now: Time) -> impl Future<Output = Answer> + Send;
+
+    /// Forgets a key; whether there was anything to forget.
+    fn reset(&self, key: &Key<'_>) -> impl Future<Output = bool> + Send;
+}
+
 /// The states of a batch's charges, held still while they are decided.
 pub trait States {
     /// The state of charge number `charge`, if there is one.

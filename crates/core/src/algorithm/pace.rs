@@ -28,6 +28,11 @@ impl Span {
         Self { whole: whole.get(), part: 0 }
     }
 
+    /// Whole microseconds and parts of one.
+    pub(crate) fn pair(self) -> (u64, u64) {
+        (self.whole, u64::from(self.part))
+    }
+
     /// Whole microseconds, rounded up: after them the span is over.
     pub(crate) fn ceil(self) -> Micros {
         Micros::new(self.whole + u64::from(self.part > 0))
@@ -47,6 +52,11 @@ impl Pace {
         let divisor = gcd(u64::from(count), window.get());
         let parts = u32::try_from(u64::from(count) / divisor).unwrap_or(count);
         Self { parts, per_token: window.get() / divisor }
+    }
+
+    /// How many parts a microsecond has.
+    pub(crate) fn parts(self) -> u64 {
+        u64::from(self.parts)
     }
 
     /// The time that `tokens` take, exactly; at most [`Span::MAX`].

@@ -11,6 +11,7 @@
 use super::{Ask, COST_MAX, Step, USED_MAX};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
+use crate::limit::Limit;
 use crate::state::{Log, State};
 use crate::time::Time;
 
@@ -18,7 +19,7 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
     let hard = ask.limit.hard_capacity();
     let view = View { window: ask.limit.window().get(), tick };
     // A clock that stepped back waits at the newest entry.
-    let now = log.map_or(ask.now, |log| ask.now.max(Time::new(log.last * tick)));
+    let now = log.map_or(ask.now, |log| ask.now.max(Time::new(log.last.saturating_mul(tick))));
     let mut window = Window::in_view(log, view, now);
     let step = ask.step(window.total.saturating_add(ask.cost) <= hard);
     let change = match step {
@@ -58,6 +59,25 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
     (decision, change)
 }
 
+/// When the entry of tick `at` is out of the window of `limit`.
+pub(crate) fn leaves(limit: &Limit, at: u64) -> Time {
+    View { window: limit.window().get(), tick: limit.tick_us }.leaves(at)
+}
+
+/// Whether a log that was read somewhere is one that could have been written.
+pub(crate) fn adds_up(log: &Log) -> bool {
+    let (mut at, mut sum, mut rest) = (log.first, 0_u64, &*log.gaps);
+    while !rest.is_empty() {
+        let Some((gap, cost)) = read_entry(&mut rest) else { return false };
+        if gap == 0 || cost == 0 || cost > COST_MAX {
+            return false;
+        }
+        at = at.saturating_add(gap);
+        sum = sum.saturating_add(cost);
+    }
+    at == log.last && log.last_cost > 0 && sum.checked_add(log.last_cost) == Some(log.total)
+}
+
 /// How long an entry stays in view.
 #[derive(Clone, Copy)]
 struct View {
@@ -68,7 +88,7 @@ struct View {
 impl View {
     /// The instant at which the entry of tick `at` is out of the window.
     fn leaves(self, at: u64) -> Time {
-        Time::new(at * self.tick + (self.tick - 1) + self.window)
+        Time::new(at.saturating_mul(self.tick).saturating_add(self.tick - 1 + self.window))
     }
 }
 

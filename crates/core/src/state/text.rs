@@ -1,0 +1,73 @@
+//! The written form of a state, for stores that keep text.
+//!
+//! Shared with the Lua that decides inside such a store, and described in
+//! `spec/keys.md`: numbers in decimal with spaces between, and for a log the
+//! gaps behind a colon.
+//!
+//! Invariant: what cannot have been written here is not read: a state that
+//! does not add up counts as none.
+
+use super::{Cell, Log, State};
+use crate::algorithm::window_log;
+use crate::limit::{Algorithm, Limit};
+use crate::time::Time;
+
+impl State {
+    /// Appends the written form, for a limit of that algorithm.
+    pub fn write_text(&self, algorithm: Algorithm, out: &mut Vec<u8>) {
+        let text = match self {
+            Self::Cell(cell) if algorithm == Algorithm::SlidingCounter => {
+                let (previous, current) = cell.pair();
+                format!("{} {previous} {current}", cell.deadline().get())
+            }
+            Self::Cell(cell) => format!("{} {}", cell.deadline().get(), cell.low()),
+            Self::Log(log) => format!("{} {} {} {}:", log.first, log.last, log.last_cost, log.total),
+        };
+        out.extend_from_slice(text.as_bytes());
+        if let Self::Log(log) = self {
+            out.extend_from_slice(&log.gaps);
+        }
+    }
+
+    /// Reads the written form of a state under `limit`; none if it is not one.
+    pub fn read_text(bytes: &[u8], limit: &Limit) -> Option<Self> {
+        match limit.algorithm() {
+            Algorithm::SlidingCounter => {
+                let [deadline, previous, current] = numbers(bytes)?;
+                (previous < 1 << 36 && current < 1 << 36)
+                    .then(|| Self::Cell(Cell::of_pair(Time::new(deadline), previous, current)))
+            }
+            Algorithm::SlidingLog | Algorithm::SlidingBuckets => read_log(bytes, limit).map(Self::Log),
+            Algorithm::FixedWindow | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                let [deadline, low] = numbers(bytes)?;
+                Some(Self::Cell(Cell::new(Time::new(deadline), low)))
+            }
+        }
+    }
+}
+
+fn read_log(bytes: &[u8], limit: &Limit) -> Option<Log> {
+    let colon = bytes.iter().position(|byte| *byte == b':')?;
+    let [first, last, last_cost, total] = numbers(bytes.get(..colon)?)?;
+    let log = Log {
+        deadline: window_log::leaves(limit, last),
+        first,
+        last,
+        last_cost,
+        total,
+        gaps: bytes.get(colon + 1..)?.into(),
+    };
+    window_log::adds_up(&log).then_some(log)
+}
+
+/// Exactly `N` numbers below 2^53.
+fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    let mut pieces = str::from_utf8(bytes).ok()?.split(' ');
+    for number in &mut numbers {
+        let piece = pieces.next()?;
+        *number =
+            piece.parse().ok().filter(|n| *n < 1 << 53 && piece.bytes().all(|byte| byte.is_ascii_digit()))?;
+    }
+    pieces.next().is_none().then_some(numbers)
+}

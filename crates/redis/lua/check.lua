@@ -1,0 +1,119 @@
+-- Decides all charges of a request together, all or nothing. Twin: limiter/src/store.rs.
+--
+-- The one file that talks to Redis: one GET and at most one SET or DEL a key.
+--
+-- KEYS  one for each charge; a key may come twice
+-- ARGV  1: now in microseconds, or empty for the server's own clock
+--       2: 1 if some quota passes without a charge
+--       then for each charge FIELDS values, in the order of read_charge
+-- Reply now, 1 if denied else 0, and for each charge the state before it was
+--       asked, or false: the caller takes the same steps to tell the details
+
+local FIELDS = 15
+local ALGORITHMS = {
+  fixed_window = fixed_window,
+  sliding_log = sliding_log,
+  sliding_counter = sliding_counter,
+  sliding_buckets = sliding_buckets,
+  token_bucket = token_bucket,
+  token_bucket_interval = token_bucket_interval,
+  leaky_bucket = leaky_bucket,
+}
+
+local function server_now()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+local function read_charge(i, now)
+  local at = 3 + (i - 1) * FIELDS
+  local function number(n) return tonumber(ARGV[at + n]) end
+  return {
+    decide = ALGORITHMS[ARGV[at]],
+    mode = ARGV[at + 1],
+    ask = {
+      now = now,
+      operation = ARGV[at + 2],
+      counts_rejected = ARGV[at + 3] == '1',
+      cost = number(4),
+      window = number(5),
+      hard = number(6),
+      tick = number(7),
+      count = number(8),
+      parts = number(9),
+      hard_span = { number(10), number(11) },
+      take = { number(12), number(13) },
+      max_wait = number(14),
+    },
+  }
+end
+
+local function is_shadow(charge)
+  return charge.mode == 'shadow' or charge.mode == 'shadow_quota'
+end
+
+local function is_quota(charge)
+  return charge.mode == 'quota' or charge.mode == 'shadow_quota'
+end
+
+-- Whether these fits refuse the request.
+local function refuses(charges, fits)
+  local any_quota, quota_passes = false, ARGV[2] == '1'
+  for i, charge in ipairs(charges) do
+    local denies = not fits[i] and not is_shadow(charge)
+    if is_quota(charge) then
+      any_quota = true
+      quota_passes = quota_passes or not denies
+    elseif denies then
+      return true
+    end
+  end
+  return any_quota and not quota_passes
+end
+
+-- Whether a charge stands although the request is denied.
+local function counts_anyway(charge)
+  local operation = charge.ask.operation
+  return is_shadow(charge) or charge.ask.counts_rejected or operation == 'report' or operation == 'refund'
+end
+
+-- Takes the charges that `stands` picks one after the other; what becomes of
+-- each key, and which charges fit.
+local function take(charges, before, stands)
+  local states, changes, fits = {}, {}, {}
+  for i, charge in ipairs(charges) do
+    local key = KEYS[i]
+    if states[key] == nil then states[key] = before[key] end
+    if stands(charge) then
+      local fit, change = charge.decide(states[key] or nil, charge.ask)
+      fits[i] = fit
+      if change ~= nil then
+        changes[key] = change
+        states[key] = change and change[1]
+      end
+    end
+  end
+  return changes, fits
+end
+
+local now = tonumber(ARGV[1]) or server_now()
+now = math.min(now, NOW_MAX)
+local charges, before, reply = {}, {}, {}
+for i = 1, #KEYS do
+  charges[i] = read_charge(i, now)
+  if before[KEYS[i]] == nil then before[KEYS[i]] = redis.call('GET', KEYS[i]) end
+  reply[i + 2] = before[KEYS[i]]
+end
+local changes, fits = take(charges, before, function() return true end)
+local denied = refuses(charges, fits)
+if denied and #charges > 1 then changes = take(charges, before, counts_anyway) end
+for key, change in pairs(changes) do
+  if change then
+    local left_ms = quotient_ceil(math.max(change[2] - now, 0), 1000)
+    redis.call('SET', key, change[1], 'PX', digits(math.max(left_ms, 1)))
+  elseif before[key] then
+    redis.call('DEL', key)
+  end
+end
+reply[1], reply[2] = digits(now), denied and 1 or 0
+return reply

@@ -1,0 +1,24 @@
+-- At most L per window aligned to the epoch. Twin: algorithm/fixed_window.rs.
+-- State: the end of the window and what was used in it.
+
+local function window_end(now, window)
+  return now - now % window + window
+end
+
+local function fixed_window(state, ask)
+  local last, used = string.match(state or '', '^(%d+) (%d+)$')
+  last, used = tonumber(last), tonumber(used)
+  if not last or last <= ask.now then
+    last, used = window_end(ask.now, ask.window), 0
+  end
+  local step = step_of(ask, used + ask.cost <= ask.hard)
+  if step == 'take' or step == 'count_refused' then
+    used = math.min(used + ask.cost, USED_MAX)
+  elseif step == 'give_back' then
+    used = math.max(used - ask.cost, 0)
+  end
+  local fits = not is_denied(step)
+  if keeps(ask, step) then return fits, nil end
+  if step == 'give_back' and used == 0 then return fits, false end
+  return fits, { digits(last) .. ' ' .. digits(used), last }
+end
