@@ -44,7 +44,7 @@ Exit codes: 0 fine, 1 failed, 64 bad configuration or command line.
 /// What the user typed.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about = ABOUT, after_help = QUICK_START)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -182,17 +182,14 @@ fn request_of(node: &Node, report: &mut Report) -> Option<Asked> {
 /// `{ user_id: "42", plan: free }`, or Envoy's `{ entries: [{ key: user_id, value: "42" }] }`.
 fn descriptor(node: &Node, report: &mut Report) -> Option<Vec<(String, String)>> {
     let pairs = match &*node.kind {
-        Kind::Map(pairs) if !pairs.is_empty() => pairs,
-        Kind::Map(_) | Kind::List(_) | Kind::Scalar { .. } => {
-            let message = format!("a descriptor must be a map of entries, this is {}", node.shown());
-            report.error(
-                node.at,
-                message,
-                "write { KEY: VALUE }, with one KEY: VALUE for each entry, in order",
-            );
-            return None;
+        Kind::Map(pairs) if pairs.is_empty() => Err("a descriptor needs an entry".to_owned()),
+        Kind::Map(pairs) => Ok(pairs),
+        Kind::List(_) | Kind::Scalar { .. } => {
+            Err(format!("a descriptor must be a map of entries, this is {}", node.shown()))
         }
     };
+    let help = "write { KEY: VALUE }, with one KEY: VALUE for each entry, in order";
+    let pairs = pairs.map_err(|message| report.error(node.at, message, help)).ok()?;
     if let [(key, value)] = pairs.as_slice()
         && let (Kind::Scalar { text, .. }, Kind::List(items)) = (&*key.kind, &*value.kind)
         && text == "entries"

@@ -94,8 +94,10 @@ fn prepared(path: &Path, name: &str, options: &Options) -> Result<Ready, Vec<Pro
     let Some(file) = file::read(&text, &mut report) else { return Err(report.finish(name, &text)) };
     let folder = path.parent().unwrap_or(Path::new(""));
     let paths: Vec<PathBuf> = file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
-    let sources = rules::read(&paths)
-        .map_err(|error| missing_rules(error.problems, &file, &mut report, (name, &text)))?;
+    let sources = rules::read(&paths).map_err(|error| {
+        let elsewhere = misplaced(error.problems, &file, &paths, &mut report);
+        [std::mem::take(&mut report).finish(name, &text), elsewhere].concat()
+    })?;
     let loaded = rules::load(sources.clone(), options).map_err(|error| error.problems)?;
     check_names(&file, &loaded, &mut report);
     if report.has_errors() { Err(report.finish(name, &text)) } else { Ok(Ready { file, paths, sources }) }
@@ -118,18 +120,25 @@ fn shortened(path: &Path) -> PathBuf {
     if is_same { short } else { path.to_owned() }
 }
 
-/// What cannot be read is told where the test file names it, if it names one path.
-fn missing_rules(
+/// Tells what cannot be read where the test file names it, and hands back the
+/// rest: what lies inside of a folder that it names.
+fn misplaced(
     problems: Vec<Problem>,
     file: &TestFile,
+    paths: &[PathBuf],
     report: &mut Report,
-    (name, text): (&str, &str),
 ) -> Vec<Problem> {
-    let [rules] = file.rules.as_slice() else { return problems };
+    let mut elsewhere = Vec::new();
     for problem in problems {
-        report.error(rules.at, format!("{}: {}", problem.file, problem.message), problem.help);
+        let is_it = |path: &PathBuf| path.display().to_string() == problem.file;
+        match paths.iter().position(is_it).and_then(|index| file.rules.get(index)) {
+            Some(rules) => {
+                report.error(rules.at, format!("{}: {}", problem.file, problem.message), problem.help)
+            }
+            None => elsewhere.push(problem),
+        }
     }
-    std::mem::take(report).finish(name, text)
+    elsewhere
 }
 
 fn text(path: &Path) -> Result<String, (String, &'static str)> {

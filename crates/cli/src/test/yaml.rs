@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
-use super::report::{Place, Report};
+use super::report::{Place, Report, quoted};
 
 /// Maps and lists nest at most this deep; a rule test needs nine levels.
 const NESTING_MAX: usize = 64;
@@ -55,7 +55,7 @@ impl Node {
     pub(super) fn shown(&self) -> String {
         match &*self.kind {
             Kind::Scalar { is_null: true, .. } => "empty".to_owned(),
-            Kind::Scalar { text, .. } => super::report::quoted(text),
+            Kind::Scalar { text, .. } => quoted(text),
             Kind::Map(_) => "a map".to_owned(),
             Kind::List(_) => "a list".to_owned(),
         }
@@ -131,7 +131,7 @@ struct Open {
 }
 
 /// What is wrong, and what to write instead.
-type Refusal = (&'static str, &'static str);
+type Refusal = (String, &'static str);
 
 impl Builder {
     fn take(&mut self, event: Event<'_>, at: Place) -> Result<(), Refusal> {
@@ -156,9 +156,10 @@ impl Builder {
                 let node = self.alias(anchor)?;
                 self.add(Node { at, ..node }, 0);
             }
-            Event::UnresolvedAlias(_) => {
+            Event::UnresolvedAlias(name) => {
+                let name = quoted(&name);
                 return Err((
-                    "an alias has no anchor",
+                    format!("alias {name} has no anchor"),
                     "write & and its name before what it stands for, further up",
                 ));
             }
@@ -169,11 +170,11 @@ impl Builder {
 
     fn alias(&mut self, anchor: usize) -> Result<Node, Refusal> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
-            return Err(("an alias stands inside of its own anchor", "write out what is meant"));
+            return Err(("an alias stands inside of its own anchor".to_owned(), "write out what is meant"));
         };
         self.aliased = self.aliased.saturating_add(node.weight);
         if self.aliased > ALIASED_MAX {
-            return Err(("aliases make the file too large", "write fewer aliases of aliases"));
+            return Err(("aliases make the file too large".to_owned(), "write fewer aliases of aliases"));
         }
         Ok(node)
     }

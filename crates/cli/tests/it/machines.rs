@@ -64,11 +64,11 @@ fn the_junit_report_is_well_formed_whatever_the_files_hold() {
     let text = String::from_utf8(output.stdout).unwrap();
     let xml = roxmltree::Document::parse(&text).unwrap();
     let named = |name: &str| xml.descendants().filter(|node| node.has_tag_name(name)).count();
-    assert_eq!((named("testsuite"), named("testcase")), (11, 21));
-    assert_eq!((named("failure"), named("error")), (8, 8));
+    assert_eq!((named("testsuite"), named("testcase")), (13, 23));
+    assert_eq!((named("failure"), named("error")), (8, 10));
     let root = xml.root_element();
-    assert_eq!(root.attribute("tests"), Some("21"));
-    assert_eq!((root.attribute("failures"), root.attribute("errors")), (Some("8"), Some("8")));
+    assert_eq!(root.attribute("tests"), Some("23"));
+    assert_eq!((root.attribute("failures"), root.attribute("errors")), (Some("8"), Some("10")));
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn a_failure_shows_what_was_expected_what_came_and_why() {
 #[test]
 fn every_mistake_in_a_test_file_is_shown_with_its_place() {
     check("test_fields", &["test", "bad_tests/fields.test.yaml"]);
+    check("test_descriptors", &["test", "bad_tests/descriptors.test.yaml"]);
     check("test_order", &["test", "bad_tests/order.test.yaml"]);
     check("test_rule_name", &["test", "bad_tests/rule_name.test.yaml"]);
     check("test_not_yaml", &["test", "bad_tests/not_yaml.test.yaml"]);
@@ -79,6 +80,7 @@ fn every_mistake_in_a_test_file_is_shown_with_its_place() {
 #[test]
 fn rules_that_cannot_be_used_fail_the_tests() {
     check("test_missing_rules", &["test", "bad_tests/missing_rules.test.yaml"]);
+    check("test_rules_list", &["test", "bad_tests/rules_list.test.yaml"]);
     check("test_broken_rules", &["test", "bad_tests/broken_rules.test.yaml"]);
 }
 
