@@ -7,13 +7,37 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`settings`] | flags, environment and `tollgate.yaml`, checked |
+//! | [`run`] | puts everything together, and runs it until it is told to stop |
+//! | [`listen`] | sockets: what is listened on, who gets in, how long they stay |
+//! | [`tls`] | TLS and mutual TLS, with certificates that change on disk |
+//! | [`grpc`] | Envoy's rate limit service, health and reflection |
+//! | [`http`] | `/json` and `/healthcheck` |
+//! | [`admin`] | pages for operators and their tools |
+//! | [`service`] | the one thing that adapters call |
+//! | [`health`] | whether this server wants to be asked |
 //! | [`source`] | where rules come from: files that change, xDS |
 //! | [`metrics`] | what is counted, and how it is told: Prometheus, StatsD |
 //! | [`telemetry`] | logs and traces |
+//! | [`bounds`] | every bound on what callers may send or hold |
 //!
 //! Deliberately not here: any decision about limits.
 
+pub mod admin;
+mod body;
+pub mod bounds;
+pub mod error;
+pub mod grpc;
+pub mod health;
+pub mod http;
+pub mod listen;
 pub mod metrics;
+pub mod run;
+pub mod service;
 pub mod settings;
 pub mod source;
 pub mod telemetry;
+pub mod tls;
+
+pub use error::Error;
+pub use listen::{Addresses, BoundTo, Listeners};
+pub use run::{Control, run, workers};

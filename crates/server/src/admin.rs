@@ -1,0 +1,92 @@
+//! The admin pages, for operators and their tools.
+//!
+//! On loopback, or elsewhere behind a token. The Prometheus listener of its
+//! own serves one of these pages and nothing else.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `rlconfig` | `/rlconfig`: the rules in force, one line each |
+//! | `token` | who may see the pages |
+//!
+//! Deliberately not here: anything that callers of the limiter need.
+
+mod rlconfig;
+mod token;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+use crate::metrics;
+use crate::service::Service;
+use crate::settings::Secret;
+
+/// The pages and what they are for, as `/` lists them.
+const PAGES: [(&str, &str); 4] = [
+    ("/", "this list"),
+    ("/metrics", "all metrics, in the text format of Prometheus"),
+    ("/rlconfig", "the rules in force, one limit a line"),
+    ("/stats", "all counters by their dotted names"),
+];
+
+/// All pages; only for callers who show `token`, if there is one.
+pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
+    let pages = Router::new()
+        .route("/", get(list))
+        .route("/metrics", get(metrics_page))
+        .route("/rlconfig", get(rlconfig))
+        .route("/stats", get(stats))
+        .fallback(no_such_page)
+        .with_state(service);
+    match token {
+        Some(token) => pages.layer(from_fn_with_state(Arc::new(token), token::demand)),
+        None => pages,
+    }
+}
+
+/// The metrics alone, at `path`.
+pub(crate) fn prometheus_router(service: Arc<Service>, path: &str) -> Router {
+    Router::new().route(path, get(metrics_page)).with_state(service)
+}
+
+fn pages() -> String {
+    PAGES.iter().map(|(path, help)| format!("{path}: {help}\n")).collect()
+}
+
+async fn list() -> String {
+    pages()
+}
+
+async fn no_such_page() -> Response {
+    (StatusCode::NOT_FOUND, format!("there is no such page; these there are:\n{}", pages())).into_response()
+}
+
+async fn metrics_page(State(service): State<Arc<Service>>) -> Response {
+    let page = tokio::task::spawn_blocking(move || service.metrics().render()).await;
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page.unwrap_or_default()).into_response()
+}
+
+async fn rlconfig(State(service): State<Arc<Service>>) -> String {
+    rlconfig::page(&service.limiter().rules())
+}
+
+async fn stats(State(service): State<Arc<Service>>) -> String {
+    service.metrics().dotted().into_iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_and_says_what_each_page_is_for() {
+        assert!(PAGES.is_sorted());
+        assert!(pages().contains("/rlconfig: the rules in force"));
+    }
+}

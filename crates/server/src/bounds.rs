@@ -1,0 +1,104 @@
+//! Every bound on what callers may send or hold, in one place, with its reason.
+//!
+//! Listeners and adapters read these; nothing else in the server decides how
+//! much is too much. Whoever passes a bound gets an error in the words of its
+//! protocol, or is cut off; nobody else notices.
+//!
+//! Deliberately not here: what a rule file may hold (`tollgate_limiter::rules`)
+//! and how many keys the store keeps (`--store`, `tollgate_limiter::Capacity`).
+
+use std::time::Duration;
+
+/// Open connections of all listeners together. An Envoy keeps one for each of
+/// its threads, so that this serves hundreds of large proxies; at some 20 KB
+/// each they take 320 MB at worst.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// From this many connections on, one that has been silent for a while is
+/// closed to make room, so that idle callers cannot keep others out.
+pub const CONNECTIONS_CROWDED: usize = CONNECTIONS_MAX / 2;
+
+/// File descriptors that are not for connections: listeners, rule files, logs.
+pub const DESCRIPTORS_RESERVED: usize = 256;
+
+/// Connections that the kernel holds until they are accepted. A reconnect of
+/// every proxy at once must fit, and the kernel takes it as a wish.
+pub const BACKLOG: i32 = 4_096;
+
+/// The pause after `accept` fails, for example for want of file descriptors.
+/// Short enough that nobody waits long, long enough that it takes no CPU.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A caller must have said something sensible after this: the TLS handshake
+/// and the preface of HTTP/2, or the head of an HTTP/1.1 request.
+pub const OPENING_MAX: Duration = Duration::from_secs(10);
+
+/// How often a connection is looked at for silence and for its age.
+pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// A body must have come in whole after this. A request is a few hundred bytes.
+pub const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// An HTTP/1.1 connection may be idle, or take for a request's head, so long.
+pub const HTTP_IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// A silent HTTP/2 connection is pinged so often, to notice callers that are gone.
+pub const PING_EVERY: Duration = Duration::from_secs(60);
+
+/// A ping must be answered after this. It also ends connections that stop in
+/// the middle of a frame.
+pub const PING_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Calls at a time on one connection. Envoy's own default for a cluster is
+/// 1,024 requests, and a call takes microseconds.
+pub const STREAMS_MAX: u32 = 1_024;
+
+/// Bytes on the way that one connection may have us hold.
+pub const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// Bytes on the way that one call may have us hold; a usual request fits many times.
+pub const STREAM_WINDOW: u32 = 64 << 10;
+
+/// The headers of one request. Ours are a dozen short ones; tracing adds some.
+pub const HEADERS_MAX: u32 = 16 << 10;
+
+/// Streams that a caller opened and reset before we looked at them. More is
+/// not an impatient caller but a rapid-reset attack.
+pub const RESETS_MAX: usize = 64;
+
+/// The headers and the request line of an HTTP/1.1 request, and of what is
+/// read at a time. The least that hyper accepts is 8 KB.
+pub const HTTP_HEAD_MAX: usize = 32 << 10;
+
+/// One gRPC message. A thousand descriptors of usual length fit.
+pub const GRPC_MESSAGE_MAX: usize = 1 << 20;
+
+/// One JSON body; the same request takes twice the bytes at most.
+pub const JSON_BODY_MAX: usize = 1 << 20;
+
+/// Bytes of bodies that are not yet whole, of all callers together. A body
+/// that comes in one piece, as nearly all do, needs none of it.
+pub const BODIES_MAX: usize = 64 << 20;
+
+/// Descriptors in a request. Envoy sends one for each rate limit of a route.
+pub const DESCRIPTORS_MAX: usize = 1_000;
+
+/// Entries in a descriptor; rules nest no deeper than this.
+pub const ENTRIES_MAX: usize = tollgate_core::ruleset::DEPTH_MAX;
+
+/// Bytes of a domain or a key, which operators choose.
+pub const KEY_MAX: usize = 4 << 10;
+
+/// Bytes of a value. Envoy refuses header blocks above 60 KB, so that no value
+/// it takes from a request is longer.
+pub const VALUE_MAX: usize = 64 << 10;
+
+/// On SIGTERM, calls in flight have so long to finish. Kubernetes kills after 30 s.
+pub const DRAIN_MAX: Duration = Duration::from_secs(25);
+
+/// Certificates on disk are looked at so often; a change is in force a second later.
+pub const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A certificate chain, a key or a bundle of authorities. The largest public
+/// bundle is about 250 KB.
+pub const PEM_MAX: u64 = 4 << 20;

@@ -1,0 +1,57 @@
+//! Why the server cannot start or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::settings::SettingsError;
+
+/// Why the server cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings are wrong.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A port cannot be listened on.
+    #[error(
+        "cannot listen for {what} on {address}: {source}; \
+         end what listens there, or give another address with {setting}"
+    )]
+    Listen {
+        /// What it is for.
+        what: &'static str,
+        /// Where.
+        address: String,
+        /// The flag and the variable that set it.
+        setting: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A Unix socket cannot be listened on.
+    #[error("cannot listen on the socket {}: {reason}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A certificate, a key or an authority cannot be used.
+    #[error("cannot use {}: {reason}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The operating system refuses something that every server needs.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What it refuses.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread that serves has ended before its time.
+    #[error("a worker thread ended unexpectedly; this is a bug, please report it with the log")]
+    Worker,
+}

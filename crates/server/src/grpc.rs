@@ -1,0 +1,112 @@
+//! gRPC: Envoy's rate limit service, health and reflection.
+//!
+//! A connection hands every call to [`Grpc`], which finds the service by the
+//! path. `ShouldRateLimit` takes the short way through [`should_rate_limit`];
+//! the others are tonic's.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `from_wire` | Envoy's request → request |
+//! | `to_wire` | answer → Envoy's response; errors → gRPC's |
+//! | `should_rate_limit` | one call, from its bytes to its bytes |
+//! | `frame` | the five bytes before a message |
+//! | `health` | `grpc.health.v1` |
+//! | `reflection` | what this server serves, for grpcurl and the like |
+//! | `serve` | connections of HTTP/2 |
+//!
+//! Deliberately not here: connections, TLS and their bounds (`listen`).
+
+mod body;
+mod frame;
+mod from_wire;
+mod health;
+mod reflection;
+mod serve;
+mod should_rate_limit;
+mod to_wire;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response};
+use tonic::Status;
+use tower::Service as _;
+
+use crate::service::Service;
+use body::ReplyBody;
+
+pub use from_wire::BadRequest;
+pub use to_wire::WAIT_HEADER;
+
+pub(crate) use from_wire::with_request;
+pub(crate) use serve::ServeGrpc;
+pub(crate) use to_wire::response;
+
+/// The path of Envoy's call.
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ReplyBody>, Infallible>> + Send>>;
+
+/// All gRPC services of this server, for one connection after the other.
+#[derive(Clone)]
+pub struct Grpc {
+    service: Arc<Service>,
+    health: health::Server,
+    reflection: reflection::Servers,
+}
+
+impl std::fmt::Debug for Grpc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Grpc").finish_non_exhaustive()
+    }
+}
+
+impl Grpc {
+    /// The services around `service`.
+    pub fn new(service: Arc<Service>) -> Self {
+        let health = health::server(Arc::clone(&service));
+        Self { service, health, reflection: reflection::servers() }
+    }
+
+    /// Hands a call to one of tonic's services.
+    fn call_tonic(&self, request: Request<Incoming>) -> Answering {
+        let (path, request) = (request.uri().path().to_owned(), request.map(tonic::body::Body::new));
+        let service =
+            path.strip_prefix('/').and_then(|path| path.split_once('/')).map(|(service, _)| service);
+        match service {
+            Some("grpc.health.v1.Health") => boxed(self.health.clone().call(request)),
+            Some("grpc.reflection.v1.ServerReflection") => boxed(self.reflection.v1.clone().call(request)),
+            Some("grpc.reflection.v1alpha.ServerReflection") => {
+                boxed(self.reflection.v1alpha.clone().call(request))
+            }
+            _ => Box::pin(std::future::ready(Ok(Status::unimplemented(format!(
+                "there is no {path}; use reflection to list what there is"
+            ))
+            .into_http()))),
+        }
+    }
+}
+
+fn boxed<F>(answering: F) -> Answering
+where
+    F: Future<Output = Result<Response<tonic::body::Body>, Infallible>> + Send + 'static,
+{
+    Box::pin(async move { Ok(answering.await?.map(ReplyBody::Tonic)) })
+}
+
+impl hyper::service::Service<Request<Incoming>> for Grpc {
+    type Response = Response<ReplyBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        if request.uri().path() == SHOULD_RATE_LIMIT && request.method() == Method::POST {
+            let service = Arc::clone(&self.service);
+            return Box::pin(async move { Ok(should_rate_limit::answer(&service, request).await) });
+        }
+        self.call_tonic(request)
+    }
+}

@@ -1,0 +1,182 @@
+//! Envoy's request → [`Request`].
+//!
+//! Before it comes the decoding of bytes or JSON, after it the limiter.
+//! Together with `to_wire` the only place that sees Envoy's messages.
+//!
+//! Invariant: what is handed on is within [`crate::bounds`]; a request of
+//! usual size is turned without an allocation.
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use smallvec::SmallVec;
+use tollgate_core::{Descriptor, Entry, Limit, LimitError, Override, Request, Shape, Unit};
+
+use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX, KEY_MAX, VALUE_MAX};
+
+/// Most requests have no more descriptors than this; more cost an allocation.
+const DESCRIPTORS_USUAL: usize = 4;
+/// Most requests have no more entries than this in all.
+const ENTRIES_USUAL: usize = 12;
+
+/// Why a request is refused before anything is decided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadRequest {
+    /// More descriptors than are looked at.
+    #[error("{found} descriptors are too many; send at most {DESCRIPTORS_MAX} in a request")]
+    Descriptors {
+        /// How many.
+        found: usize,
+    },
+    /// More entries than are looked at.
+    #[error("descriptor {descriptor} has {found} entries, which are too many; send at most {ENTRIES_MAX}")]
+    Entries {
+        /// Which descriptor, from 0.
+        descriptor: usize,
+        /// How many.
+        found: usize,
+    },
+    /// A domain that is too long.
+    #[error("the domain has {bytes} bytes, which are too many; send at most {KEY_MAX}")]
+    Domain {
+        /// How long.
+        bytes: usize,
+    },
+    /// A key that is too long.
+    #[error(
+        "the key of entry {entry} of descriptor {descriptor} has {bytes} bytes, which are too many; \
+         send at most {KEY_MAX}"
+    )]
+    Key {
+        /// Which descriptor, from 0.
+        descriptor: usize,
+        /// Which entry, from 0.
+        entry: usize,
+        /// How long.
+        bytes: usize,
+    },
+    /// A value that is too long.
+    #[error(
+        "the value of entry {entry} of descriptor {descriptor} has {bytes} bytes, which are too many; \
+         send at most {VALUE_MAX}"
+    )]
+    Value {
+        /// Which descriptor, from 0.
+        descriptor: usize,
+        /// Which entry, from 0.
+        entry: usize,
+        /// How long.
+        bytes: usize,
+    },
+    /// A limit brought along without a unit that means anything.
+    #[error(
+        "the limit of descriptor {descriptor} has the unit {unit}, which is none; \
+         send 1 (SECOND), 2 (MINUTE), 3 (HOUR), 4 (DAY), 5 (MONTH), 6 (YEAR) or 7 (WEEK)"
+    )]
+    Unit {
+        /// Which descriptor, from 0.
+        descriptor: usize,
+        /// The number sent.
+        unit: i32,
+    },
+    /// A limit brought along that makes no sense.
+    #[error("the limit of descriptor {descriptor} cannot be used: {source}")]
+    Limit {
+        /// Which descriptor, from 0.
+        descriptor: usize,
+        /// Why.
+        source: LimitError,
+    },
+}
+
+/// Turns `wire` into a request and hands it to `ask`. Limits brought along
+/// count what they reject if `count_rejected`, as Envoy's do.
+pub(crate) fn with_request<R>(
+    wire: &RateLimitRequest,
+    count_rejected: bool,
+    ask: impl FnOnce(&Request<'_>) -> R,
+) -> Result<R, BadRequest> {
+    check_bounds(wire)?;
+    let mut brought: SmallVec<[Option<Override>; DESCRIPTORS_USUAL]> = SmallVec::new();
+    let mut entries: SmallVec<[Entry<'_>; ENTRIES_USUAL]> = SmallVec::new();
+    for (index, descriptor) in wire.descriptors.iter().enumerate() {
+        let limit = descriptor.limit.as_ref().map(|limit| override_of(limit, index, count_rejected));
+        brought.push(limit.transpose()?);
+        entries.extend(descriptor.entries.iter().map(|entry| Entry { key: &entry.key, value: &entry.value }));
+    }
+    let mut rest = entries.as_slice();
+    let descriptors: SmallVec<[Descriptor<'_>; DESCRIPTORS_USUAL]> = wire
+        .descriptors
+        .iter()
+        .zip(&brought)
+        .map(|(descriptor, limit)| {
+            let (own, others) = rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
+            rest = others;
+            Descriptor {
+                entries: own,
+                limit: limit.as_ref(),
+                cost: descriptor.hits_addend.as_ref().map(|hits| hits.value),
+                refund: descriptor.is_negative_hits,
+            }
+        })
+        .collect();
+    // Nothing said means one hit; only a descriptor can ask for none.
+    let cost = u64::from(wire.hits_addend.max(1));
+    Ok(ask(&Request { domain: &wire.domain, descriptors: &descriptors, cost }))
+}
+
+fn check_bounds(wire: &RateLimitRequest) -> Result<(), BadRequest> {
+    if wire.domain.len() > KEY_MAX {
+        return Err(BadRequest::Domain { bytes: wire.domain.len() });
+    }
+    if wire.descriptors.len() > DESCRIPTORS_MAX {
+        return Err(BadRequest::Descriptors { found: wire.descriptors.len() });
+    }
+    wire.descriptors.iter().enumerate().try_for_each(|(index, descriptor)| check_entries(index, descriptor))
+}
+
+fn check_entries(descriptor: usize, wire: &RateLimitDescriptor) -> Result<(), BadRequest> {
+    if wire.entries.len() > ENTRIES_MAX {
+        return Err(BadRequest::Entries { descriptor, found: wire.entries.len() });
+    }
+    for (entry, sent) in wire.entries.iter().enumerate() {
+        if sent.key.len() > KEY_MAX {
+            return Err(BadRequest::Key { descriptor, entry, bytes: sent.key.len() });
+        }
+        if sent.value.len() > VALUE_MAX {
+            return Err(BadRequest::Value { descriptor, entry, bytes: sent.value.len() });
+        }
+    }
+    Ok(())
+}
+
+fn override_of(
+    limit: &RateLimitOverride,
+    descriptor: usize,
+    count_rejected: bool,
+) -> Result<Override, BadRequest> {
+    let unit = unit_of(limit.unit).ok_or(BadRequest::Unit { descriptor, unit: limit.unit })?;
+    let limit = Limit::new(limit.requests_per_unit, unit.length(), Shape::FixedWindow)
+        .map_err(|source| BadRequest::Limit { descriptor, source })?
+        .counting_rejected(count_rejected);
+    Ok(Override { limit, unit })
+}
+
+/// The unit of that number. Envoy's type for overrides has no week, but its
+/// type for limits has, as 7, and the reference passes the number on.
+const fn unit_of(number: i32) -> Option<Unit> {
+    Some(match number {
+        1 => Unit::Second,
+        2 => Unit::Minute,
+        3 => Unit::Hour,
+        4 => Unit::Day,
+        5 => Unit::Month,
+        6 => Unit::Year,
+        7 => Unit::Week,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

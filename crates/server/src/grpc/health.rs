@@ -1,0 +1,103 @@
+//! `grpc.health.v1`: whether this server wants to be asked.
+//!
+//! As the reference has it: `ratelimit` is SERVING or NOT_SERVING, the empty
+//! name is always SERVING, and no other name is known.
+//!
+//! Invariant: watchers are told of the end and then let go, so that they do
+//! not keep the process from ending.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio_stream::Stream;
+use tokio_stream::wrappers::WatchStream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::health::State;
+use crate::metrics::Call;
+use crate::service::Service;
+
+/// The name that the reference answers for.
+const RATELIMIT: &str = "ratelimit";
+
+pub(super) type Server = HealthServer<Reporter>;
+
+/// Tells how a service is.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    service: Arc<Service>,
+}
+
+pub(super) fn server(service: Arc<Service>) -> Server {
+    HealthServer::new(Reporter { service })
+}
+
+type Told = Result<HealthCheckResponse, Status>;
+
+#[tonic::async_trait]
+impl Health for Reporter {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let start = self.service.now();
+        let told = match request.get_ref().service.as_str() {
+            "" => Ok(ServingStatus::Serving),
+            RATELIMIT => Ok(serving(self.service.health().state())),
+            other => Err(Status::not_found(format!("there is no service '{other}'; ask for '{RATELIMIT}'"))),
+        };
+        self.service.metrics().served(Call::HealthCheck, self.service.now().since(start));
+        told.map(|status| Response::new(response(status)))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Told> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let states = WatchStream::new(self.service.health().watch());
+        let told = Watched { states, name: request.into_inner().service, last: None, is_over: false };
+        Ok(Response::new(Box::pin(told)))
+    }
+}
+
+/// What a watcher is told: every change, and the end.
+struct Watched {
+    states: WatchStream<State>,
+    name: String,
+    last: Option<ServingStatus>,
+    is_over: bool,
+}
+
+impl Stream for Watched {
+    type Item = Told;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+        while !self.is_over {
+            let Some(state) = ready!(Pin::new(&mut self.states).poll_next(cx)) else { break };
+            self.is_over = state.stopping;
+            let status = match self.name.as_str() {
+                "" => ServingStatus::Serving,
+                RATELIMIT => serving(state),
+                _ => ServingStatus::ServiceUnknown,
+            };
+            if self.last.replace(status) != Some(status) {
+                return Poll::Ready(Some(Ok(response(status))));
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+const fn serving(state: State) -> ServingStatus {
+    if state.is_healthy() { ServingStatus::Serving } else { ServingStatus::NotServing }
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: i32::from(status) }
+}

@@ -1,0 +1,174 @@
+//! [`Answer`] → Envoy's response, and errors → gRPC's.
+//!
+//! After the limiter; before bytes or JSON. Together with `from_wire` the only
+//! place that sees Envoy's messages.
+//!
+//! Invariants: as many statuses as descriptors, in their order; numbers that do
+//! not fit saturate.
+//!
+//! Deliberately not here: any choice about limits; [`Answer::shown`] has made it.
+
+mod metadata;
+
+use envoy_types::pb::envoy::config::core::v3::HeaderValue;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit, rate_limit,
+};
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use envoy_types::pb::google::protobuf::Duration;
+use tollgate_core::{Micros, Request, Unit, Verdict};
+use tollgate_limiter::Ruling;
+use tonic::Status;
+
+use super::from_wire::BadRequest;
+use crate::body::BodyError;
+use crate::service::{Answer, ServiceError, Shown, is_denying};
+use crate::settings::{Answers, HeaderNames};
+
+/// The header that tells how long to hold a request that a `leaky_bucket`
+/// lets through later, in whole milliseconds, rounded up.
+pub const WAIT_HEADER: &str = "X-Ratelimit-Wait-Ms";
+
+/// The response to `wire`, which was decided as `request`.
+pub(crate) fn response(
+    wire: &RateLimitRequest,
+    request: &Request<'_>,
+    answer: &Answer,
+    answers: &Answers,
+) -> RateLimitResponse {
+    let statuses: Vec<DescriptorStatus> =
+        (0..request.descriptors.len()).map(|index| status(request, answer, index)).collect();
+    let mut headers = Vec::new();
+    if let Some(names) = &answers.headers {
+        rate_limit_headers(names, &statuses, answer, &mut headers);
+    }
+    let wait = wait_of(answer);
+    if let Some(wait) = wait {
+        headers.push(header(WAIT_HEADER, wait.as_millis_ceil()));
+    }
+    RateLimitResponse {
+        overall_code: code(answer.is_refused),
+        statuses,
+        response_headers_to_add: headers,
+        dynamic_metadata: metadata::dynamic_metadata(wire, answer, wait, answers.dynamic_metadata),
+        ..RateLimitResponse::default()
+    }
+}
+
+/// How long the request is to be held, if it is to be held at all.
+const fn wait_of(answer: &Answer) -> Option<Micros> {
+    match answer.reply.verdict {
+        Verdict::Delay { wait } => Some(wait),
+        Verdict::Allow | Verdict::Deny { .. } => None,
+    }
+}
+
+fn code(is_over: bool) -> i32 {
+    i32::from(if is_over { Code::OverLimit } else { Code::Ok })
+}
+
+fn status(request: &Request<'_>, answer: &Answer, index: usize) -> DescriptorStatus {
+    match answer.shown(index) {
+        Shown::Free => DescriptorStatus { code: code(false), ..DescriptorStatus::default() },
+        Shown::Unlimited => {
+            DescriptorStatus { code: code(false), limit_remaining: u32::MAX, ..DescriptorStatus::default() }
+        }
+        Shown::Ruled(ruling) => DescriptorStatus {
+            code: code(is_denying(ruling)),
+            current_limit: Some(current_limit(request, answer, ruling)),
+            limit_remaining: u32::try_from(ruling.decision.remaining).unwrap_or(u32::MAX),
+            duration_until_reset: Some(Duration {
+                seconds: i64::try_from(ruling.decision.reset_after.as_secs_ceil()).unwrap_or(i64::MAX),
+                nanos: 0,
+            }),
+            quota: None,
+        },
+    }
+}
+
+/// The limit as written: where a window is several units long, the number and
+/// the unit of the rule are told, since the wire has no place for the factor.
+fn current_limit(request: &Request<'_>, answer: &Answer, ruling: &Ruling) -> RateLimit {
+    let (unit, name) = match answer.reply.rule(ruling) {
+        Some(rule) => (Some(rule.unit), rule.label.clone()),
+        None => {
+            let brought = request.descriptors.get(ruling.descriptor).and_then(|descriptor| descriptor.limit);
+            (brought.map(|brought| brought.unit), String::new())
+        }
+    };
+    let unit = unit.map_or(rate_limit::Unit::Unknown, wire_unit);
+    RateLimit { name, requests_per_unit: ruling.count, unit: i32::from(unit) }
+}
+
+const fn wire_unit(unit: Unit) -> rate_limit::Unit {
+    match unit {
+        Unit::Second => rate_limit::Unit::Second,
+        Unit::Minute => rate_limit::Unit::Minute,
+        Unit::Hour => rate_limit::Unit::Hour,
+        Unit::Day => rate_limit::Unit::Day,
+        Unit::Week => rate_limit::Unit::Week,
+        Unit::Month => rate_limit::Unit::Month,
+        Unit::Year => rate_limit::Unit::Year,
+    }
+}
+
+/// The three headers of the status that is closest to its limit: the first
+/// with the least remaining, but the last that is over a limit which is no quota.
+fn rate_limit_headers(
+    names: &HeaderNames,
+    statuses: &[DescriptorStatus],
+    answer: &Answer,
+    headers: &mut Vec<HeaderValue>,
+) {
+    let limited = || statuses.iter().enumerate().filter(|(_, status)| status.current_limit.is_some());
+    let is_refusing = |index: usize| match answer.shown(index) {
+        Shown::Ruled(ruling) => is_denying(ruling) && !ruling.mode.is_quota(),
+        Shown::Free | Shown::Unlimited => false,
+    };
+    let over = limited().rfind(|(index, _)| is_refusing(*index));
+    let chosen = over.or_else(|| limited().min_by_key(|(_, status)| status.limit_remaining));
+    let Some((_, DescriptorStatus { current_limit, limit_remaining, duration_until_reset, .. })) = chosen
+    else {
+        return;
+    };
+    let limit = current_limit.as_ref().map_or(0, |limit| limit.requests_per_unit);
+    let reset = duration_until_reset.as_ref().map_or(0, |span| span.seconds);
+    headers.reserve_exact(3);
+    headers.push(header(&names.limit, limit));
+    headers.push(header(&names.remaining, limit_remaining));
+    headers.push(header(&names.reset, reset));
+}
+
+fn header(key: &str, value: impl ToString) -> HeaderValue {
+    HeaderValue { key: key.to_owned(), value: value.to_string(), raw_value: Vec::new() }
+}
+
+/// What a caller is told whose request is out of bounds.
+impl From<BadRequest> for Status {
+    fn from(error: BadRequest) -> Self {
+        Self::invalid_argument(error.to_string())
+    }
+}
+
+/// What a caller is told whose request could not be decided; the reference
+/// answers UNKNOWN to all of these.
+impl From<ServiceError> for Status {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::NoDomain | ServiceError::NoDescriptors | ServiceError::NoRules => {
+                Self::unknown(error.to_string())
+            }
+        }
+    }
+}
+
+/// What a caller is told whose message did not arrive.
+impl From<BodyError> for Status {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge { .. } | BodyError::Crowded => Self::resource_exhausted(error.to_string()),
+            BodyError::TooSlow => Self::deadline_exceeded(error.to_string()),
+            BodyError::Broken => Self::cancelled(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! HTTP: `/json` and `/healthcheck`, as Envoy's rate limit service has them.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `from_wire` | JSON → Envoy's request |
+//! | `to_wire` | Envoy's response → JSON; errors → status codes |
+//! | `json` | `/json` |
+//! | `healthcheck` | `/healthcheck` |
+//!
+//! Deliberately not here: connections and their bounds (`listen`), and what
+//! Envoy's messages mean (`grpc`).
+
+mod from_wire;
+mod healthcheck;
+mod json;
+mod serve;
+mod to_wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::any;
+
+use crate::listen::Addresses;
+use crate::service::Service;
+
+pub(crate) use serve::ServeHttp;
+
+/// What the handlers need.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    pub(crate) service: Arc<Service>,
+    pub(crate) addresses: Arc<Addresses>,
+}
+
+/// All paths of the HTTP listener.
+pub(crate) fn router(context: Context) -> Router {
+    Router::new()
+        .route("/json", any(json::answer))
+        .route("/healthcheck", any(healthcheck::answer))
+        .with_state(context)
+}

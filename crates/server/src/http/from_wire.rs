@@ -1,0 +1,190 @@
+//! JSON → Envoy's request, by protobuf's rules for JSON.
+//!
+//! Names are taken in camelCase and as in the `.proto` file, numbers also as
+//! texts, `null` as if it were not there. A name that is not known is refused.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+    Entry as WireEntry, RateLimitOverride,
+};
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use envoy_types::pb::google::protobuf::UInt64Value;
+use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+
+use super::to_wire::Refusal;
+
+/// Envoy's request in `bytes`.
+pub(super) fn request(bytes: &[u8]) -> Result<RateLimitRequest, Refusal> {
+    let asked: Asked<'_> = serde_json::from_slice(bytes).map_err(|error| Refusal::Json(error.to_string()))?;
+    Ok(RateLimitRequest {
+        domain: text(asked.domain),
+        descriptors: asked.descriptors.unwrap_or_default().into_iter().map(descriptor).collect(),
+        hits_addend: asked.hits_addend.map_or(0, |Whole(number)| number),
+    })
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Asked<'a> {
+    #[serde(borrow, default)]
+    domain: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    descriptors: Option<Vec<Descriptor<'a>>>,
+    #[serde(alias = "hits_addend", default)]
+    hits_addend: Option<Whole<u32>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Descriptor<'a> {
+    #[serde(borrow, default)]
+    entries: Option<Vec<Entry<'a>>>,
+    #[serde(default)]
+    limit: Option<Limit>,
+    #[serde(alias = "hits_addend", default)]
+    hits_addend: Option<Whole<u64>>,
+    #[serde(alias = "is_negative_hits", default)]
+    is_negative_hits: Option<bool>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry<'a> {
+    #[serde(borrow, default)]
+    key: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    value: Option<Cow<'a, str>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Limit {
+    #[serde(alias = "requests_per_unit", default)]
+    requests_per_unit: Option<Whole<u32>>,
+    #[serde(default)]
+    unit: Option<UnitNumber>,
+}
+
+fn text(text: Option<Cow<'_, str>>) -> String {
+    text.map(Cow::into_owned).unwrap_or_default()
+}
+
+fn descriptor(asked: Descriptor<'_>) -> RateLimitDescriptor {
+    let entry = |entry: Entry<'_>| WireEntry { key: text(entry.key), value: text(entry.value) };
+    RateLimitDescriptor {
+        entries: asked.entries.unwrap_or_default().into_iter().map(entry).collect(),
+        limit: asked.limit.map(|limit| RateLimitOverride {
+            requests_per_unit: limit.requests_per_unit.map_or(0, |Whole(number)| number),
+            unit: limit.unit.map_or(0, |UnitNumber(number)| number),
+        }),
+        hits_addend: asked.hits_addend.map(|Whole(value)| UInt64Value { value }),
+        is_negative_hits: asked.is_negative_hits.unwrap_or(false),
+    }
+}
+
+/// A whole number, written as a number or as a text.
+struct Whole<T>(T);
+
+impl<'de, T: TryFrom<u64> + std::str::FromStr> Deserialize<'de> for Whole<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WholeVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct WholeVisitor<T>(PhantomData<T>);
+
+impl<T: TryFrom<u64> + std::str::FromStr> Visitor<'_> for WholeVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number of {} bits that is not negative", size_of::<T>() * 8)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
+        T::try_from(number).map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(|_| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+    }
+}
+
+/// A unit, written as its name or as its number.
+struct UnitNumber(i32);
+
+impl<'de> Deserialize<'de> for UnitNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Written<'a> {
+            Number(i32),
+            Name(#[serde(borrow)] Cow<'a, str>),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(Self(number)),
+            Written::Name(name) => {
+                Unit::from_str_name(&name).map(|unit| Self(i32::from(unit))).ok_or_else(|| {
+                    D::Error::custom(format!(
+                        "unknown unit `{name}`, expected SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"
+                    ))
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        match request(text.as_bytes()) {
+            Err(Refusal::Json(message)) => message,
+            other => panic!("{text} is not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_spellings_and_both_kinds_of_numbers_mean_the_same() {
+        let camel = r#"{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"1"}],
+            "limit":{"requestsPerUnit":5,"unit":"HOUR"},"hitsAddend":"0","isNegativeHits":true}],"hitsAddend":7}"#;
+        let snake = r#"{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"1"}],
+            "limit":{"requests_per_unit":"5","unit":3},"hits_addend":0,"is_negative_hits":true}],"hits_addend":"7"}"#;
+        let asked = request(camel.as_bytes()).unwrap();
+        assert_eq!(asked, request(snake.as_bytes()).unwrap());
+        assert_eq!(
+            (asked.hits_addend, asked.descriptors[0].hits_addend),
+            (7, Some(UInt64Value { value: 0 }))
+        );
+    }
+
+    #[test]
+    fn null_and_nothing_are_the_same() {
+        let nulls = r#"{"domain":null,"descriptors":null,"hitsAddend":null}"#;
+        assert_eq!(request(nulls.as_bytes()).unwrap(), RateLimitRequest::default());
+        let nulls = r#"{"descriptors":[{"entries":[{"key":null}],"limit":null,"hitsAddend":null,"isNegativeHits":null}]}"#;
+        let asked = request(nulls.as_bytes()).unwrap();
+        assert_eq!(
+            asked.descriptors[0],
+            RateLimitDescriptor { entries: vec![WireEntry::default()], ..RateLimitDescriptor::default() }
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_or_wrong_is_named() {
+        assert!(refused(r#"{"domian":"d"}"#).contains("`domian`"));
+        assert!(refused(r#"{"descriptors":[{"entires":[]}]}"#).contains("`entires`"));
+        assert!(refused(r#"{"descriptors":[{"entries":[{"name":"a"}]}]}"#).contains("`name`"));
+        assert!(refused(r#"{"descriptors":[{"limit":{"unit":"FORTNIGHT"}}]}"#).contains("`FORTNIGHT`"));
+        assert!(refused(r#"{"hitsAddend":-1}"#).contains("-1"));
+        assert!(refused(r#"{"hitsAddend":4294967296}"#).contains("4294967296"));
+        assert!(refused(r#"{"hitsAddend":1,"hits_addend":1}"#).contains("duplicate"));
+        assert!(refused("{").contains("EOF"));
+        assert!(refused("").contains("EOF"));
+    }
+}

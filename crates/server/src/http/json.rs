@@ -1,0 +1,34 @@
+//! `/json`: Envoy's call as JSON, by any method.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+
+use super::{Context, from_wire, to_wire};
+use crate::body;
+use crate::bounds::JSON_BODY_MAX;
+use crate::grpc;
+use crate::metrics::Call;
+use crate::service::Service;
+use to_wire::Refusal;
+
+/// Answers a request.
+pub(super) async fn answer(State(context): State<Context>, request: Request<Body>) -> Response {
+    let service = &*context.service;
+    let start = service.now();
+    let answered = match body::take(request.into_body(), JSON_BODY_MAX).await {
+        Ok(bytes) => decide(service, &bytes),
+        Err(error) => Err(error.into()),
+    };
+    service.metrics().served(Call::Http, service.now().since(start));
+    answered.unwrap_or_else(|refusal| to_wire::refuse(&refusal))
+}
+
+fn decide(service: &Service, bytes: &[u8]) -> Result<Response, Refusal> {
+    let wire = from_wire::request(bytes)?;
+    let response = grpc::with_request(&wire, service.counts_rejected(), |request| {
+        let answer = service.check(request)?;
+        Ok::<_, Refusal>(grpc::response(&wire, request, &answer, service.answers()))
+    })?;
+    to_wire::respond(&response?)
+}

@@ -1,0 +1,59 @@
+//! Serves connections of HTTP/1.1.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::ServiceExt as _;
+
+use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
+use crate::listen::accept::{Arrival, Serve, Stream};
+use crate::listen::life::{Life, Stay, supervise};
+use crate::listen::seen::{Counted, Seen};
+
+/// A request line with a method, a path and a version is not shorter.
+const OPENING_BYTES: u64 = 14;
+
+/// Serves connections of HTTP/1.1 by a router.
+#[derive(Debug, Clone)]
+pub(crate) struct ServeHttp {
+    router: Router,
+}
+
+impl ServeHttp {
+    pub(crate) const fn new(router: Router) -> Self {
+        Self { router }
+    }
+
+    async fn serve_io<I>(&self, io: I, life: Life)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let io = TokioIo::new(Counted::new(io, Arc::clone(&life.seen)));
+        let router = self.router.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HTTP_IDLE_MAX)
+            .max_buf_size(HTTP_HEAD_MAX)
+            .serve_connection(io, TowerToHyperService::new(router));
+        supervise(connection, life).await;
+    }
+}
+
+impl Serve for ServeHttp {
+    async fn serve(&self, arrival: Arrival) {
+        let Arrival { stream, pass, seat, stop } = arrival;
+        let stay = Stay { opening_bytes: OPENING_BYTES, age: None, grace: None };
+        let life = Life { stay, seen: Arc::new(Seen::default()), stop, pass, _seat: seat };
+        match stream {
+            Stream::Tcp(stream) => self.serve_io(stream, life).await,
+            Stream::Unix(stream) => self.serve_io(stream, life).await,
+        }
+    }
+}

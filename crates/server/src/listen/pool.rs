@@ -1,0 +1,87 @@
+//! Which worker serves a connection.
+//!
+//! The kernel spreads connections over the workers' sockets by a hash, so that
+//! of four connections of an Envoy all may end up at one worker. Whoever
+//! accepts therefore hands a connection to the worker that has the fewest.
+//! This costs something once for each connection, and nothing for each call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::Handle;
+
+/// All workers.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    seats: Vec<(Handle, AtomicUsize)>,
+}
+
+/// A connection's place at a worker; given back with this value.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pool: Arc<Pool>,
+    worker: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(workers: Vec<Handle>) -> Arc<Self> {
+        Arc::new(Self { seats: workers.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect() })
+    }
+
+    /// A place at the worker with the fewest connections; at `own` if it is
+    /// one of those.
+    pub(crate) fn seat(self: &Arc<Self>, own: usize) -> Seat {
+        let load =
+            |worker: usize| self.seats.get(worker).map_or(usize::MAX, |(_, n)| n.load(Ordering::Relaxed));
+        let worker =
+            (0..self.seats.len()).fold(own, |best, next| if load(next) < load(best) { next } else { best });
+        if let Some((_, connections)) = self.seats.get(worker) {
+            connections.fetch_add(1, Ordering::Relaxed);
+        }
+        Seat { pool: Arc::clone(self), worker }
+    }
+}
+
+impl Seat {
+    /// The worker to move to; none if it is `own`.
+    pub(crate) fn other_than(&self, own: usize) -> Option<&Handle> {
+        if self.worker == own {
+            return None;
+        }
+        self.pool.seats.get(self.worker).map(|(handle, _)| handle)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some((_, connections)) = self.pool.seats.get(self.worker) {
+            connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_spread_evenly_wherever_they_arrive() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pool = Pool::new(vec![runtime.handle().clone(); 3]);
+        let mut seats: Vec<Seat> = (0..6).map(|_| pool.seat(1)).collect();
+        let count = |seats: &[Seat], worker| seats.iter().filter(|seat| seat.worker == worker).count();
+        for worker in 0..3 {
+            assert_eq!(count(&seats, worker), 2);
+        }
+        seats.retain(|seat| seat.worker != 2);
+        assert_eq!(pool.seat(0).worker, 2);
+        assert_eq!(pool.seats[2].1.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_tie_stays_where_it_arrived() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pool = Pool::new(vec![runtime.handle().clone(); 2]);
+        assert!(pool.seat(1).other_than(1).is_none());
+    }
+}

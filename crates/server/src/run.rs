@@ -1,0 +1,264 @@
+//! Puts everything together and runs it until it is told to stop.
+//!
+//! One worker thread for each core, each with a runtime and listening sockets
+//! of its own, answers callers; no call moves between threads. The thread that
+//! calls [`run`] does the rest: rules, certificates, metrics, admin pages.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `control` | how a running server is told to stop or to reload |
+//! | `worker` | the threads that answer callers |
+//! | `first_lines` | what the log says first: where it listens, what to try |
+//!
+//! Invariants: ports are open before the first rule is read. On a stop, health
+//! turns first, then nobody new gets in, then calls in flight finish.
+//!
+//! Deliberately not here: settings, and how logs are written (`telemetry`).
+
+mod control;
+mod first_lines;
+mod worker;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tollgate_limiter::SystemClock;
+use tollgate_limiter::rules::{LoadError, Loaded};
+
+use crate::admin;
+use crate::bounds::DRAIN_MAX;
+use crate::error::Error;
+use crate::grpc::{Grpc, ServeGrpc};
+use crate::health::Health;
+use crate::http::{self, ServeHttp};
+use crate::listen::accept::{Site, accept_all};
+use crate::listen::gate::Gate;
+use crate::listen::life::stopped;
+use crate::listen::pool::Pool;
+use crate::listen::{Listener, Listeners};
+use crate::metrics::{self, Mapper, Metrics};
+use crate::service::Service;
+use crate::settings::Settings;
+use crate::source::RuleSource;
+use crate::tls::Tls;
+use worker::Worker;
+
+pub use control::Control;
+
+/// Connections of operators and their tools.
+const ADMIN_CONNECTIONS_MAX: usize = 256;
+/// Keys that have run out are dropped so often where nobody asks for them.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// How many threads answer callers: one for each core.
+pub fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs a server until `control` says stop.
+///
+/// # Errors
+/// If a certificate cannot be used, or the system refuses what a server needs.
+pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Result<(), Error> {
+    let tls = settings.grpc.tls.as_ref().map(|tls| Tls::load(tls, b"h2")).transpose()?.map(Arc::new);
+    let health = Arc::new(Health::new(settings.rules.healthy_needs_domain));
+    let metrics = Arc::new(Metrics::new(metrics_config(settings)));
+    let service = Arc::new(Service::new(settings, Arc::clone(&metrics), health));
+    let weak = Arc::downgrade(&service);
+    metrics.watch_store(move || {
+        weak.upgrade().map(|service| service.limiter().store().usage()).unwrap_or_default()
+    });
+
+    let server =
+        Server { settings, service, tls, control, addresses: Arc::new(listeners.addresses().clone()) };
+    let background = runtime("tollgate-background")?;
+    let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
+    first_lines::listening(&server.addresses);
+    let threads = server.start_workers(listeners.grpc, listeners.http, &closing, &done)?;
+    let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
+    let ended = background.block_on(server.attend(operators, closing, done, threads));
+    // Nothing that is still blocked, such as a look at a file, keeps us.
+    background.shutdown_background();
+    ended
+}
+
+fn metrics_config(settings: &Settings) -> metrics::Config {
+    let fallback = || match settings.metrics.response_time_in_ms {
+        true => Mapper::default_in_millis(),
+        false => Mapper::default(),
+    };
+    let mapper = settings.metrics.mapper.as_ref().map_or_else(fallback, |path| {
+        Mapper::load(path).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the mapping of metrics cannot be used; the default one is");
+            fallback()
+        })
+    });
+    metrics::Config {
+        near_limit_ratio: settings.answers.near_limit_ratio,
+        mapper,
+        ..metrics::Config::default()
+    }
+}
+
+fn runtime(name: &'static str) -> Result<Runtime, Error> {
+    let built = Builder::new_current_thread().enable_all().thread_name(name).build();
+    built.map_err(|source| Error::System { what: "start a runtime", source })
+}
+
+/// What the parts of a running server share.
+struct Server<'a> {
+    settings: &'a Settings,
+    service: Arc<Service>,
+    tls: Option<Arc<Tls>>,
+    control: &'a Control,
+    addresses: Arc<crate::listen::Addresses>,
+}
+
+/// The sockets for operators and their tools.
+struct Operators {
+    admin: Listener,
+    prometheus: Option<Listener>,
+}
+
+impl Server<'_> {
+    fn start_workers(
+        &self,
+        grpc: Vec<Listener>,
+        http: Vec<Listener>,
+        closing: &watch::Sender<bool>,
+        done: &watch::Sender<bool>,
+    ) -> Result<Vec<JoinHandle<io::Result<()>>>, Error> {
+        let runtimes: Vec<Runtime> =
+            grpc.iter().map(|_| runtime("tollgate-worker")).collect::<Result<_, _>>()?;
+        let pool = Pool::new(runtimes.iter().map(|runtime| runtime.handle().clone()).collect());
+        let gate = Gate::for_callers();
+        let settings = &self.settings.grpc;
+        let (age, grace) = (settings.max_connection_age, settings.max_connection_age_grace);
+        let serve_grpc = ServeGrpc::new(Grpc::new(Arc::clone(&self.service)), self.tls.clone(), age, grace);
+        let context =
+            http::Context { service: Arc::clone(&self.service), addresses: Arc::clone(&self.addresses) };
+        let serve_http = ServeHttp::new(http::router(context));
+        let workers = runtimes.into_iter().zip(grpc).zip(http).enumerate();
+        let start = |(number, ((runtime, grpc), http))| {
+            let site = Site {
+                gate: Arc::clone(&gate),
+                pool: Some(Arc::clone(&pool)),
+                worker: number,
+                stop: closing.subscribe(),
+            };
+            let (serve_grpc, serve_http) = (serve_grpc.clone(), serve_http.clone());
+            Worker { runtime, site, grpc: (grpc, serve_grpc), http: (http, serve_http) }
+                .start(done.subscribe())
+        };
+        workers.map(start).collect()
+    }
+
+    /// Does all that is not answering callers, until the end.
+    async fn attend(
+        &self,
+        operators: Operators,
+        closing: watch::Sender<bool>,
+        done: watch::Sender<bool>,
+        threads: Vec<JoinHandle<io::Result<()>>>,
+    ) -> Result<(), Error> {
+        self.serve_operators(operators, &done);
+        self.follow_rules(&done);
+        tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
+        if let Some(tls) = &self.tls {
+            tokio::spawn(Arc::clone(tls).follow(done.subscribe()));
+        }
+        let mut workers = tokio::task::JoinSet::new();
+        for thread in threads {
+            workers.spawn_blocking(move || thread.join());
+        }
+        let mut stop = self.control.stop_receiver();
+        tokio::select! {
+            () = stopped(&mut stop) => {}
+            // A worker ends only when it is told to.
+            _ = workers.join_next() => return Err(Error::Worker),
+        }
+        tracing::info!("stopping: finishing the calls in flight");
+        self.service.health().stop();
+        drain(closing).await;
+        done.send_replace(true);
+        while let Some(joined) = workers.join_next().await {
+            let ended = joined.map_err(|_| Error::Worker)?.map_err(|_| Error::Worker)?;
+            ended.map_err(|source| Error::System { what: "listen", source })?;
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    fn serve_operators(&self, operators: Operators, done: &watch::Sender<bool>) {
+        let gate = Gate::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
+        let site = Site { gate, pool: None, worker: 0, stop: done.subscribe() };
+        let pages = admin::router(Arc::clone(&self.service), self.settings.admin.token.clone());
+        spawn_logged(accept_all(operators.admin, site.clone(), ServeHttp::new(pages)));
+        if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {
+            let page = admin::prometheus_router(Arc::clone(&self.service), &own.path);
+            spawn_logged(accept_all(listener, site, ServeHttp::new(page)));
+        }
+    }
+
+    fn follow_rules(&self, done: &watch::Sender<bool>) {
+        let source = RuleSource::new(&self.settings.rules, Arc::new(SystemClock::new()));
+        let mut status = source.status();
+        let health = Arc::clone(self.service.health());
+        tokio::spawn(async move {
+            while status.changed().await.is_ok() {
+                let now = status.borrow_and_update().clone();
+                health.rules_are(now);
+            }
+        });
+        let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
+        let mut is_first = true;
+        let on_load = move |outcome: Result<Loaded, LoadError>| match outcome {
+            Ok(loaded) => {
+                service.limiter().replace_rules(loaded.rules);
+                let rules = service.limiter().rules();
+                if std::mem::take(&mut is_first) {
+                    first_lines::what_to_try(&rules, &addresses);
+                }
+                service.metrics().rules_loaded(rules, service.now());
+            }
+            Err(_) => service.metrics().rules_refused(),
+        };
+        let mut done = done.subscribe();
+        let reload = self.control.reload_notice();
+        tokio::spawn(async move { source.run(on_load, reload, stopped(&mut done)).await });
+    }
+}
+
+/// Lets nobody new in, and waits for those who are.
+async fn drain(closing: watch::Sender<bool>) {
+    closing.send_replace(true);
+    // Every accept loop and every connection holds a receiver.
+    if tokio::time::timeout(DRAIN_MAX, closing.closed()).await.is_err() {
+        tracing::warn!("some calls did not finish within {} s and are cut off", DRAIN_MAX.as_secs());
+    }
+}
+
+async fn sweep(service: Arc<Service>, mut done: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = stopped(&mut done) => return,
+            () = tokio::time::sleep(SWEEP_EVERY) => {}
+        }
+        let service = Arc::clone(&service);
+        // Only a panic ends it early, and the next one is a minute away.
+        drop(tokio::task::spawn_blocking(move || service.limiter().store().sweep(service.now())).await);
+    }
+}
+
+fn spawn_logged(work: impl Future<Output = io::Result<()>> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(error) = work.await {
+            tracing::error!(%error, "a listener for operators ended");
+        }
+    });
+}

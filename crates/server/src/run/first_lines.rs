@@ -1,0 +1,74 @@
+//! What the log says first: where the server listens, and what to try.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tollgate_core::{Entry, RuleSet};
+
+use crate::listen::Addresses;
+
+/// So many rules are looked at for one that makes a simple example.
+const RULES_LOOKED_AT: usize = 100;
+
+/// Says what listens where.
+pub(super) fn listening(addresses: &Addresses) {
+    let Addresses { grpc, http, admin, prometheus } = addresses;
+    tracing::info!("Tollgate {} is starting", env!("CARGO_PKG_VERSION"));
+    tracing::info!("gRPC (Envoy rate limit service v3, health, reflection) listens on {grpc}");
+    tracing::info!("HTTP (/json, /healthcheck) listens on {http}");
+    tracing::info!("admin pages (/metrics, /rlconfig, /stats) are at http://{}/", reachable(*admin));
+    if let Some(prometheus) = prometheus {
+        tracing::info!("Prometheus finds its metrics at {prometheus}");
+    }
+}
+
+/// Says what to try with these rules.
+pub(super) fn what_to_try(rules: &RuleSet, addresses: &Addresses) {
+    if let Some(body) = example(rules) {
+        tracing::info!("try: curl -i http://{}/json -d '{body}'", reachable(addresses.http));
+    }
+}
+
+/// An address that can be typed where the server runs.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let ip = match address {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// A request that meets one of the first rules.
+fn example(rules: &RuleSet) -> Option<String> {
+    let paths = rules.rules().iter().take(RULES_LOOKED_AT).map(|rule| rule.path.as_str());
+    let found = paths.filter_map(|path| {
+        let domain = rules
+            .domains()
+            .find(|domain| path.strip_prefix(domain).is_some_and(|rest| rest.starts_with('.')))?;
+        let level = path.get(domain.len() + 1..)?;
+        let (key, value) = entry(rules, domain, level)?;
+        let body = serde_json::json!({
+            "domain": domain,
+            "descriptors": [{ "entries": [{ "key": key, "value": value }] }],
+        });
+        Some(body.to_string())
+    });
+    // A quote would end the command's own.
+    found.into_iter().find(|body| !body.contains('\''))
+}
+
+/// The key and the value of a level `key` or `key_value` that meets a rule.
+fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, &'a str)> {
+    let meets = |key: &str, value: &str| {
+        let trace = rules.trace(domain, &[Entry { key, value }]);
+        trace.is_some_and(|trace| !trace.rules.is_empty())
+    };
+    if meets(level, "42") {
+        return Some((level, "42"));
+    }
+    let splits =
+        level.match_indices('_').filter_map(|(at, _)| Some((level.get(..at)?, level.get(at + 1..)?)));
+    splits.into_iter().find(|(key, value)| meets(key, value))
+}

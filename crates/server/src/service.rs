@@ -1,0 +1,164 @@
+//! The one thing that adapters call.
+//!
+//! An adapter hands over a [`Request`] and gets an [`Answer`]: what the limiter
+//! replied, and what the flags of this server make of it. Counting what went
+//! wrong happens here too, so that adapters only decode and encode.
+//!
+//! Deliberately not here: wire formats, and the limits themselves.
+
+use std::sync::Arc;
+
+use tollgate_core::ruleset::Free;
+use tollgate_core::{Request, Time, Verdict};
+use tollgate_limiter::{Clock as _, Limiter, MemoryStore, Reply, Ruling, SystemClock};
+
+use crate::health::Health;
+use crate::metrics::{Failure, Metrics};
+use crate::settings::{Answers, Settings};
+
+/// The limiter as this server runs it.
+pub type Engine = Limiter<MemoryStore, SystemClock, Arc<Metrics>>;
+
+/// The one thing that adapters call.
+#[derive(Debug)]
+pub struct Service {
+    limiter: Engine,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    answers: Answers,
+    count_rejected: bool,
+}
+
+/// Why a request is not decided at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// No domain.
+    #[error("the domain is empty; send the domain of a rule file")]
+    NoDomain,
+    /// No descriptors.
+    #[error("there are no descriptors; send at least one")]
+    NoDescriptors,
+    /// No rules as yet.
+    #[error("no rules are loaded yet; see the log or /healthcheck?verbose for the reason")]
+    NoRules,
+}
+
+/// What the server answers.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the limiter replied.
+    pub reply: Reply,
+    /// Whether the caller is told to refuse the request.
+    pub is_refused: bool,
+}
+
+/// What there is to tell about one descriptor.
+#[derive(Debug, Clone, Copy)]
+pub enum Shown<'a> {
+    /// No rule applies.
+    Free,
+    /// A rule says that it is not limited.
+    Unlimited,
+    /// The ruling that matters most for it.
+    Ruled(&'a Ruling),
+}
+
+impl Service {
+    /// A service without rules as yet.
+    pub fn new(settings: &Settings, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
+        let store = MemoryStore::new(settings.memory);
+        let limiter =
+            Limiter::with(tollgate_core::RuleSet::default(), store, SystemClock::new(), Arc::clone(&metrics))
+                .with_all_quota(settings.answers.quota);
+        Self {
+            limiter,
+            metrics,
+            health,
+            answers: settings.answers.clone(),
+            count_rejected: !settings.rules.stop_counting_rejected,
+        }
+    }
+
+    /// Decides a request.
+    ///
+    /// # Errors
+    /// If there is nothing to decide, or nothing to decide by.
+    pub fn check(&self, request: &Request<'_>) -> Result<Answer, ServiceError> {
+        let refusal = if request.domain.is_empty() {
+            Some(ServiceError::NoDomain)
+        } else if request.descriptors.is_empty() {
+            Some(ServiceError::NoDescriptors)
+        } else if !self.health.has_rules() {
+            Some(ServiceError::NoRules)
+        } else {
+            None
+        };
+        if let Some(error) = refusal {
+            self.metrics.failed(Failure::Service);
+            return Err(error);
+        }
+        let reply = self.limiter.check(request);
+        let is_denied = reply.verdict.is_deny();
+        if is_denied && self.answers.shadow {
+            self.metrics.global_shadow();
+        }
+        Ok(Answer { is_refused: is_denied && !self.answers.shadow, reply })
+    }
+
+    /// How requests are answered.
+    pub const fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// Whether a limit that the caller brings along counts what it rejects.
+    pub const fn counts_rejected(&self) -> bool {
+        self.count_rejected
+    }
+
+    /// The limiter.
+    pub const fn limiter(&self) -> &Engine {
+        &self.limiter
+    }
+
+    /// What is counted.
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// How the server is.
+    pub const fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    /// The time, by the limiter's clock.
+    pub fn now(&self) -> Time {
+        self.limiter.clock().now()
+    }
+}
+
+impl Answer {
+    /// What there is to tell about a descriptor. Of several limits it is the
+    /// one that denies, longest wait first, or else the one with the least left.
+    pub fn shown(&self, descriptor: usize) -> Shown<'_> {
+        match self.reply.free.get(descriptor) {
+            Some(Some(Free::Unlimited)) => return Shown::Unlimited,
+            Some(Some(Free::NoRule | Free::UnknownDomain | Free::Replaced)) => return Shown::Free,
+            Some(None) | None => {}
+        }
+        let own = || self.reply.rulings.iter().filter(move |ruling| ruling.descriptor == descriptor);
+        let denying =
+            own().filter(|ruling| is_denying(ruling)).max_by_key(|ruling| match ruling.decision.verdict {
+                Verdict::Deny { retry_after } => retry_after.unwrap_or(tollgate_core::Micros::MAX),
+                Verdict::Allow | Verdict::Delay { .. } => tollgate_core::Micros::ZERO,
+            });
+        denying
+            .or_else(|| own().min_by_key(|ruling| ruling.decision.remaining))
+            .map_or(Shown::Free, Shown::Ruled)
+    }
+}
+
+/// Whether a ruling says no and is not in the shadow.
+pub const fn is_denying(ruling: &Ruling) -> bool {
+    ruling.decision.verdict.is_deny() && !ruling.mode.is_shadow()
+}

@@ -1,0 +1,232 @@
+//! TLS and mutual TLS; certificates that change on disk are picked up.
+//!
+//! Between accepting a connection and its protocol. The files are looked at
+//! every second, whatever way they are replaced, and a change is in force for
+//! the next connection.
+//!
+//! Invariants: files that cannot be used change nothing but the log; once there
+//! is an authority for callers, nobody gets in without a certificate by it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
+use tokio_rustls::rustls::client::verify_server_name;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use tokio_rustls::rustls::{
+    DigitallySignedStruct, DistinguishedName, Error as RustlsError, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+
+use crate::bounds::{CERTIFICATE_LOOK_EVERY, PEM_MAX};
+use crate::error::Error;
+use crate::listen::life::stopped;
+use crate::settings::ServerTls;
+
+/// The TLS of a listener, as the files on disk have it.
+#[derive(Debug)]
+pub struct Tls {
+    settings: ServerTls,
+    protocol: &'static [u8],
+    current: ArcSwap<ServerConfig>,
+}
+
+/// What the files hold.
+#[derive(PartialEq, Eq)]
+struct Pems {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+impl Tls {
+    /// Reads the files; `protocol` is what is spoken inside, such as `h2`.
+    ///
+    /// # Errors
+    /// If a file cannot be read or used.
+    pub fn load(settings: &ServerTls, protocol: &'static [u8]) -> Result<Self, Error> {
+        let config = Pems::read(settings)?.config(settings, protocol)?;
+        Ok(Self { settings: settings.clone(), protocol, current: ArcSwap::from_pointee(config) })
+    }
+
+    /// What greets the next connection.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.current.load_full())
+    }
+
+    /// Follows the files until the server is to end.
+    pub async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut last = None;
+        let mut every = tokio::time::interval(CERTIFICATE_LOOK_EVERY);
+        loop {
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                _ = every.tick() => {}
+            }
+            let settings = self.settings.clone();
+            let read =
+                tokio::task::spawn_blocking(move || Pems::read(&settings).map_err(|error| error.to_string()));
+            let Ok(read) = read.await else { continue };
+            if last.as_ref() == Some(&read) {
+                continue;
+            }
+            // What was loaded at the start may be older than the first look.
+            self.take(&read, last.is_none());
+            last = Some(read);
+        }
+    }
+
+    fn take(&self, read: &Result<Pems, String>, is_first: bool) {
+        let built = read
+            .as_ref()
+            .map_err(String::clone)
+            .and_then(|pems| pems.config(&self.settings, self.protocol).map_err(|error| error.to_string()));
+        match built {
+            Ok(config) => {
+                self.current.store(Arc::new(config));
+                if is_first {
+                    return;
+                }
+                tracing::info!(cert = %self.settings.cert.display(), "the certificate changed and is in force");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the certificate changed but cannot be used; the old one stays")
+            }
+        }
+    }
+}
+
+impl Pems {
+    fn read(settings: &ServerTls) -> Result<Self, Error> {
+        Ok(Self {
+            cert: read(&settings.cert)?,
+            key: read(&settings.key)?,
+            client_ca: settings.client_ca.as_deref().map(read).transpose()?,
+        })
+    }
+
+    fn config(&self, settings: &ServerTls, protocol: &[u8]) -> Result<ServerConfig, Error> {
+        let provider = Arc::new(ring::default_provider());
+        let chain = certificates(&self.cert, &settings.cert)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
+            unusable(&settings.key, &format!("{error}; it must hold a private key in PEM"))
+        })?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(&settings.cert, &error.to_string()))?;
+        let verified = match (&self.client_ca, &settings.client_ca) {
+            (Some(pem), Some(path)) => {
+                let roots = certificates(pem, path)?;
+                builder.with_client_cert_verifier(client_verifier(roots, path, settings, provider)?)
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        let mut config = verified.with_single_cert(chain, key).map_err(|error| {
+            unusable(&settings.cert, &format!("{error}; {} must hold its key", settings.key.display()))
+        })?;
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Ok(config)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let limited = || -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(PEM_MAX + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = limited()
+        .map_err(|error| unusable(path, &format!("{error}; give the path of a readable PEM file")))?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > PEM_MAX) {
+        return Err(unusable(path, "it is too large; give the path of a PEM file"));
+    }
+    Ok(bytes)
+}
+
+fn unusable(path: &Path, reason: &str) -> Error {
+    Error::Certificate { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(unusable(path, "there is no certificate in it; it must hold at least one in PEM")),
+        Err(error) => Err(unusable(path, &format!("{error}; it must hold certificates in PEM"))),
+    }
+}
+
+fn client_verifier(
+    roots: Vec<CertificateDer<'static>>,
+    path: &Path,
+    settings: &ServerTls,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(root).map_err(|error| unusable(path, &error.to_string()))?;
+    }
+    let by_authority = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider)
+        .build()
+        .map_err(|error| unusable(path, &error.to_string()))?;
+    let Some(name) = &settings.client_san else { return Ok(by_authority) };
+    let name = ServerName::try_from(name.clone()).map_err(|error| {
+        unusable(path, &format!("callers cannot be checked for the name '{name}': {error}; write a DNS name"))
+    })?;
+    Ok(Arc::new(Named { by_authority, name }))
+}
+
+/// Demands that a caller's certificate is for a certain name besides.
+#[derive(Debug)]
+struct Named {
+    by_authority: Arc<dyn ClientCertVerifier>,
+    name: ServerName<'static>,
+}
+
+impl ClientCertVerifier for Named {
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, RustlsError> {
+        let verified = self.by_authority.verify_client_cert(end_entity, intermediates, now)?;
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, &self.name)?;
+        Ok(verified)
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.by_authority.root_hint_subjects()
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, RustlsError> {
+        self.by_authority.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, RustlsError> {
+        self.by_authority.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
+}
