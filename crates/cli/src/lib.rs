@@ -4,6 +4,7 @@
 //!
 //! | module | command |
 //! |---|---|
+//! | `serve` | `tollgate serve`: the service |
 //! | `check` | `tollgate check`: are these rule files right? |
 //! | `test` | `tollgate test`: do the rules do what the rule tests say? |
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
@@ -19,6 +20,7 @@
 mod check;
 mod console;
 mod explain;
+mod serve;
 mod test;
 mod words;
 
@@ -34,6 +36,7 @@ const ABOUT: &str = "Limits how many requests anyone may send to an API.";
 
 const QUICK_START: &str = "\
 Quick start:
+  tollgate serve                                     limit requests, for Envoy and over HTTP
   tollgate check rules/                              are these rule files right?
   tollgate test rules/                               do they do what the rule tests say?
   tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
@@ -52,6 +55,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
     Check(check::Args),
     Test(test::Args),
     Explain(explain::Args),
@@ -75,6 +79,7 @@ where
     let mut console = Console { out, err };
     let done = match Cli::try_parse_from(args) {
         Ok(cli) => match cli.command {
+            Command::Serve(args) => serve::run(args, &mut console),
             Command::Check(args) => check::run(&args, &mut console),
             Command::Test(args) => test::run(&args, &mut console),
             Command::Explain(args) => explain::run(&args, &mut console),

@@ -49,11 +49,9 @@ fn example(rules: &RuleSet) -> Option<String> {
             .find(|domain| path.strip_prefix(domain).is_some_and(|rest| rest.starts_with('.')))?;
         let level = path.get(domain.len() + 1..)?;
         let (key, value) = entry(rules, domain, level)?;
-        let body = serde_json::json!({
-            "domain": domain,
-            "descriptors": [{ "entries": [{ "key": key, "value": value }] }],
-        });
-        Some(body.to_string())
+        let [domain, key, value] = [domain, key, value].map(|text| serde_json::Value::from(text).to_string());
+        let entry = format!("{{\"key\":{key},\"value\":{value}}}");
+        Some(format!("{{\"domain\":{domain},\"descriptors\":[{{\"entries\":[{entry}]}}]}}"))
     });
     // A quote would end the command's own.
     found.into_iter().find(|body| !body.contains('\''))
@@ -71,4 +69,36 @@ fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, 
     let splits =
         level.match_indices('_').filter_map(|(at, _)| Some((level.get(..at)?, level.get(at + 1..)?)));
     splits.into_iter().find(|(key, value)| meets(key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_limiter::rules::{Options, Source, load};
+
+    use super::*;
+
+    fn example_of(text: &str) -> Option<String> {
+        let source = Source { name: "rules.yaml".into(), text: text.into() };
+        example(&load(vec![source], &Options::default()).expect("the rules are right").rules)
+    }
+
+    #[test]
+    fn the_example_meets_a_rule_with_a_value_or_without() {
+        let limit = "rate_limit: { requests_per_unit: 1, unit: hour }";
+        let any = example_of(&format!("domain: a.b\ndescriptors:\n  - key: user_id\n    {limit}\n"));
+        let entry = r#"{"domain":"a.b","descriptors":[{"entries":[{"key":"user_id","value":"42"}]}]}"#;
+        assert_eq!(any.as_deref(), Some(entry));
+        let one =
+            example_of(&format!("domain: d\ndescriptors:\n  - key: p_q\n    value: x_y\n    {limit}\n"));
+        let entry = r#"{"domain":"d","descriptors":[{"entries":[{"key":"p","value":"q_x_y"}]}]}"#;
+        assert_eq!(one.as_deref(), Some(entry), "the reference does not tell p_q from p and q either");
+    }
+
+    #[test]
+    fn rules_that_make_no_simple_example_make_none() {
+        assert_eq!(example_of("domain: d\n"), None);
+        let nested = "domain: d\ndescriptors:\n  - key: a\n    descriptors:\n      - key: b\n        \
+                      rate_limit: { requests_per_unit: 1, unit: hour }\n";
+        assert_eq!(example_of(nested), None);
+    }
 }
