@@ -114,3 +114,46 @@ impl fmt::Display for GrpcAddress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_back_as_it_is_shown() {
+        for text in ["0.0.0.0:8080", "[::]:8080", "[::1]:0", ":9090", "localhost:1", "a-b.c_d:65535"] {
+            assert_eq!(text.parse::<Address>().map(|address| address.to_string()), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in ["", "8080", "host", "::1:80", "[::1]", "[host]:x", "a b:80", "host:65536", "[:]:80"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_is_loopback() {
+        for (host, is_loopback) in [
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("localhost", true),
+            ("", false),
+            ("::", false),
+            ("0.0.0.0", false),
+            ("10.0.0.1", false),
+            ("localhost.example", false),
+        ] {
+            assert_eq!(Address::new(host, 1).is_loopback(), is_loopback, "{host}");
+        }
+    }
+
+    #[test]
+    fn no_host_means_both_families_and_ipv4_where_there_is_no_other() {
+        let candidates = Address::new("", 80).candidates().unwrap();
+        assert_eq!(candidates.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::]:80", "0.0.0.0:80"]);
+    }
+}

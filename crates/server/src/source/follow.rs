@@ -1,10 +1,11 @@
 //! Looks at files again and again, and loads what changed.
 //!
 //! A change is found by comparing contents. The system's notifications make
-//! that happen at once; besides, everything is looked at once a second, which
-//! needs no notifications and so works on every file system. That is cheap
-//! for rule files (a megabyte is read in about a millisecond), and where it is
-//! not, looks are spread so that they take a twentieth of the time.
+//! that happen at once; besides, everything is looked at more than once a
+//! second, which needs no notifications and so works on every file system.
+//! That is cheap for rule files (a megabyte is read in about a millisecond),
+//! and where it is not, looks are spread so that they take a twentieth of the
+//! time.
 //!
 //! A set that is being written is not loaded by halves: two looks, a moment
 //! apart, must agree. A set that never comes to rest is loaded all the same.
@@ -22,8 +23,9 @@ use super::files::{Files, Scan};
 use super::tell::{About, Teller};
 use super::watch::Watch;
 
-/// How often everything is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often everything is looked at: with the wait until a set has settled,
+/// a change is in force within a second even where nothing tells of it.
+const LOOK_EVERY: Duration = Duration::from_millis(750);
 /// A look that took this long is followed by twenty times that without one.
 const REST_FACTOR: u32 = 20;
 /// How far apart two looks must agree.
@@ -36,6 +38,8 @@ struct Look {
     scan: Scan,
     fingerprint: u64,
     took: Duration,
+    /// Whether it is what was loaded last.
+    is_known: bool,
 }
 
 /// Loads, waits for a change, and so on for ever.
@@ -50,24 +54,31 @@ where
             sleep(LOOK_EVERY).await;
             continue;
         };
-        let mut is_watch_new = watch.set(&seen.scan.folders);
+        let mut is_watch_new = !watch.is_on(&seen.scan.folders);
         if loaded != Some(seen.fingerprint) {
             if loaded.is_some() {
                 seen = settled(&files, &teller, seen).await;
                 // A folder that was replaced under its old name has lost its watch.
-                watch.renew(&seen.scan.folders);
                 is_watch_new = true;
             }
             loaded = Some(seen.fingerprint);
-            load(seen.scan, options.clone(), &mut teller).await;
+        } else {
+            seen.is_known = true;
+        }
+        let Look { scan, took, is_known, .. } = seen;
+        if is_watch_new {
+            watch = watch.moved_to(scan.folders.clone()).await;
+        }
+        if !is_known {
+            load(scan, options.clone(), &mut teller).await;
         }
         // What happened before the watch stood is found by one more look.
         if is_watch_new {
             continue;
         }
         tokio::select! {
-            () = watch.changed() => sleep(SETTLE.max(seen.took * REST_FACTOR)).await,
-            () = sleep(LOOK_EVERY.max(seen.took * REST_FACTOR)) => {}
+            () = watch.changed() => sleep(SETTLE.max(took * REST_FACTOR)).await,
+            () = sleep(LOOK_EVERY.max(took * REST_FACTOR)) => {}
             () = reload.notified() => loaded = None,
         }
     }
@@ -84,7 +95,7 @@ async fn look<F>(files: &Files, teller: &Teller<F>) -> Option<Look> {
     });
     let (scan, fingerprint) = scanned.await.ok()?;
     let took = teller.clock.now().since(before);
-    Some(Look { scan, fingerprint, took: Duration::from_micros(took.get()) })
+    Some(Look { scan, fingerprint, took: Duration::from_micros(took.get()), is_known: false })
 }
 
 /// Looks until two looks agree.

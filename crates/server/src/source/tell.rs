@@ -41,13 +41,14 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
         self.status.send_modify(|status| origin.clone_into(&mut status.origin));
     }
 
-    /// Says that nothing new can come, and why, or that all is well.
-    pub(super) fn source_is(&mut self, error: Option<String>) {
+    /// Says that nothing new can come, and why, or that all is well; whether
+    /// that is news.
+    pub(super) fn source_is(&mut self, error: Option<String>) -> bool {
         self.status.send_if_modified(|status| {
             let is_other = status.source_error != error;
             status.source_error = error;
             is_other
-        });
+        })
     }
 
     /// Hands rules or a refusal on.

@@ -27,22 +27,24 @@ impl Watch {
         self.changed.notified().await;
     }
 
-    /// Watches these folders from now on, and no others; whether that is a change.
-    pub(super) fn set(&mut self, folders: &[PathBuf]) -> bool {
-        let is_new = self.folders != folders;
-        if is_new {
+    /// Whether it is these folders that are watched.
+    pub(super) fn is_on(&self, folders: &[PathBuf]) -> bool {
+        self.folders == folders
+    }
+
+    /// Watches these folders from now on, and no others; anew even if they
+    /// are the same, because one of them may have been replaced.
+    pub(super) async fn moved_to(mut self, folders: Vec<PathBuf>) -> Self {
+        let changed = Arc::clone(&self.changed);
+        // A file system that hangs must not hold up the runtime.
+        let moved = tokio::task::spawn_blocking(move || {
             self.watch(folders);
-        }
-        is_new
+            self
+        });
+        moved.await.unwrap_or(Self { changed, folders: Vec::new(), watcher: None })
     }
 
-    /// Watches these folders anew, because one of them may have been replaced.
-    pub(super) fn renew(&mut self, folders: &[PathBuf]) {
-        self.watch(folders);
-    }
-
-    fn watch(&mut self, folders: &[PathBuf]) {
-        self.folders = folders.to_vec();
+    fn watch(&mut self, folders: Vec<PathBuf>) {
         self.watcher = None;
         let changed = Arc::clone(&self.changed);
         let tell = move |event: notify::Result<Event>| match event {
@@ -51,11 +53,12 @@ impl Watch {
             Ok(_) | Err(_) => changed.notify_one(),
         };
         let watcher = notify::recommended_watcher(tell).map(|mut watcher| {
-            for folder in folders {
+            for folder in &folders {
                 add(&mut watcher, folder);
             }
             watcher
         });
+        self.folders = folders;
         match watcher {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {

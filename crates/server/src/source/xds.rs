@@ -177,10 +177,15 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
         }
     }
 
+    /// The same break again and again is news only once.
     fn tell_break(&mut self, why: &str, wait: Duration) {
+        let is_news = self.teller.source_is(Some(format!("no stream to the server: {why}")));
         let origin = &self.origin;
-        tracing::warn!(%origin, %why, ?wait, "no stream to the xDS server; the rules in force stay");
-        self.teller.source_is(Some(format!("no stream to the server: {why}")));
+        if is_news {
+            tracing::warn!(%origin, %why, "no stream to the xDS server; the rules in force stay, and it is tried again");
+        } else {
+            tracing::debug!(%origin, %why, ?wait, "still no stream to the xDS server");
+        }
     }
 }
 

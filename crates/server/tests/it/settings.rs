@@ -309,6 +309,17 @@ fn xds_settings_are_read_and_secrets_hidden() {
     assert_eq!(xds.headers[1].0, "x-a");
     assert_eq!((xds.backoff.random_permille, xds.max_message_bytes), (0, 1_000));
     assert_eq!(mistakes(&[("CONFIG_GRPC_XDS_SERVER_URL", "nowhere")]).len(), 1);
+    let wrong = mistakes(&[("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a b=hunter2")]);
+    assert!(wrong[0].ends_with("header 'a b' cannot be sent; write a header of plain text"), "{wrong:?}");
+}
+
+#[test]
+fn rejected_requests_are_not_counted_where_that_can_be_honoured() {
+    let stop = ("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "true");
+    let (by_xds, warnings) = resolved(&[stop, ("CONFIG_TYPE", "GRPC_XDS_SOTW")]);
+    assert!(by_xds.rules.stop_counting_rejected && warnings.is_empty(), "{warnings:?}");
+    let (_, warnings) = resolved(&[stop]);
+    assert!(warnings[0].starts_with("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set, but"), "{warnings:?}");
 }
 
 #[test]

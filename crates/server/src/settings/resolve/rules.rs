@@ -20,12 +20,20 @@ const RUNTIME: [&str; 5] = [
 ];
 
 pub(super) fn read(flags: &Flags, reader: &mut Reader<'_>) -> Rules {
+    let origin = origin(flags, reader);
+    let stop_counting_rejected = reader.is_on("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT");
+    if stop_counting_rejected && !matches!(origin, Origin::Xds(_)) {
+        reader.warn(
+            "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set, but has an effect on rules by xDS only; \
+             write count_rejected: false on the limits of rule files",
+        );
+    }
     Rules {
-        origin: origin(flags, reader),
+        origin,
         merge_domains: reader.is_on("MERGE_DOMAIN_CONFIG"),
         force_start: reader.is_on("FORCE_START_WITHOUT_INITIAL_CONFIG"),
         healthy_needs_domain: reader.is_on("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
-        stop_counting_rejected: reader.is_on("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"),
+        stop_counting_rejected,
     }
 }
 
@@ -96,20 +104,35 @@ fn xds(reader: &mut Reader<'_>) -> Xds {
         let address: Address = bare.unwrap_or(text).parse().map_err(|_| wrong_server(text))?;
         if address.host.is_empty() { Err(wrong_server(text)) } else { Ok(address.to_string()) }
     });
-    let headers = reader.pairs("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", &['=', ':']);
+    let headers = headers(reader);
     let bytes = reader.parsed("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", go::number::<usize>);
     let retry = reader.duration("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL");
     Xds {
         server: server.unwrap_or_else(|| "localhost:18000".to_owned()),
         node_id: reader.text("CONFIG_GRPC_XDS_NODE_ID").unwrap_or_else(|| "default".to_owned()),
         node_metadata: reader.pairs("CONFIG_GRPC_XDS_NODE_METADATA", &['=']),
-        headers: headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect(),
+        headers,
         tls: client_tls(reader),
         retry_interval: retry.unwrap_or(Duration::from_secs(3)),
         backoff: backoff(reader),
         // The reference takes 0 as "no word about it".
         max_message_bytes: bytes.filter(|bytes| *bytes > 0).unwrap_or(MESSAGE_BYTES_MAX),
     }
+}
+
+fn headers(reader: &mut Reader<'_>) -> Vec<(String, Secret)> {
+    const ID: &str = "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS";
+    let mut headers = Vec::new();
+    for (name, value) in reader.pairs(ID, &['=', ':']) {
+        let is_name = super::is_header_name(&name) && !name.ends_with("-bin");
+        if is_name && value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            headers.push((name, Secret::new(value)));
+        } else {
+            // The value may be a secret, and is not repeated.
+            reader.mistake(ID, format!("header '{name}' cannot be sent; write a header of plain text"));
+        }
+    }
+    headers
 }
 
 fn wrong_server(text: &str) -> String {
