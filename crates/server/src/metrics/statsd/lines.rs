@@ -1,0 +1,183 @@
+//! What a line for a daemon looks like.
+//!
+//! Invariant: one line is one line, whatever a name holds.
+
+use regex::Regex;
+
+use super::StatsdError;
+use crate::metrics::template::Template;
+use crate::settings::{Mogrifier, StatsdDialect};
+
+/// What kind of number a line holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Type {
+    /// What has come since the last time.
+    Counter,
+    /// What is.
+    Gauge,
+    /// Milliseconds that so many calls took.
+    Timer {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Makes lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// Behind every name, or behind every line.
+    tags: String,
+    /// None where tags are part of the name.
+    rewrites: Option<Vec<Rewrite>>,
+}
+
+#[derive(Debug)]
+struct Rewrite {
+    pattern: Regex,
+    name: Template,
+    tags: Vec<(String, Template)>,
+}
+
+impl Lines {
+    pub(super) fn new(dialect: &StatsdDialect, tags: &[(String, String)]) -> Result<Self, StatsdError> {
+        let mut tags = tags.to_vec();
+        tags.sort();
+        Ok(match dialect {
+            StatsdDialect::Plain => {
+                let tag = |(key, value): &(String, String)| format!(".__{}={}", clean(key), clean(value));
+                Self { tags: tags.iter().map(tag).collect(), rewrites: None }
+            }
+            StatsdDialect::Dog(mogrifiers) => {
+                let tags: Vec<String> = tags.iter().map(|(key, value)| tag(key, value)).collect();
+                let rewrites = mogrifiers.iter().map(Rewrite::new).collect::<Result<_, _>>()?;
+                Self { tags: tags.join(","), rewrites: Some(rewrites) }
+            }
+        })
+    }
+
+    /// One line, with its end.
+    pub(super) fn line(&self, name: &str, value: u64, kind: Type) -> String {
+        let kind = match kind {
+            Type::Counter => "c".to_owned(),
+            Type::Gauge => "g".to_owned(),
+            Type::Timer { count: 0 | 1 } => "ms".to_owned(),
+            Type::Timer { count } => format!("ms|@{}", rate(count)),
+        };
+        let Some(rewrites) = &self.rewrites else {
+            return format!("{name}{}:{value}|{kind}\n", self.tags);
+        };
+        let rewritten = rewrites.iter().find_map(|rewrite| rewrite.apply(name));
+        let (name, added) = rewritten.unwrap_or_else(|| (name.to_owned(), Vec::new()));
+        let tags: Vec<&str> = Some(self.tags.as_str())
+            .filter(|tags| !tags.is_empty())
+            .into_iter()
+            .chain(added.iter().map(String::as_str))
+            .collect();
+        match tags.join(",").as_str() {
+            "" => format!("{name}:{value}|{kind}\n"),
+            tags => format!("{name}:{value}|{kind}|#{tags}\n"),
+        }
+    }
+}
+
+impl Rewrite {
+    fn new(mogrifier: &Mogrifier) -> Result<Self, StatsdError> {
+        let problem = |error: regex::Error| StatsdError::Pattern {
+            pattern: mogrifier.pattern.clone(),
+            problem: error.to_string(),
+        };
+        Ok(Self {
+            pattern: Regex::new(&mogrifier.pattern).map_err(problem)?,
+            name: Template::new(&mogrifier.name),
+            tags: mogrifier.tags.iter().map(|(key, value)| (key.clone(), Template::new(value))).collect(),
+        })
+    }
+
+    fn apply(&self, name: &str) -> Option<(String, Vec<String>)> {
+        let captures = self.pattern.captures(name)?;
+        let groups: Vec<&str> =
+            captures.iter().map(|group| group.map_or("", |group| group.as_str())).collect();
+        let tags = self.tags.iter().map(|(key, value)| tag(key, &value.fill(&groups))).collect();
+        Some((clean(&self.name.fill(&groups)), tags))
+    }
+}
+
+fn tag(key: &str, value: &str) -> String {
+    format!("{}:{}", clean(key), clean(value).replace([',', '#'], "_"))
+}
+
+/// Without what ends a name or a line.
+fn clean(text: &str) -> String {
+    text.replace(|c: char| c == ':' || c == '|' || c.is_control(), "_")
+}
+
+/// The sample rate that stands for `count` samples, rounded down, so that its
+/// inverse is never less than the count.
+fn rate(count: u64) -> String {
+    const DIGITS: u64 = 1_000_000_000_000;
+    let rate = format!("{:012}", (DIGITS / count).max(1));
+    format!("0.{}", rate.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+        of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn tags_are_part_of_a_plain_name_and_sorted() {
+        let lines = Lines::new(&StatsdDialect::Plain, &pairs(&[("b", "2"), ("a", "1:x")])).unwrap();
+        assert_eq!(lines.line("r.hits", 5, Type::Counter), "r.hits.__a=1_x.__b=2:5|c\n");
+        assert_eq!(lines.line("r.keys", 7, Type::Gauge), "r.keys.__a=1_x.__b=2:7|g\n");
+    }
+
+    #[test]
+    fn a_timer_of_many_calls_has_a_sample_rate() {
+        let lines = Lines::new(&StatsdDialect::Plain, &[]).unwrap();
+        let timer = |count| lines.line("t", 3, Type::Timer { count });
+        assert_eq!(
+            [timer(1), timer(4), timer(3)],
+            ["t:3|ms\n", "t:3|ms|@0.25\n", "t:3|ms|@0.333333333333\n"]
+        );
+        for count in [2, 3, 7, 999, 123_456] {
+            let inverse = rate(count).parse::<f64>().unwrap().recip();
+            assert_eq!(format!("{}", inverse.floor()), count.to_string());
+        }
+    }
+
+    #[test]
+    fn the_first_mogrifier_that_matches_rewrites_a_name() {
+        let mogrifier = |pattern: &str, name: &str, tags: &[(&str, &str)]| Mogrifier {
+            pattern: pattern.into(),
+            name: name.into(),
+            tags: pairs(tags),
+        };
+        let dialect = StatsdDialect::Dog(vec![
+            mogrifier(
+                r"^ratelimit\.service\.rate_limit\.(.*)\.(.*)\.(.*)$",
+                "ratelimit.service.rate_limit.$3",
+                &[("domain", "$1"), ("descriptor", "$2")],
+            ),
+            mogrifier("service", "never", &[]),
+        ]);
+        let lines = Lines::new(&dialect, &pairs(&[("zone", "a,b")])).unwrap();
+        let dotted = "ratelimit.service.rate_limit.mongo_cps.database_users.total_hits";
+        assert_eq!(
+            lines.line(dotted, 2, Type::Counter),
+            "ratelimit.service.rate_limit.total_hits:2|c|#zone:a_b,domain:mongo_cps,descriptor:database_users\n"
+        );
+        assert_eq!(lines.line("x.y", 2, Type::Gauge), "x.y:2|g|#zone:a_b\n");
+        let without = Lines::new(&StatsdDialect::Dog(Vec::new()), &[]).unwrap();
+        assert_eq!(without.line("x.y", 2, Type::Timer { count: 2 }), "x.y:2|ms|@0.5\n");
+    }
+
+    #[test]
+    fn a_bad_pattern_is_told() {
+        let bad = Mogrifier { pattern: "(".into(), name: "x".into(), tags: Vec::new() };
+        let error = Lines::new(&StatsdDialect::Dog(vec![bad]), &[]).unwrap_err().to_string();
+        assert!(error.starts_with("the mogrifier pattern '(' is not a regular expression"), "{error}");
+    }
+}
