@@ -81,13 +81,11 @@ impl From<&Problem> for ProblemJson {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let sources = match rules::read(&args.paths) {
-        Ok(sources) => sources,
-        Err(error) => {
-            show_problems(console.err, &error.problems)?;
-            return Ok(Exit::BadConfiguration);
-        }
-    };
+    let (sources, unreadable) = rules::read_what_can_be(&args.paths);
+    show_problems(console.err, &unreadable)?;
+    if sources.is_empty() {
+        return Ok(Exit::BadConfiguration);
+    }
     let options = Options { merge_domains: args.merge_domains };
     let mut report = Report {
         ok: false,
@@ -118,7 +116,11 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
             console.json(&report)?;
         }
     }
-    Ok(if report.ok { Exit::Fine } else { Exit::Failed })
+    Ok(match report.ok {
+        _ if !unreadable.is_empty() => Exit::BadConfiguration,
+        true => Exit::Fine,
+        false => Exit::Failed,
+    })
 }
 
 fn show(report: &Report, problems: &[Problem], console: &mut Console<'_>) -> io::Result<()> {

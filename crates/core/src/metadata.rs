@@ -11,6 +11,8 @@ pub enum Value {
     Bool(bool),
     /// A whole number.
     Int(i64),
+    /// Any other number, as written.
+    Number(String),
     /// Text.
     Text(String),
     /// Several, in order.

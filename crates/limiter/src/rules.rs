@@ -36,7 +36,7 @@ use tollgate_core::rule::DomainSpec;
 use tollgate_core::{RuleError, RuleSet};
 
 pub use duration::{DurationError, parse_duration};
-pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read};
+pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read, read_what_can_be};
 pub use problem::{LoadError, PROBLEMS_MAX, Problem, Severity};
 use problem::{Place, Report};
 use siblings::Siblings;
@@ -171,7 +171,11 @@ impl Domains {
         let error = RuleError::DomainTwice { domain: name.clone() }.to_string();
         let message = error.split_once("; ").map_or(error.as_str(), |(message, _)| message);
         let message = format!("{message}, first at line {} of {}", first.line, report.name_of(first.file));
-        report.error(name_at, message, "write all of it in one file, or set MERGE_DOMAIN_CONFIG=true");
+        report.error(
+            name_at,
+            message,
+            "write all of it in one file, or allow it with --merge-domains or MERGE_DOMAIN_CONFIG=true",
+        );
         siblings::check(&level, &name, report);
     }
 

@@ -45,6 +45,20 @@ pub(super) const TOO_LARGE_HELP: &str = "write several smaller files";
 /// # Errors
 /// If anything cannot be read, or a folder has no rule files; all of it is told.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
+    let (sources, problems) = read_what_can_be(paths);
+    if problems.is_empty() { Ok(sources) } else { Err(LoadError { problems }) }
+}
+
+/// As [`read`], but hands back what could be read beside what could not, for
+/// those who want to tell the mistakes of both.
+///
+/// ```
+/// use tollgate_limiter::rules::read_what_can_be;
+/// let (sources, problems) = read_what_can_be(&["no/such/file.yaml".into()]);
+/// assert!(sources.is_empty());
+/// assert_eq!(problems.len(), 1);
+/// ```
+pub fn read_what_can_be(paths: &[PathBuf]) -> (Vec<Source>, Vec<Problem>) {
     let mut reader = Reader::default();
     for path in paths {
         if path.is_dir() {
@@ -63,12 +77,9 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
         }
     }
     let Reader { mut sources, mut problems, .. } = reader;
-    if problems.is_empty() {
-        sources.sort_by(|one, other| one.name.cmp(&other.name));
-        return Ok(sources);
-    }
+    sources.sort_by(|one, other| one.name.cmp(&other.name));
     problems.sort_by(|one, other| one.file.cmp(&other.file));
-    Err(LoadError { problems })
+    (sources, problems)
 }
 
 /// Whether a file is a rule test by its name.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tollgate_core::Value;
 
 use super::fields::{Field, shown};
-use super::problem::{Report, quoted};
+use super::problem::Report;
 use super::yaml::{Kind, Node, Resolved};
 
 /// The free data of a descriptor; none if it is no map, which is reported.
@@ -40,11 +40,7 @@ fn value(node: &Node, report: &mut Report) -> Option<Value> {
             Resolved::Bool(is_true) => Value::Bool(is_true),
             Resolved::Int(number) => Value::Int(number),
             Resolved::Text => Value::Text(scalar.text.clone()),
-            Resolved::Float => {
-                let message = format!("the fractional number {} is given back as text", quoted(&scalar.text));
-                report.warning(node.at, message, "write it in quotes, or as a whole number");
-                Value::Text(scalar.text.clone())
-            }
+            Resolved::Float => Value::Number(scalar.text.clone()),
             Resolved::Timestamp => {
                 let message = format!("metadata cannot hold {}", shown(node));
                 report.error(node.at, message, format!("write \"{}\", in quotes", scalar.text));

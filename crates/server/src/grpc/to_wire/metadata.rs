@@ -88,6 +88,11 @@ fn value(data: &Data) -> Value {
         Data::Null => Kind::NullValue(i32::from(NullValue::NullValue)),
         Data::Bool(is) => Kind::BoolValue(*is),
         Data::Int(whole) => Kind::NumberValue(double(*whole)),
+        Data::Number(text) => match text.parse() {
+            Ok(number) => Kind::NumberValue(number),
+            // YAML writes some numbers in ways that only YAML reads.
+            Err(_) => Kind::StringValue(text.clone()),
+        },
         Data::Text(text) => Kind::StringValue(text.clone()),
         Data::List(items) => Kind::ListValue(ListValue { values: items.iter().map(value).collect() }),
         Data::Map(fields) => Kind::StructValue(Struct {

@@ -198,13 +198,7 @@ impl Walk<'_> {
             Some(Kind::NumberValue(number)) => {
                 // A whole number prints without a point.
                 let text = number.to_string();
-                text.parse().map(Value::Int).unwrap_or_else(|_| {
-                    let message = format!(
-                        "the fractional number {text} in the metadata of '{path}' is given back as text"
-                    );
-                    self.say(Severity::Warning, message, "send it as text, or as a whole number");
-                    Value::Text(text)
-                })
+                text.parse().map_or_else(|_| Value::Number(text), Value::Int)
             }
         }
     }
