@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     if sources.is_empty() {
         return Ok(Exit::BadConfiguration);
     }
-    let options = Options { merge_domains: args.merge_domains };
+    let options = Options { merge_domains: args.merge_domains, ..Options::default() };
     let mut report = Report {
         ok: false,
         files: sources.len(),

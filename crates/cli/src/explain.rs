@@ -62,7 +62,7 @@ pub(crate) struct Args {
 struct Pairs(Vec<(String, String)>);
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let options = Options { merge_domains: args.merge_domains };
+    let options = Options { merge_domains: args.merge_domains, ..Options::default() };
     let loaded = match rules::read(&args.rules).and_then(|sources| rules::load(sources, &options)) {
         Ok(loaded) => loaded,
         Err(error) => {

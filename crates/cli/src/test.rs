@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
             return Ok(Exit::BadConfiguration);
         }
     };
-    let options = Options { merge_domains: args.merge_domains };
+    let options = Options { merge_domains: args.merge_domains, ..Options::default() };
     let outcomes: Vec<FileOutcome> = files.iter().map(|file| play::file(file, &options)).collect();
     match args.format {
         Format::Text if outcomes.is_empty() => {}

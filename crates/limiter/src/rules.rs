@@ -69,6 +69,9 @@ pub struct Options {
     /// Whether several files may be about one domain; their descriptors are
     /// then appended in the order of the files' names.
     pub merge_domains: bool,
+    /// Whether a limit that says neither `algorithm` nor `count_rejected`
+    /// leaves rejected requests uncounted; envoyproxy/ratelimit counts them.
+    pub stop_counting_rejected: bool,
 }
 
 /// Rules that are good, and what is to be said about them all the same.
@@ -111,7 +114,7 @@ pub struct Loaded {
 /// If anything is wrong in any of them; all that is wrong is told.
 pub fn load(mut sources: Vec<Source>, options: &Options) -> Result<Loaded, LoadError> {
     sources.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut report = Report::new(&sources);
+    let mut report = Report::new(&sources, options);
     let mut domains = Domains::default();
     for (file, source) in sources.iter().enumerate() {
         if source.text.len() > FILE_BYTES_MAX {

@@ -69,7 +69,6 @@ pub struct RuleSource {
     origin: Origin,
     base: PathBuf,
     options: Options,
-    stop_counting_rejected: bool,
     clock: Arc<dyn Clock>,
     status: channel::Sender<RuleStatus>,
 }
@@ -80,8 +79,10 @@ impl RuleSource {
         Self {
             origin: rules.origin.clone(),
             base: PathBuf::new(),
-            options: Options { merge_domains: rules.merge_domains },
-            stop_counting_rejected: rules.stop_counting_rejected,
+            options: Options {
+                merge_domains: rules.merge_domains,
+                stop_counting_rejected: rules.stop_counting_rejected,
+            },
             clock,
             status: channel::Sender::new(RuleStatus::default()),
         }
@@ -111,12 +112,12 @@ impl RuleSource {
         reload: Arc<Notify>,
         shutdown: impl Future<Output = ()> + Send,
     ) {
-        let Self { origin, base, options, stop_counting_rejected, clock, status } = self;
+        let Self { origin, base, options, clock, status } = self;
         let teller = Teller::new(on_load, clock, status);
         let work = async {
             match origin {
                 Origin::Xds(xds) => {
-                    let make = xds::Make { options, stop_counting_rejected };
+                    let make = xds::Make { options };
                     xds::follow(xds, make, teller, &reload).await;
                 }
                 Origin::Paths(_) | Origin::Runtime(_) | Origin::Default => {

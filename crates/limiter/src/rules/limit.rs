@@ -175,7 +175,8 @@ impl Numbers {
             None => limit,
             Some((percent, at)) => limit.soft(percent).map_err(|error| report.refuse(at, &error)).ok()?,
         };
-        let count_rejected = self.count_rejected.unwrap_or(self.algorithm == Written::Absent);
+        let by_default = self.algorithm == Written::Absent && !report.options().stop_counting_rejected;
+        let count_rejected = self.count_rejected.unwrap_or(by_default);
         Some((limit.counting_rejected(count_rejected), unit, multiplier))
     }
 

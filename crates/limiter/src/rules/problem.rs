@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use super::Source;
+use super::{Options, Source};
 
 /// The most errors, and the most warnings, that are collected: beyond that
 /// nobody reads on, and a hostile file must not fill the memory with them.
@@ -170,10 +170,12 @@ pub(super) struct Place {
     pub(super) column: usize,
 }
 
-/// What was found so far.
+/// What was found so far, and how the sources are to be read: what every step
+/// of reading them has at hand.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     names: Vec<String>,
+    options: Options,
     errors: Found,
     warnings: Found,
 }
@@ -220,8 +222,14 @@ impl Found {
 
 impl Report {
     /// An empty report on these sources.
-    pub(super) fn new(sources: &[Source]) -> Self {
-        Self { names: sources.iter().map(|source| source.name.clone()).collect(), ..Self::default() }
+    pub(super) fn new(sources: &[Source], options: &Options) -> Self {
+        let names = sources.iter().map(|source| source.name.clone()).collect();
+        Self { names, options: options.clone(), ..Self::default() }
+    }
+
+    /// How the sources are to be read.
+    pub(super) const fn options(&self) -> &Options {
+        &self.options
     }
 
     /// What that source is called.

@@ -49,7 +49,7 @@ impl Case {
                 source.name = below.display().to_string();
             }
             let merge_domains = name.ends_with(".merge");
-            return Some(Self { name, sources, options: Options { merge_domains } });
+            return Some(Self { name, sources, options: Options { merge_domains, ..Options::default() } });
         }
         let case = name.strip_suffix(".yaml")?.to_owned();
         let text = fs::read_to_string(path).expect("a case can be read");

@@ -7,7 +7,7 @@ use tollgate_core::{
     Algorithm, Descriptor, Entry, Limit, Micros, Mode, Operation, Refill, Request, Rule, RuleSet, Shape,
     Unit, Value,
 };
-use tollgate_limiter::rules::{Options, load};
+use tollgate_limiter::rules::{Options, Source, load};
 
 use super::{Case, folder, load_text};
 
@@ -203,4 +203,20 @@ fn syntax_that_parsers_disagree_about_means_what_it_says() {
     }
     assert_eq!(levels(&[("g", "-"), ("h", "x")]), 2);
     assert_eq!(met(&rules, "d", &[("it's", "x")]), ["d.it's"]);
+}
+
+#[test]
+fn rejected_requests_count_by_default_only_where_nothing_says_otherwise() {
+    let text = "domain: d\ndescriptors:\n\
+        - { key: plain, rate_limit: { unit: day, requests_per_unit: 1 } }\n\
+        - { key: asked, rate_limit: { unit: day, requests_per_unit: 1, count_rejected: true } }\n\
+        - { key: named, rate_limit: { unit: day, requests_per_unit: 1, algorithm: fixed_window } }\n";
+    let counts = |stop_counting_rejected| {
+        let source = Source { name: "d.yaml".into(), text: text.into() };
+        let options = Options { stop_counting_rejected, ..Options::default() };
+        let loaded = load(vec![source], &options).unwrap();
+        loaded.rules.rules().iter().map(|rule| rule.limit.counts_rejected()).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(false), [true, true, false]);
+    assert_eq!(counts(true), [false, true, false]);
 }

@@ -216,7 +216,7 @@ pub const SECTIONS: &[Section] = &[
             row(
                 ["", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "answers.stop_counting_rejected"],
                 "false",
-                "A rejected request is counted by no limit, the exhausted one included. For rules by xDS; in rule files write `count_rejected: false` on a limit.",
+                "A rejected request is counted by no limit, the exhausted one included. A limit that says `algorithm` or `count_rejected` does as it says.",
             ),
             row(
                 ["", "LIMIT_RESPONSE_HEADERS_ENABLED", "answers.headers.enabled"],

@@ -21,19 +21,12 @@ const RUNTIME: [&str; 5] = [
 
 pub(super) fn read(flags: &Flags, reader: &mut Reader<'_>) -> Rules {
     let origin = origin(flags, reader);
-    let stop_counting_rejected = reader.is_on("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT");
-    if stop_counting_rejected && !matches!(origin, Origin::Xds(_)) {
-        reader.warn(
-            "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set, but has an effect on rules by xDS only; \
-             write count_rejected: false on the limits of rule files",
-        );
-    }
     Rules {
         origin,
         merge_domains: reader.is_on("MERGE_DOMAIN_CONFIG"),
         force_start: reader.is_on("FORCE_START_WITHOUT_INITIAL_CONFIG"),
         healthy_needs_domain: reader.is_on("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
-        stop_counting_rejected,
+        stop_counting_rejected: reader.is_on("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"),
     }
 }
 

@@ -18,7 +18,6 @@ use super::messages::{RateLimitConfig, RateLimitDescriptor, RateLimitPolicy};
 #[derive(Debug, Clone)]
 pub(in crate::source) struct Make {
     pub(in crate::source) options: Options,
-    pub(in crate::source) stop_counting_rejected: bool,
 }
 
 impl Make {
@@ -162,7 +161,7 @@ impl Walk<'_> {
         };
         match Limit::new(policy.requests_per_unit, unit.length(), Shape::FixedWindow) {
             Ok(limit) => {
-                let limit = limit.counting_rejected(!self.make.stop_counting_rejected);
+                let limit = limit.counting_rejected(!self.make.options.stop_counting_rejected);
                 LimitsSpec::Limits(vec![RuleSpec {
                     label,
                     limit,
