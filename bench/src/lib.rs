@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use governor::{DefaultKeyedRateLimiter, Quota};
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
-use tollgate_core::{Limit, Micros, Mode, Refill, RuleSet, Shape, Unit};
+use tollgate_core::{Limit, Micros, Refill, RuleSet, Shape, Unit};
 
 /// A rate that no benchmark reaches.
 pub const PLENTY: u32 = 4_000_000_000;
@@ -32,15 +32,7 @@ pub fn one_rule(shape: Shape) -> RuleSet {
 
 /// A node with one rule.
 pub fn descriptor(key: &str, value: Option<String>, limit: Limit) -> DescriptorSpec {
-    let rule = RuleSpec {
-        label: String::new(),
-        limit,
-        unit: Unit::Second,
-        unit_multiplier: 1,
-        mode: Mode::Enforce,
-        replaces: Vec::new(),
-        metadata: None,
-    };
+    let rule = RuleSpec::new(limit, Unit::Second);
     DescriptorSpec { key: key.into(), value, limits: LimitsSpec::Limits(vec![rule]), ..Default::default() }
 }
 

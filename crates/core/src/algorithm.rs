@@ -36,6 +36,14 @@ pub const COST_MAX: u64 = (1 << 36) - 1;
 pub(crate) const USED_MAX: u64 = (1 << 53) - 1;
 
 /// What to do with the cost.
+///
+/// ```
+/// use tollgate_core::{Limit, Micros, Operation, Shape, Time, Verdict, decide};
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let (decision, _) = decide(None, &limit, Time::EPOCH, Operation::Report, 5);
+/// assert_eq!((decision.verdict, decision.used), (Verdict::Allow, 5));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Operation {
     /// Take it if it fits.
@@ -50,6 +58,14 @@ pub enum Operation {
 }
 
 /// What becomes of the state.
+///
+/// ```
+/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, Time, decide};
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let (_, change) = decide(None, &limit, Time::EPOCH, Operation::Check, 0);
+/// assert_eq!(change, Change::Keep, "a cost of 0 changes nothing");
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It stays as it is.

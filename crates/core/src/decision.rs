@@ -7,6 +7,12 @@
 use crate::time::Micros;
 
 /// The answer: now, later, or not.
+///
+/// ```
+/// use tollgate_core::{Micros, Verdict};
+/// assert_eq!(Verdict::Delay { wait: Micros::SECOND }.word(), "delay");
+/// assert!(Verdict::Deny { retry_after: None }.is_deny());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Go ahead.
@@ -41,6 +47,15 @@ impl Verdict {
 }
 
 /// The answer for one charge.
+///
+/// ```
+/// use tollgate_core::{Limit, Micros, Operation, Shape, Time, decide};
+/// let limit = Limit::new(10, Micros::from_secs(60), Shape::FixedWindow)?;
+/// let (decision, _) = decide(None, &limit, Time::from_secs(15), Operation::Check, 3);
+/// assert_eq!((decision.limit, decision.used, decision.remaining), (10, 3, 7));
+/// assert_eq!(decision.reset_after, Micros::from_secs(45));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// Now, later, or not.

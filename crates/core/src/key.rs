@@ -22,6 +22,19 @@ const TAIL_BYTES: usize = 4 + 1 + 1 + 4 + 8 + 4;
 ///
 /// The limit takes part with its algorithm and window, not with its numbers:
 /// who raises a limit keeps the usage, who changes the window starts afresh.
+///
+/// ```
+/// use tollgate_core::{Entry, Key, Limit, Micros, Shape};
+/// let limit = Limit::new(10, Micros::SECOND, Shape::FixedWindow)?;
+/// let bytes = |entries: &[Entry<'_>]| {
+///     let key = Key { domain: "shop", entries, shared: &[], limit: &limit, ordinal: 0 };
+///     let mut bytes = Vec::new();
+///     key.write(|piece| bytes.extend_from_slice(piece));
+///     bytes
+/// };
+/// assert_ne!(bytes(&[("a", "b_c").into()]), bytes(&[("a_b", "c").into()]));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a> {
     /// The domain of the request.

@@ -27,6 +27,12 @@ pub const BUCKETS_MAX: u32 = 3_600;
 pub const EXCEED_MAX_PERCENT: u32 = 1_000;
 
 /// The six ways to count.
+///
+/// ```
+/// use tollgate_core::Algorithm;
+/// assert_eq!(Algorithm::from_name("token_bucket"), Some(Algorithm::TokenBucket));
+/// assert_eq!(Algorithm::SlidingLog.to_string(), "sliding_log");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
     /// At most L per window aligned to the epoch.
@@ -79,6 +85,13 @@ impl fmt::Display for Algorithm {
 }
 
 /// How a token bucket gets its tokens back.
+///
+/// ```
+/// use tollgate_core::{Limit, Micros, Refill, Shape};
+/// let shape = Shape::TokenBucket { burst: 10, refill: Refill::Interval };
+/// assert_eq!(Limit::new(5, Micros::SECOND, shape)?.capacity(), 10);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Refill {
     /// Evenly, down to fractions of a token.
@@ -89,6 +102,14 @@ pub enum Refill {
 }
 
 /// What a limit does while its store cannot be asked.
+///
+/// ```
+/// use tollgate_core::{Limit, Micros, OnStoreError, Shape};
+/// let limit = Limit::new(5, Micros::SECOND, Shape::FixedWindow)?;
+/// assert_eq!(limit.on_store_error(), OnStoreError::Local);
+/// assert_eq!(limit.with_on_store_error(OnStoreError::Deny).on_store_error(), OnStoreError::Deny);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnStoreError {
     /// Goes on from memory, by the same algorithm, from what was last seen.
@@ -101,6 +122,11 @@ pub enum OnStoreError {
 }
 
 /// An algorithm with the parameters that only it has.
+///
+/// ```
+/// use tollgate_core::{Algorithm, Shape};
+/// assert_eq!(Shape::SlidingBuckets { buckets: 60 }.algorithm(), Algorithm::SlidingBuckets);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// See [`Algorithm::FixedWindow`].
@@ -331,6 +357,13 @@ impl Limit {
 }
 
 /// Why numbers make no limit, and what to write instead.
+///
+/// ```
+/// use tollgate_core::{Limit, LimitError, Micros, Shape};
+/// let error = Limit::new(50_000, Micros::SECOND, Shape::SlidingLog).unwrap_err();
+/// assert_eq!(error, LimitError::Log { count: 50_000 });
+/// assert!(error.to_string().ends_with("which needs a fixed number of sub-windows"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitError {

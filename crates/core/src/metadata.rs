@@ -3,6 +3,16 @@
 //! A tree without a serialisation of its own: the edges convert.
 
 /// A piece of free data.
+///
+/// ```
+/// use tollgate_core::Value;
+/// let mut first = Value::Map(vec![("team".into(), Value::Text("a".into()))]);
+/// first.merge(&Value::Map(vec![("team".into(), Value::Null), ("tier".into(), Value::Int(2))]));
+/// assert_eq!(
+///     first,
+///     Value::Map(vec![("team".into(), Value::Text("a".into())), ("tier".into(), Value::Int(2))])
+/// );
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// Nothing.

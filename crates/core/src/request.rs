@@ -9,6 +9,11 @@ use crate::limit::Limit;
 use crate::rule::Unit;
 
 /// One fact about a request, such as `user_id` = `42`.
+///
+/// ```
+/// use tollgate_core::Entry;
+/// assert_eq!(Entry::from(("user_id", "42")), Entry { key: "user_id", value: "42" });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry<'a> {
     /// What kind of fact.
@@ -27,6 +32,14 @@ impl<'a> From<(&'a str, &'a str)> for Entry<'a> {
 ///
 /// Applied only if the domain is known. It shares the counter of a rule with
 /// the same entries, algorithm and window.
+///
+/// ```
+/// use tollgate_core::{Descriptor, Limit, Override, Shape, Unit};
+/// let limit = Limit::new(3, Unit::Hour.length(), Shape::FixedWindow)?;
+/// let brought = Override { limit, unit: Unit::Hour };
+/// assert!(Descriptor::new(&[]).with_limit(&brought).limit.is_some());
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
     /// The limit to use.

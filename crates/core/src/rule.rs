@@ -10,6 +10,12 @@ use crate::metadata::Value;
 use crate::time::Micros;
 
 /// A unit of time as rules name it.
+///
+/// ```
+/// use tollgate_core::{Micros, Unit};
+/// assert_eq!(Unit::from_name("MINUTE"), Some(Unit::Minute));
+/// assert_eq!(Unit::Month.length(), Micros::from_secs(30 * 86_400));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
     /// 1 s.
@@ -66,6 +72,11 @@ impl Unit {
 }
 
 /// Whether a rule's denials are obeyed.
+///
+/// ```
+/// use tollgate_core::Mode;
+/// assert!(Mode::ShadowQuota.is_shadow() && Mode::ShadowQuota.is_quota());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// A denial refuses the request.
@@ -92,6 +103,19 @@ impl Mode {
 }
 
 /// One limit with its condition and its mode.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// assert_eq!(rules.rules()[0].name(), "burst");
+/// assert_eq!(rules.rules()[0].path, "shop.user_id");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The name the operator gave it; empty if none.
@@ -122,6 +146,18 @@ impl Rule {
 }
 
 /// The rules of one domain, as read.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// assert_eq!(rules.domains().collect::<Vec<_>>(), ["shop"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct DomainSpec {
     /// The name that requests carry.
@@ -131,6 +167,12 @@ pub struct DomainSpec {
 }
 
 /// One node of a domain's tree, as read.
+///
+/// ```
+/// use tollgate_core::rule::DescriptorSpec;
+/// let any_user = DescriptorSpec { key: "user_id".into(), ..Default::default() };
+/// assert!(any_user.value.is_none());
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct DescriptorSpec {
     /// The entry's key.
@@ -150,6 +192,11 @@ pub struct DescriptorSpec {
 }
 
 /// What applies when a request ends at a node.
+///
+/// ```
+/// use tollgate_core::rule::LimitsSpec;
+/// assert!(matches!(LimitsSpec::default(), LimitsSpec::None), "nothing said, nothing limited");
+/// ```
 #[derive(Debug, Clone, Default)]
 pub enum LimitsSpec {
     /// Nothing: the request is not limited, and no shorter rule is tried.
@@ -167,6 +214,14 @@ pub enum LimitsSpec {
 }
 
 /// One limit at a node, as read.
+///
+/// ```
+/// use tollgate_core::rule::RuleSpec;
+/// use tollgate_core::{Limit, Mode, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// assert_eq!(RuleSpec::new(limit, Unit::Minute).mode, Mode::Enforce);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct RuleSpec {
     /// The label; empty if none.
@@ -183,4 +238,19 @@ pub struct RuleSpec {
     pub replaces: Vec<String>,
     /// Free data to give back.
     pub metadata: Option<Value>,
+}
+
+impl RuleSpec {
+    /// An enforced limit without a label, its window one `unit` long.
+    pub fn new(limit: Limit, unit: Unit) -> Self {
+        Self {
+            label: String::new(),
+            limit,
+            unit,
+            unit_multiplier: 1,
+            mode: Mode::Enforce,
+            replaces: Vec::new(),
+            metadata: None,
+        }
+    }
 }

@@ -35,6 +35,19 @@ use tree::{Limits, Node, Tree};
 pub const DEPTH_MAX: usize = 64;
 
 /// Which rule of a [`RuleSet`].
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
+/// assert_eq!(trace.rules[0].index(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(u32);
 
@@ -68,6 +81,16 @@ pub struct RuleSet {
 }
 
 /// Why nothing is charged for a descriptor.
+///
+/// ```
+/// use tollgate_core::RuleSet;
+/// use tollgate_core::ruleset::{Found, Free};
+/// use tollgate_core::{Descriptor, Operation, Request};
+/// let nothing = RuleSet::default();
+/// nothing.charges(&Request::new("shop", &[Descriptor::new(&[])]), Operation::Check, |found| {
+///     assert!(matches!(found, Found::Free { why: Free::UnknownDomain, .. }));
+/// });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Free {
     /// The domain has no rules.
@@ -81,6 +104,24 @@ pub enum Free {
 }
 
 /// One thing found for a request, in the order of its descriptors.
+///
+/// ```
+/// use tollgate_core::ruleset::Found;
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Descriptor, Entry, Limit, Operation, Request, RuleSet, Shape, Unit};
+///
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let limits = LimitsSpec::Limits(vec![RuleSpec::new(limit, Unit::Minute)]);
+/// let descriptors = vec![DescriptorSpec { key: "user_id".into(), limits, ..Default::default() }];
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors }])?;
+///
+/// let entries = [Entry::from(("nobody", "x"))];
+/// let descriptors = [Descriptor::new(&entries)];
+/// rules.charges(&Request::new("shop", &descriptors), Operation::Check, |found| {
+///     assert!(matches!(found, Found::Free { descriptor: 0, .. }));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Found<'a> {
     /// Something to charge.
@@ -250,6 +291,11 @@ fn is_replaced(label: &str, replaced: &[&str]) -> bool {
 }
 
 /// The text that metrics use for a limit that the caller brought along.
+///
+/// ```
+/// use tollgate_core::ruleset::override_metric_path;
+/// assert_eq!(override_metric_path("shop", &[("user_id", "42").into()]), "shop.user_id_42");
+/// ```
 pub fn override_metric_path(domain: &str, entries: &[Entry<'_>]) -> String {
     let mut path = domain.to_owned();
     for entry in entries {
@@ -264,6 +310,12 @@ pub fn override_metric_path(domain: &str, entries: &[Entry<'_>]) -> String {
 }
 
 /// Why specifications make no rule set.
+///
+/// ```
+/// use tollgate_core::rule::DomainSpec;
+/// use tollgate_core::{RuleError, RuleSet};
+/// assert_eq!(RuleSet::new(vec![DomainSpec::default()]).unwrap_err(), RuleError::NoDomain);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {

@@ -21,6 +21,16 @@ const HIGH_BITS: u32 = 9;
 const DEADLINE_MASK: u64 = (1 << DEADLINE_BITS) - 1;
 
 /// The state of a constant-size algorithm: 16 bytes when packed.
+///
+/// ```
+/// use tollgate_core::{Cell, Change, Limit, Micros, Operation, Shape, State, Time, decide};
+/// let limit = Limit::new(10, Micros::SECOND, Shape::FixedWindow)?;
+/// let (_, change) = decide(None, &limit, Time::EPOCH, Operation::Check, 1);
+/// let Change::Put(state) = change else { panic!("a taken request is remembered") };
+/// let State::Cell(cell) = state else { panic!("of a constant size") };
+/// assert_eq!(Cell::unpack(cell.pack()), cell);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     deadline: Time,
@@ -84,6 +94,16 @@ impl Cell {
 /// entry but the newest is kept as the gap to the next one and its cost, as
 /// variable-length numbers: four to five bytes for one request among 500 an
 /// hour, three for a sub-window.
+///
+/// ```
+/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, State, Time, decide};
+/// let limit = Limit::new(10, Micros::SECOND, Shape::SlidingLog)?;
+/// let (_, change) = decide(None, &limit, Time::EPOCH, Operation::Check, 1);
+/// let Change::Put(state) = change else { panic!("a taken request is remembered") };
+/// let State::Log(log) = state else { panic!("as long as the limit") };
+/// assert_eq!(log.deadline(), Time::from_secs(1));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     pub(crate) deadline: Time,
@@ -111,6 +131,15 @@ impl Log {
 }
 
 /// What a store keeps for one key.
+///
+/// ```
+/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, Time, decide};
+/// let limit = Limit::new(10, Micros::SECOND, Shape::FixedWindow)?;
+/// let (_, change) = decide(None, &limit, Time::EPOCH, Operation::Check, 1);
+/// let Change::Put(state) = change else { panic!("a taken request is remembered") };
+/// assert_eq!(state.deadline(), Time::from_secs(1));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// Of a constant-size algorithm.
@@ -138,6 +167,16 @@ impl State {
 }
 
 /// A [`State`] as the maths reads it.
+///
+/// ```
+/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, Time, decide};
+/// let limit = Limit::new(10, Micros::SECOND, Shape::FixedWindow)?;
+/// let (_, change) = decide(None, &limit, Time::EPOCH, Operation::Check, 1);
+/// let Change::Put(state) = change else { panic!("a taken request is remembered") };
+/// let (again, _) = decide(Some(state.as_ref()), &limit, Time::EPOCH, Operation::Check, 1);
+/// assert_eq!(again.used, 2);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub enum StateRef<'a> {
     /// Of a constant-size algorithm.

@@ -13,6 +13,20 @@ use std::time::{Duration, Instant, SystemTime};
 use tollgate_core::{Micros, Time};
 
 /// Where `now` comes from.
+///
+/// ```
+/// use tollgate_core::Time;
+/// use tollgate_limiter::Clock;
+///
+/// struct Noon;
+///
+/// impl Clock for Noon {
+///     fn now(&self) -> Time {
+///         Time::from_secs(12 * 3_600)
+///     }
+/// }
+/// assert_eq!(Noon.now(), Time::from_secs(43_200));
+/// ```
 pub trait Clock: Send + Sync {
     /// The time.
     fn now(&self) -> Time;

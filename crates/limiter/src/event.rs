@@ -11,6 +11,16 @@ use tollgate_core::Request;
 use crate::reply::{Reply, Ruling};
 
 /// One decision, with the request it belongs to.
+///
+/// ```
+/// use tollgate_limiter::Event;
+///
+/// /// A line for a log.
+/// fn line(event: Event<'_>) -> String {
+///     let rule = event.ruling.and_then(|ruling| event.reply.rule(ruling));
+///     format!("{} {}", rule.map_or("no rule", |rule| rule.name()), event.reply.verdict.word())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
     /// What was asked.
@@ -22,12 +32,40 @@ pub struct Event<'a> {
 }
 
 /// Whoever keeps count.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use tollgate_core::{Request, RuleSet};
+/// use tollgate_limiter::{Event, EventSink, Limiter, ManualClock, MemoryStore};
+///
+/// #[derive(Default)]
+/// struct Denials(AtomicU64);
+///
+/// impl EventSink for Denials {
+///     fn offer(&self, event: Event<'_>) {
+///         let denied = event.ruling.is_some_and(|ruling| ruling.decision.verdict.is_deny());
+///         self.0.fetch_add(u64::from(denied), Ordering::Relaxed);
+///     }
+/// }
+/// let sink = std::sync::Arc::new(Denials::default());
+/// let limiter =
+///     Limiter::with(RuleSet::default(), MemoryStore::default(), ManualClock::default(), sink.clone());
+/// limiter.check(&Request::new("shop", &[]));
+/// assert_eq!(sink.0.load(Ordering::Relaxed), 0);
+/// ```
 pub trait EventSink: Send + Sync {
     /// Takes note of an event, without waiting for anything.
     fn offer(&self, event: Event<'_>);
 }
 
 /// Keeps no count.
+///
+/// ```
+/// use tollgate_core::RuleSet;
+/// use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
+/// let limiter = Limiter::with(RuleSet::default(), MemoryStore::default(), SystemClock::new(), NoSink);
+/// assert!(limiter.rules().rules().is_empty());
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSink;
 

@@ -28,6 +28,12 @@ const SHARDS_MAX: usize = 256;
 const KEYS_PER_SHARD_MIN: usize = 64;
 
 /// How much a memory store may hold.
+///
+/// ```
+/// use tollgate_limiter::Capacity;
+/// let small = Capacity { keys: 1_000, ..Capacity::default() };
+/// assert_eq!(small.log_bytes, 1 << 30);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// The most keys; each takes 27 to 41 bytes.
@@ -44,6 +50,11 @@ impl Default for Capacity {
 }
 
 /// What a memory store holds at some instant.
+///
+/// ```
+/// use tollgate_limiter::{MemoryStore, Usage};
+/// assert_eq!(MemoryStore::default().usage(), Usage::default());
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Keys with a state, some of which may have run out.

@@ -15,6 +15,15 @@ use tollgate_core::{Algorithm, Charge, Decision, Micros, Mode, Rule, RuleId, Rul
 use crate::store::{Answer, Batch, CHARGES_USUAL};
 
 /// One decision, and the rule that made it.
+///
+/// ```
+/// use tollgate_limiter::Ruling;
+///
+/// /// What a header tells.
+/// fn remaining(ruling: &Ruling) -> String {
+///     format!("{};w={}", ruling.decision.remaining, ruling.window.as_secs_ceil())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Ruling {
     /// Which descriptor of the request it is for.
@@ -59,9 +68,25 @@ impl Ruling {
 }
 
 /// By descriptor, why nothing was charged for it; none if something was.
+///
+/// ```
+/// use tollgate_core::{Descriptor, Request, RuleSet};
+/// use tollgate_core::ruleset::Free;
+/// use tollgate_limiter::Limiter;
+/// let reply = Limiter::new(RuleSet::default()).check(&Request::new("shop", &[Descriptor::new(&[])]));
+/// assert_eq!(reply.free.as_slice(), [Some(Free::UnknownDomain)]);
+/// ```
 pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
 
 /// The answer for a request.
+///
+/// ```
+/// use tollgate_core::{Request, RuleSet, Verdict};
+/// use tollgate_limiter::Limiter;
+/// let reply = Limiter::new(RuleSet::default()).check(&Request::new("shop", &[]));
+/// assert_eq!(reply.verdict, Verdict::Allow, "what no rule matches is allowed");
+/// assert!(reply.binding().is_none());
+/// ```
 #[derive(Debug)]
 pub struct Reply {
     /// When it was decided.

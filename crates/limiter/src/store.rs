@@ -18,9 +18,53 @@ use tollgate_core::{Change, Charge, Decision, Key, Operation, State, StateRef, T
 pub const CHARGES_USUAL: usize = 4;
 
 /// One decision for each charge of a batch, in the same order.
+///
+/// ```
+/// use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
+/// use tollgate_limiter::{Batch, MemoryStore, Store};
+///
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let entries = [Entry::from(("user_id", "42"))];
+/// let key = Key { domain: "shop", entries: &entries, shared: &[], limit: &limit, ordinal: 0 };
+/// let mut batch = Batch::default();
+/// batch.charges.push(Charge {
+///     descriptor: 0,
+///     rule: None,
+///     key,
+///     mode: Mode::Enforce,
+///     operation: Operation::Check,
+///     cost: 1,
+/// });
+/// let store = MemoryStore::default();
+/// let decisions = store.check(&batch, Time::EPOCH);
+/// assert_eq!(decisions.len(), batch.charges.len());
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 pub type Decisions = SmallVec<[Decision; CHARGES_USUAL]>;
 
 /// The charges of one request, decided together.
+///
+/// ```
+/// use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
+/// use tollgate_limiter::{Batch, MemoryStore, Store};
+///
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let entries = [Entry::from(("user_id", "42"))];
+/// let key = Key { domain: "shop", entries: &entries, shared: &[], limit: &limit, ordinal: 0 };
+/// let mut batch = Batch::default();
+/// batch.charges.push(Charge {
+///     descriptor: 0,
+///     rule: None,
+///     key,
+///     mode: Mode::Enforce,
+///     operation: Operation::Check,
+///     cost: 1,
+/// });
+/// let store = MemoryStore::default();
+/// assert!(!batch.is_denied(&store.check(&batch, Time::EPOCH)));
+/// assert!(batch.is_denied(&store.check(&batch, Time::EPOCH)));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Batch<'a> {
     /// What to charge.
@@ -48,6 +92,29 @@ impl Batch<'_> {
 }
 
 /// Where state lives.
+///
+/// ```
+/// use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
+/// use tollgate_limiter::{Batch, MemoryStore, Store};
+///
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let entries = [Entry::from(("user_id", "42"))];
+/// let key = Key { domain: "shop", entries: &entries, shared: &[], limit: &limit, ordinal: 0 };
+/// let mut batch = Batch::default();
+/// batch.charges.push(Charge {
+///     descriptor: 0,
+///     rule: None,
+///     key,
+///     mode: Mode::Enforce,
+///     operation: Operation::Check,
+///     cost: 1,
+/// });
+/// let store = MemoryStore::default();
+/// store.check(&batch, Time::EPOCH);
+/// assert!(store.reset(&key));
+/// assert!(!store.reset(&key), "there is nothing left to forget");
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 pub trait Store: Send + Sync {
     /// Decides all charges of a request together, all or nothing.
     fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions;
@@ -67,6 +134,11 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 }
 
 /// What a store that is not in this process answers.
+///
+/// ```
+/// use tollgate_limiter::Answer;
+/// assert!(Answer::default().degraded.is_empty(), "nothing was decided without the store");
+/// ```
 #[derive(Debug, Default)]
 pub struct Answer {
     /// When it was decided, on the store's own clock.
@@ -82,6 +154,24 @@ pub struct Answer {
 ///
 /// It always answers: while the store cannot be asked, each limit does its
 /// [`tollgate_core::OnStoreError`], and the answer says so.
+///
+/// ```
+/// use tollgate_core::{Key, Time};
+/// use tollgate_limiter::{Answer, Batch, MemoryStore, RemoteStore, Store};
+///
+/// /// A store next door, which answers at once.
+/// struct NextDoor(MemoryStore);
+///
+/// impl RemoteStore for NextDoor {
+///     async fn check(&self, batch: &Batch<'_>, now: Time) -> Answer {
+///         Answer { now, decisions: self.0.check(batch, now), ..Answer::default() }
+///     }
+///
+///     async fn reset(&self, key: &Key<'_>) -> bool {
+///         self.0.reset(key)
+///     }
+/// }
+/// ```
 pub trait RemoteStore: Send + Sync {
     /// Decides all charges of a request together, all or nothing. `now` is
     /// this process's clock; the store may have a better one.
@@ -92,6 +182,29 @@ pub trait RemoteStore: Send + Sync {
 }
 
 /// The states of a batch's charges, held still while they are decided.
+///
+/// ```
+/// use tollgate_core::{Change, State, StateRef, Time};
+/// use tollgate_limiter::store::States;
+///
+/// /// One state for all that is asked.
+/// struct One(Option<State>);
+///
+/// impl States for One {
+///     fn get(&self, _: usize) -> Option<StateRef<'_>> {
+///         self.0.as_ref().map(State::as_ref)
+///     }
+///
+///     fn change(&mut self, _: usize, change: Change, _: Time) -> Option<State> {
+///         match change {
+///             Change::Keep => None,
+///             Change::Put(state) => self.0.replace(state),
+///             Change::Remove => self.0.take(),
+///         }
+///     }
+/// }
+/// assert!(One(None).get(0).is_none());
+/// ```
 pub trait States {
     /// The state of charge number `charge`, if there is one.
     fn get(&self, charge: usize) -> Option<StateRef<'_>>;
@@ -102,6 +215,39 @@ pub trait States {
 }
 
 /// Decides all charges of `batch` over `states`.
+///
+/// ```
+/// use tollgate_core::{Change, Charge, Key, Limit, Micros, Mode, Operation, Shape, State, StateRef, Time};
+/// use tollgate_limiter::Batch;
+/// use tollgate_limiter::store::{States, decide_together};
+///
+/// /// One state for all that is asked.
+/// struct One(Option<State>);
+///
+/// impl States for One {
+///     fn get(&self, _: usize) -> Option<StateRef<'_>> {
+///         self.0.as_ref().map(State::as_ref)
+///     }
+///
+///     fn change(&mut self, _: usize, change: Change, _: Time) -> Option<State> {
+///         match change {
+///             Change::Keep => None,
+///             Change::Put(state) => self.0.replace(state),
+///             Change::Remove => self.0.take(),
+///         }
+///     }
+/// }
+///
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let key = Key { domain: "shop", entries: &[], shared: &[], limit: &limit, ordinal: 0 };
+/// let (mode, operation) = (Mode::Enforce, Operation::Check);
+/// let mut batch = Batch::default();
+/// batch.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost: 1 });
+/// let mut states = One(None);
+/// assert!(!decide_together(&batch, &mut states, Time::EPOCH)[0].verdict.is_deny());
+/// assert!(decide_together(&batch, &mut states, Time::EPOCH)[0].verdict.is_deny());
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 pub fn decide_together(batch: &Batch<'_>, states: &mut impl States, now: Time) -> Decisions {
     let mut decisions = Decisions::new();
     let mut undo: SmallVec<[(usize, Change); CHARGES_USUAL]> = SmallVec::new();

@@ -16,6 +16,20 @@ use crate::pattern::Pattern;
 use crate::request::Entry;
 
 /// How a child was found.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// # use tollgate_core::ruleset::How;
+/// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
+/// assert_eq!(trace.levels[0].chosen, Some(("user_id", How::KeyOnly)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// Key and value are the ones written.

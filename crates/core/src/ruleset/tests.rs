@@ -6,15 +6,7 @@ use crate::rule::{DescriptorSpec, LimitsSpec, RuleSpec, Unit};
 
 fn limits(label: &str) -> LimitsSpec {
     let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow).unwrap();
-    LimitsSpec::Limits(vec![RuleSpec {
-        label: label.into(),
-        limit,
-        unit: Unit::Minute,
-        unit_multiplier: 1,
-        mode: Mode::Enforce,
-        replaces: Vec::new(),
-        metadata: None,
-    }])
+    LimitsSpec::Limits(vec![RuleSpec { label: label.into(), ..RuleSpec::new(limit, Unit::Minute) }])
 }
 
 fn node(key: &str, value: &str, label: &str) -> DescriptorSpec {

@@ -9,6 +9,17 @@ use super::{Free, RuleId};
 use crate::request::Entry;
 
 /// How a descriptor finds its way.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec};
+/// use tollgate_core::RuleSet;
+/// use tollgate_core::ruleset::Free;
+/// let user = DescriptorSpec { key: "user_id".into(), ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
+/// assert_eq!((trace.levels.len(), trace.free), (1, Some(Free::NoRule)));
+/// # Ok::<(), tollgate_core::RuleError>(())
+/// ```
 #[derive(Debug)]
 pub struct Trace<'a> {
     /// The levels walked; the last one may be a miss.
@@ -20,6 +31,19 @@ pub struct Trace<'a> {
 }
 
 /// One level of the walk.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
+/// assert!(!trace.levels[0].passed_limits, "the last entry uses the limits it reaches");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Level<'a> {
     /// The text of the chosen child and how it was found; none for a miss.
@@ -32,6 +56,20 @@ pub struct Level<'a> {
 }
 
 /// One child that a level has.
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let trace = rules.trace("shop", &[("path", "/").into()]).expect("a known domain");
+/// let candidate = &trace.levels[0].candidates[0];
+/// assert_eq!((candidate.text, candidate.how, candidate.is_chosen), ("user_id", None, false));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Candidate<'a> {
     /// `key` or `key_value`, as written.

@@ -30,15 +30,7 @@ pub(crate) fn limit(count: u32, shape: Shape) -> Limit {
 }
 
 pub(crate) fn rule(label: &str, limit: Limit, mode: Mode) -> RuleSpec {
-    RuleSpec {
-        label: label.into(),
-        limit,
-        unit: Unit::Hour,
-        unit_multiplier: 1,
-        mode,
-        replaces: Vec::new(),
-        metadata: None,
-    }
+    RuleSpec { label: label.into(), mode, ..RuleSpec::new(limit, Unit::Hour) }
 }
 
 pub(crate) fn node(key: &str, rules: Vec<RuleSpec>) -> DescriptorSpec {
