@@ -71,7 +71,8 @@ impl Outcome {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Line {
-    total_hits: AtomicU64,
+    /// All hits but those within the limit: one addition less for most requests.
+    rejected_hits: AtomicU64,
     over_limit: AtomicU64,
     near_limit: AtomicU64,
     within_limit: AtomicU64,
@@ -85,7 +86,7 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn tally(&self, tally: &Tally) {
-        add(&self.total_hits, tally.total_hits);
+        add(&self.rejected_hits, tally.total_hits.saturating_sub(tally.within_limit));
         add(&self.over_limit, tally.over_limit);
         add(&self.near_limit, tally.near_limit);
         add(&self.within_limit, tally.within_limit);
@@ -141,13 +142,13 @@ impl Cells {
 
     /// What all threads have added.
     pub(super) fn hits(&self) -> Tally {
-        let sum = |counter: fn(&Line) -> &AtomicU64| self.sum(counter);
+        let within_limit = self.sum(|line| &line.within_limit);
         Tally {
-            total_hits: sum(|line| &line.total_hits),
-            over_limit: sum(|line| &line.over_limit),
-            near_limit: sum(|line| &line.near_limit),
-            within_limit: sum(|line| &line.within_limit),
-            shadow_mode: sum(|line| &line.shadow_mode),
+            total_hits: within_limit.wrapping_add(self.sum(|line| &line.rejected_hits)),
+            over_limit: self.sum(|line| &line.over_limit),
+            near_limit: self.sum(|line| &line.near_limit),
+            within_limit,
+            shadow_mode: self.sum(|line| &line.shadow_mode),
         }
     }
 

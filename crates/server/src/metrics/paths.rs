@@ -8,10 +8,12 @@
 //! longer than [`PATH_MAX`]; nothing in a path can end a line of `StatsD`.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use foldhash::quality::RandomState;
 use parking_lot::RwLock;
 use smallvec::SmallVec;
 use tollgate_core::Entry;
@@ -27,7 +29,7 @@ pub(super) const PATH_MAX: usize = 1_024;
 /// A path is looked up in one of these parts, so that threads seldom meet.
 const PARTS: usize = 16;
 
-type Part = RwLock<std::collections::HashMap<Box<str>, Arc<Cells>>>;
+type Part = RwLock<HashMap<Box<str>, Arc<Cells>, RandomState>>;
 
 /// Counters by path, so many and no more.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl Paths {
     /// Room for `max` paths.
     pub(super) fn new(max: usize) -> Self {
         Self {
-            seed: RandomState::new(),
+            seed: RandomState::default(),
             parts: Default::default(),
             count: AtomicUsize::new(0),
             max,

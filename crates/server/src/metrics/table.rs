@@ -9,6 +9,7 @@
 //!
 //! Deliberately not here: paths with callers' values; see [`super::paths`].
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -149,7 +150,11 @@ pub(super) fn path_in(rules: &RuleSet, id: RuleId, entries: &[Entry<'_>]) -> Opt
 fn path_with_values(rules: &RuleSet, id: RuleId, entries: &[Entry<'_>], end: &str) -> String {
     let mut path = rules.metric_path(id, &told(entries));
     path.push_str(end);
-    sanitised(&path).into_owned()
+    match sanitised(&path) {
+        Cow::Owned(other) => other,
+        Cow::Borrowed(clean) if clean.len() == path.len() => path,
+        Cow::Borrowed(cut) => cut.to_owned(),
+    }
 }
 
 impl PathKind {

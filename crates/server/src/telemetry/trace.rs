@@ -171,14 +171,17 @@ fn random_id() -> String {
 }
 
 fn endpoint(tracing: &Tracing) -> String {
-    let written = tracing.endpoint.as_deref();
+    let default = match tracing.protocol {
+        OtlpProtocol::Http => "http://localhost:4318",
+        OtlpProtocol::Grpc => "http://localhost:4317",
+    };
+    let written = tracing.endpoint.as_deref().unwrap_or(default);
+    // `collector:4317` is usual for gRPC, and means no encryption.
+    let with_scheme = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
+    let is_exact = tracing.endpoint.is_some() && tracing.endpoint_is_exact;
     match tracing.protocol {
-        OtlpProtocol::Grpc => written.unwrap_or("http://localhost:4317").to_owned(),
-        OtlpProtocol::Http => {
-            let written = written.unwrap_or("http://localhost:4318");
-            let is_exact = tracing.endpoint.is_some() && tracing.endpoint_is_exact;
-            if is_exact { written.to_owned() } else { format!("{}/v1/traces", written.trim_end_matches('/')) }
-        }
+        OtlpProtocol::Http if !is_exact => format!("{}/v1/traces", with_scheme.trim_end_matches('/')),
+        OtlpProtocol::Http | OtlpProtocol::Grpc => with_scheme,
     }
 }
 

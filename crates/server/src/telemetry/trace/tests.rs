@@ -192,6 +192,18 @@ async fn what_cannot_work_is_told_at_the_start() {
 }
 
 #[test]
+fn an_endpoint_is_completed() {
+    let of = |protocol, endpoint: Option<&str>| {
+        let tracing = tracing_to(protocol, String::new());
+        super::endpoint(&Tracing { endpoint: endpoint.map(str::to_owned), ..tracing })
+    };
+    assert_eq!(of(OtlpProtocol::Http, None), "http://localhost:4318/v1/traces");
+    assert_eq!(of(OtlpProtocol::Grpc, None), "http://localhost:4317");
+    assert_eq!(of(OtlpProtocol::Http, Some("https://c:1/")), "https://c:1/v1/traces");
+    assert_eq!(of(OtlpProtocol::Grpc, Some("collector:4317")), "http://collector:4317");
+}
+
+#[test]
 fn off_makes_no_spans() {
     let tracer = Tracer::new(None).unwrap();
     assert!(!tracer.is_on());

@@ -1,0 +1,86 @@
+//! What counting costs a request: `cargo bench -p tollgate-server --bench metrics`.
+//!
+//! One offer of one ruling, without the decision before it. `written` is a rule
+//! whose path is always the same, which is the usual case; `values` has a
+//! caller's value in its path; `folded` has one for which there is no room.
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a benchmark that goes wrong should stop")]
+
+use std::sync::Arc;
+
+use divan::{Bencher, black_box};
+use tollgate_core::{Descriptor, Entry, Micros, Request};
+use tollgate_limiter::rules::{self, Options, Source};
+use tollgate_limiter::{Event, EventSink as _, Limiter};
+use tollgate_server::metrics::{Call, Config, Metrics};
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - key: user_id
+    rate_limit: { requests_per_unit: 4000000000, unit: hour }
+  - key: route
+    value_to_metric: true
+    rate_limit: { requests_per_unit: 4000000000, unit: hour }
+";
+
+fn main() {
+    divan::main();
+}
+
+fn metrics_for(limiter: &Limiter, config: Config) -> Metrics {
+    let metrics = Metrics::new(config);
+    metrics.rules_loaded(limiter.rules(), tollgate_core::Time::from_secs(1));
+    metrics
+}
+
+fn limiter() -> Limiter {
+    let source = Source { name: "bench.yaml".into(), text: RULES.into() };
+    Limiter::new(rules::load(vec![source], &Options::default()).unwrap().rules)
+}
+
+fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
+    let limiter = Arc::new(limiter());
+    let metrics = metrics_for(&limiter, config);
+    let entries = [Entry { key, value: "/cart" }];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("shop", &descriptors);
+    let reply = limiter.check(&request);
+    let event = Event { request: &request, reply: &reply, ruling: Some(&reply.rulings[0]) };
+    bencher.bench(|| metrics.offer(black_box(event)));
+}
+
+#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 100_000)]
+fn written(bencher: Bencher<'_, '_>) {
+    offer(bencher, "user_id", Config::default());
+}
+
+#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 20_000)]
+fn values(bencher: Bencher<'_, '_>) {
+    offer(bencher, "route", Config::default());
+}
+
+#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 20_000)]
+fn folded(bencher: Bencher<'_, '_>) {
+    offer(bencher, "route", Config { paths_max: 0, ..Config::default() });
+}
+
+#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 100_000)]
+fn served(bencher: Bencher<'_, '_>) {
+    let metrics = Metrics::new(Config::default());
+    bencher.bench(|| metrics.served(Call::ShouldRateLimit, black_box(Micros::new(42))));
+}
+
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn page_of_ten_thousand_paths(bencher: Bencher<'_, '_>) {
+    let limiter = limiter();
+    let metrics = metrics_for(&limiter, Config::default());
+    for n in 0..10_000 {
+        let value = n.to_string();
+        let entries = [Entry { key: "route", value: &value }];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("shop", &descriptors);
+        let reply = limiter.check(&request);
+        metrics.offer(Event { request: &request, reply: &reply, ruling: Some(&reply.rulings[0]) });
+    }
+    bencher.bench(|| metrics.render().len());
+}
