@@ -138,6 +138,7 @@ mod tests {
             mode: Mode::Enforce,
             replaces: Vec::new(),
             metadata: None,
+            message: String::new(),
             ordinal: 0,
         }
     }

@@ -134,6 +134,8 @@ pub struct Rule {
     pub replaces: Vec<String>,
     /// Free data to give back.
     pub metadata: Option<Value>,
+    /// What to tell whom it refuses, in the operator's own words; empty if none.
+    pub message: String,
     /// Tells apart limits of one descriptor with the same algorithm and window.
     pub ordinal: u32,
 }
@@ -238,6 +240,8 @@ pub struct RuleSpec {
     pub replaces: Vec<String>,
     /// Free data to give back.
     pub metadata: Option<Value>,
+    /// What to tell whom it refuses, in the operator's own words; empty if none.
+    pub message: String,
 }
 
 impl RuleSpec {
@@ -251,6 +255,7 @@ impl RuleSpec {
             mode: Mode::Enforce,
             replaces: Vec::new(),
             metadata: None,
+            message: String::new(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What happened, told to whoever keeps count.
 //!
 //! After each request [`crate::Limiter`] offers one [`Event`] for every ruling
-//! to an [`EventSink`]. Metrics and history are sinks.
+//! to an [`EventSink`]. Metrics and history are sinks. A peek changes nothing
+//! and is not offered.
 //!
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.

@@ -106,7 +106,11 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
         (batch, free)
     }
 
-    fn tell(&self, request: &Request<'_>, reply: &Reply) {
+    /// Offers what happened. A peek is no traffic, so that nobody counts it.
+    fn tell(&self, request: &Request<'_>, operation: Operation, reply: &Reply) {
+        if operation == Operation::Peek {
+            return;
+        }
         if reply.rulings.is_empty() {
             self.sink.offer(Event { request, reply, ruling: None });
         }
@@ -147,7 +151,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         let decided = reply::Decided::new(&batch, &answer);
         drop(batch);
         let reply = Reply::new(rules, now, free, decided);
-        self.tell(request, &reply);
+        self.tell(request, operation, &reply);
         reply
     }
 
@@ -168,7 +172,7 @@ impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
         let decided = reply::Decided::new(&batch, &answer);
         drop(batch);
         let reply = Reply::new(rules, answer.now, free, decided);
-        self.tell(request, &reply);
+        self.tell(request, operation, &reply);
         reply
     }
 

@@ -37,6 +37,7 @@ use tollgate_core::{RuleError, RuleSet};
 
 pub use duration::{DurationError, parse_duration};
 pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read, read_what_can_be};
+pub use limit::MESSAGE_MAX;
 pub use problem::{LoadError, PROBLEMS_MAX, Problem, Severity};
 use problem::{Place, Report};
 use siblings::Siblings;

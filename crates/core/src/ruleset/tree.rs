@@ -267,6 +267,7 @@ impl Builder<'_> {
             mode: spec.mode,
             replaces: spec.replaces,
             metadata: spec.metadata,
+            message: spec.message,
             ordinal,
         });
     }

@@ -96,6 +96,7 @@ const KEYS: &[Key] = {
         new("max_wait", &[Limit]),
         new("count_rejected", &[Limit]),
         new("throttle", &[Limit]),
+        new("message", &[Limit]),
     ]
 };
 

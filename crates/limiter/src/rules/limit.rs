@@ -21,6 +21,9 @@ use super::yaml::{Kind, Node};
 /// Sub-windows where none are written.
 const BUCKETS_DEFAULT: u32 = 60;
 
+/// A message goes out with every refusal, so it is a sentence or two and no page.
+pub const MESSAGE_MAX: usize = 1_000;
+
 /// A limit as read, or that there is none.
 #[derive(Debug)]
 pub(super) enum OneLimit {
@@ -38,8 +41,17 @@ const PARAMETERS: [(&str, &[Algorithm]); 4] = [
 
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-const NOT_WITH_UNLIMITED: [&str; 8] =
-    ["algorithm", "unit_multiplier", "burst", "refill", "buckets", "max_wait", "count_rejected", "throttle"];
+const NOT_WITH_UNLIMITED: [&str; 9] = [
+    "algorithm",
+    "unit_multiplier",
+    "burst",
+    "refill",
+    "buckets",
+    "max_wait",
+    "count_rejected",
+    "throttle",
+    "message",
+];
 
 /// Reads one limit; none if it makes no limit, which is reported.
 pub(super) fn read(node: &Node, report: &mut Report) -> Option<OneLimit> {
@@ -56,9 +68,10 @@ pub(super) fn read(node: &Node, report: &mut Report) -> Option<OneLimit> {
         Some(false) | None => {}
     }
     let numbers = Numbers::read(&fields, report);
+    let message = message(&fields, report);
     let (limit, unit, unit_multiplier) = numbers.limit(&fields, report)?;
     let mode = Mode::default();
-    let spec = RuleSpec { label, limit, unit, unit_multiplier, mode, replaces, metadata: None };
+    let spec = RuleSpec { label, limit, unit, unit_multiplier, mode, replaces, metadata: None, message };
     Some(OneLimit::Limited(spec))
 }
 
@@ -81,6 +94,16 @@ fn replaces(fields: &Fields, own: &str, report: &mut Report) -> Vec<String> {
         }
     }
     names
+}
+
+/// What to tell whom it refuses; empty if nothing is said.
+fn message(fields: &Fields, report: &mut Report) -> String {
+    let text = fields.raw("message", report).unwrap_or_default();
+    if text.len() > MESSAGE_MAX {
+        let problem = format!("a message of {} bytes is too long", text.len());
+        report.error(fields.place("message"), problem, format!("write at most {MESSAGE_MAX} bytes"));
+    }
+    text
 }
 
 fn check_unlimited(fields: &Fields, report: &mut Report) {

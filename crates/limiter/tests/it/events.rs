@@ -24,7 +24,7 @@ impl EventSink for Seen {
 }
 
 #[test]
-fn every_decision_is_offered_to_the_sink_and_a_request_without_rules_once() {
+fn every_decision_is_offered_once_a_request_without_rules_too_and_a_peek_never() {
     let fixed = |count| limit(count, Shape::FixedWindow);
     let limits = vec![rule("one", fixed(1), Mode::Enforce), rule("two", fixed(2), Mode::Enforce)];
     let sink = Arc::new(Seen::default());
@@ -36,6 +36,7 @@ fn every_decision_is_offered_to_the_sink_and_a_request_without_rules_once() {
     );
     with_request(&[("user", "42")], |request| {
         limiter.check(request);
+        limiter.peek(request);
         limiter.check(request);
     });
     with_request(&[("nobody", "x")], |request| limiter.check(request));

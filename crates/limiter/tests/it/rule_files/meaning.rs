@@ -64,6 +64,15 @@ fn every_algorithm_gets_its_parameters_or_their_defaults() {
 }
 
 #[test]
+fn each_limit_has_its_own_message_or_none() {
+    let rules = rules_of("message.yaml");
+    let messages: Vec<&str> = rules.rules().iter().map(|rule| rule.message.as_str()).collect();
+    let folded = "Five hundred an hour is what the free plan has. Zahle für mehr: https://example.org/plans";
+    assert_eq!(messages, ["Slow down, please: ten a minute.", folded, "42"]);
+    assert_eq!(rule(&rules_of("modes.yaml"), "modes.daily").message, "");
+}
+
+#[test]
 fn denied_requests_count_only_where_no_algorithm_is_written_or_it_is_asked_for() {
     let rules = rules_of("algorithms.yaml");
     let counting = [("absent", true), ("uncounted", false), ("fixed_window", false), ("sliding_log", true)];

@@ -170,6 +170,7 @@ impl Walk<'_> {
                     mode,
                     replaces,
                     metadata,
+                    message: String::new(),
                 }])
             }
             Err(error) => {
