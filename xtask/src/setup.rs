@@ -1,7 +1,10 @@
-//! The step `setup`: installs the Debian packages that the tests need.
+//! The step `setup`: installs the Debian packages that the tests need, and what no package has.
 //!
 //! First in `ci`, so that a bare machine passes. It asks before it installs: where everything is
-//! there, it needs neither root nor the network. Rust itself is not installed here.
+//! there, it needs neither root nor the network. Rust itself is not installed here; `envoy` is
+//! about the one program that Debian does not have.
+
+mod envoy;
 
 use anyhow::{Result, bail};
 
@@ -11,13 +14,15 @@ use crate::process::Invocation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Package {
     name: &'static str,
-    /// The program it brings, which may also have come some other way; a package without a
-    /// program (`None`) is looked up with dpkg.
-    program: Option<&'static str>,
+    /// A command that succeeds where it is there, or where its like came some other way.
+    check: &'static [&'static str],
 }
 
-/// What the tests need, one row each with the reason beside it. Nothing yet.
-const NEEDED: &[Package] = &[];
+/// What the tests need, one row each with the reason beside it.
+const NEEDED: &[Package] = &[
+    // Puts the Envoy of the tests into a folder of its own.
+    Package { name: "python3-venv", check: &["python3", "-c", "import ensurepip, venv"] },
+];
 
 /// What the machine can do about a missing package.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +36,7 @@ pub(crate) fn run() -> Result<()> {
     let missing = missing(NEEDED, is_there);
     if missing.is_empty() {
         println!("all {} packages that the tests need are there", NEEDED.len());
-        return Ok(());
+        return envoy::install();
     }
     let machine = Machine { has_apt: has_program("apt-get"), is_root: is_root() };
     for arguments in plan(&missing, machine)? {
@@ -42,7 +47,7 @@ pub(crate) fn run() -> Result<()> {
         }
         .run()?;
     }
-    Ok(())
+    envoy::install()
 }
 
 fn missing(needed: &[Package], is_there: impl Fn(&Package) -> bool) -> Vec<&'static str> {
@@ -66,10 +71,10 @@ fn plan(missing: &[&'static str], machine: Machine) -> Result<Vec<Vec<&'static s
 }
 
 fn is_there(package: &Package) -> bool {
-    match package.program {
-        Some(program) => has_program(program),
-        None => Invocation::new("dpkg", &["-s", package.name]).succeeds(),
-    }
+    package
+        .check
+        .split_first()
+        .is_some_and(|(program, arguments)| Invocation::new(program, arguments).succeeds())
 }
 
 fn has_program(program: &str) -> bool {
@@ -84,8 +89,9 @@ fn is_root() -> bool {
 mod tests {
     use super::*;
 
-    const LUA: Package = Package { name: "lua5.1", program: Some("lua") };
-    const CERTIFICATES: Package = Package { name: "ca-certificates", program: None };
+    const LUA: Package = Package { name: "lua5.1", check: &["lua", "-v"] };
+    const CERTIFICATES: Package =
+        Package { name: "ca-certificates", check: &["dpkg", "-s", "ca-certificates"] };
 
     #[test]
     fn only_what_is_not_there_is_missing() {
@@ -107,9 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_by_name_and_an_unknown_one_is_not() {
-        assert!(is_there(&Package { name: "dash", program: Some("sh") }));
-        assert!(!is_there(&Package { name: "none", program: Some("tollgate-no-such-program") }));
-        assert!(!is_there(&Package { name: "tollgate-no-such-package", program: None }));
+    fn a_package_is_there_if_its_check_says_so() {
+        let is_there = |check| is_there(&Package { name: "any", check });
+        assert!(is_there(&["true"]));
+        assert!(!is_there(&["false"]));
+        assert!(!is_there(&["tollgate-no-such-program"]));
+        assert!(!is_there(&[]));
     }
 }

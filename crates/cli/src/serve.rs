@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tollgate_server::settings::{Flags, Settings, Warning, definitions};
-use tollgate_server::{Control, Error, Listeners, workers};
+use tollgate_server::{Control, Error, Listeners, telemetry, workers};
 
 use crate::console::{Console, Exit};
 
@@ -96,7 +96,9 @@ pub(crate) fn run(args: Args, console: &mut Console<'_>) -> io::Result<Exit> {
 fn serve(settings: &Settings, warnings: &[Warning]) -> Result<(), Error> {
     let control = Control::by_signals()?;
     let listeners = Listeners::bind(settings, workers())?;
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    if let Err(error) = telemetry::log::init(settings.log) {
+        tracing::warn!(%error, "logging goes on as it was");
+    }
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -109,6 +111,6 @@ const fn exit_of(error: &Error) -> Exit {
         Error::Settings(_) | Error::Listen { .. } | Error::Socket { .. } | Error::Certificate { .. } => {
             Exit::BadConfiguration
         }
-        _ => Exit::Failed,
+        Error::System { .. } | Error::Worker | _ => Exit::Failed,
     }
 }
