@@ -96,6 +96,10 @@ pub const VALUE_MAX: usize = 64 << 10;
 /// On SIGTERM, calls in flight have so long to finish. Kubernetes kills after 30 s.
 pub const DRAIN_MAX: Duration = Duration::from_secs(25);
 
+/// On SIGTERM, a connection on which nothing came in for so long is cut off: all
+/// calls it had sent are answered, and it does not even acknowledge the goodbye.
+pub const DRAIN_SILENCE_MAX: Duration = Duration::from_secs(2);
+
 /// Certificates on disk are looked at so often; a change is in force a second later.
 pub const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_secs(1);
 

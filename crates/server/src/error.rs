@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::metrics::statsd::StatsdError;
 use crate::settings::SettingsError;
+use crate::telemetry::TraceError;
 
 /// Why the server cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Metrics cannot be sent as asked for.
+    #[error(transparent)]
+    Statsd(#[from] StatsdError),
+    /// Traces cannot be sent as asked for.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// A thread that serves has ended before its time.
     #[error("a worker thread ended unexpectedly; this is a bug, please report it with the log")]
     Worker,

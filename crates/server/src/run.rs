@@ -41,10 +41,12 @@ use crate::listen::gate::Gate;
 use crate::listen::life::stopped;
 use crate::listen::pool::Pool;
 use crate::listen::{Listener, Listeners};
+use crate::metrics::statsd::Exporter;
 use crate::metrics::{self, Mapper, Metrics};
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::source::RuleSource;
+use crate::telemetry::Tracer;
 use crate::tls::Tls;
 use worker::Worker;
 
@@ -52,6 +54,8 @@ pub use control::Control;
 
 /// Connections of operators and their tools.
 const ADMIN_CONNECTIONS_MAX: usize = 256;
+/// So long may the last counters take on their way out.
+const LAST_FLUSH_MAX: Duration = Duration::from_secs(5);
 /// Keys that have run out are dropped so often where nobody asks for them.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -66,9 +70,15 @@ pub fn workers() -> usize {
 /// If a certificate cannot be used, or the system refuses what a server needs.
 pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Result<(), Error> {
     let tls = settings.grpc.tls.as_ref().map(|tls| Tls::load(tls, b"h2")).transpose()?.map(Arc::new);
+    let background = runtime("tollgate-background")?;
+    let tracer = {
+        let _inside = background.enter();
+        Tracer::new(settings.tracing.as_ref())?
+    };
     let health = Arc::new(Health::new(settings.rules.healthy_needs_domain));
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
-    let service = Arc::new(Service::new(settings, Arc::clone(&metrics), health));
+    let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
+    let service = Arc::new(Service::new(settings, Arc::clone(&metrics), health, tracer));
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
         weak.upgrade().map(|service| service.limiter().store().usage()).unwrap_or_default()
@@ -76,12 +86,17 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
 
     let server =
         Server { settings, service, tls, control, addresses: Arc::new(listeners.addresses().clone()) };
-    let background = runtime("tollgate-background")?;
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     first_lines::listening(&server.addresses);
     let threads = server.start_workers(listeners.grpc, listeners.http, &closing, &done)?;
     let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
-    let ended = background.block_on(server.attend(operators, closing, done, threads));
+    let ended = background.block_on(async {
+        server.serve_operators(operators, &done);
+        let statsd = statsd.map(|exporter| tokio::spawn(exporter.run(until(&done))));
+        let ended = server.attend(closing, &done, threads).await;
+        server.tell_the_last(statsd).await;
+        ended
+    });
     // Nothing that is still blocked, such as a look at a file, keeps us.
     background.shutdown_background();
     ended
@@ -161,13 +176,11 @@ impl Server<'_> {
     /// Does all that is not answering callers, until the end.
     async fn attend(
         &self,
-        operators: Operators,
         closing: watch::Sender<bool>,
-        done: watch::Sender<bool>,
+        done: &watch::Sender<bool>,
         threads: Vec<JoinHandle<io::Result<()>>>,
     ) -> Result<(), Error> {
-        self.serve_operators(operators, &done);
-        self.follow_rules(&done);
+        self.follow_rules(done);
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
         if let Some(tls) = &self.tls {
             tokio::spawn(Arc::clone(tls).follow(done.subscribe()));
@@ -228,10 +241,24 @@ impl Server<'_> {
             }
             Err(_) => service.metrics().rules_refused(),
         };
-        let mut done = done.subscribe();
-        let reload = self.control.reload_notice();
-        tokio::spawn(async move { source.run(on_load, reload, stopped(&mut done)).await });
+        tokio::spawn(source.run(on_load, self.control.reload_notice(), until(done)));
     }
+
+    /// Sends what has been counted and traced since the last time.
+    async fn tell_the_last(&self, statsd: Option<tokio::task::JoinHandle<()>>) {
+        if let Some(statsd) = statsd
+            && tokio::time::timeout(LAST_FLUSH_MAX, statsd).await.is_err()
+        {
+            tracing::warn!("the last counters could not be sent to StatsD in time");
+        }
+        self.service.tracer().shutdown().await;
+    }
+}
+
+/// Resolves when `done` says so.
+fn until(done: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + use<> {
+    let mut done = done.subscribe();
+    async move { stopped(&mut done).await }
 }
 
 /// Lets nobody new in, and waits for those who are.

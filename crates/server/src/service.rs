@@ -15,6 +15,7 @@ use tollgate_limiter::{Clock as _, Limiter, MemoryStore, Reply, Ruling, SystemCl
 use crate::health::Health;
 use crate::metrics::{Failure, Metrics};
 use crate::settings::{Answers, Settings};
+use crate::telemetry::Tracer;
 
 /// The limiter as this server runs it.
 pub type Engine = Limiter<MemoryStore, SystemClock, Arc<Metrics>>;
@@ -25,6 +26,7 @@ pub struct Service {
     limiter: Engine,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
+    tracer: Tracer,
     answers: Answers,
     count_rejected: bool,
 }
@@ -66,7 +68,7 @@ pub enum Shown<'a> {
 
 impl Service {
     /// A service without rules as yet.
-    pub fn new(settings: &Settings, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
+    pub fn new(settings: &Settings, metrics: Arc<Metrics>, health: Arc<Health>, tracer: Tracer) -> Self {
         let store = MemoryStore::new(settings.memory);
         let limiter =
             Limiter::with(tollgate_core::RuleSet::default(), store, SystemClock::new(), Arc::clone(&metrics))
@@ -75,6 +77,7 @@ impl Service {
             limiter,
             metrics,
             health,
+            tracer,
             answers: settings.answers.clone(),
             count_rejected: !settings.rules.stop_counting_rejected,
         }
@@ -124,6 +127,11 @@ impl Service {
     /// What is counted.
     pub const fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// What makes spans of calls.
+    pub const fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// How the server is.

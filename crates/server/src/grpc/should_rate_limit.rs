@@ -6,7 +6,7 @@
 //! Deliberately not here: compression, which a message of a few hundred bytes
 //! has no use for, and streaming.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -18,6 +18,7 @@ use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
 use crate::metrics::Call;
 use crate::service::Service;
+use crate::telemetry::CallSpan;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
@@ -30,8 +31,9 @@ pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Res
         return response;
     }
     let start = service.now();
+    let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
     let taken = body::take(request.into_body(), GRPC_MESSAGE_MAX + frame::HEAD).await;
-    let answered = taken.map_err(Status::from).and_then(|bytes| decide(service, bytes));
+    let answered = taken.map_err(Status::from).and_then(|bytes| decide(service, bytes, &mut span));
     service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
     match answered {
         Ok(message) => {
@@ -39,18 +41,19 @@ pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Res
             response.headers_mut().insert(CONTENT_TYPE, GRPC);
             response
         }
-        Err(status) => status.into_http(),
+        Err(status) => {
+            span.failed(status.message());
+            status.into_http()
+        }
     }
 }
 
-fn decide(service: &Service, bytes: Bytes) -> Result<Bytes, Status> {
+fn decide(service: &Service, bytes: Bytes, span: &mut CallSpan) -> Result<Bytes, Status> {
     let wire: RateLimitRequest = frame::open(bytes)?;
-    frame::close(&check(service, &wire)?)
-}
-
-fn check(service: &Service, wire: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
-    from_wire::with_request(wire, service.counts_rejected(), |request| {
+    let response = from_wire::with_request(&wire, service.counts_rejected(), |request| {
         let answer = service.check(request)?;
-        Ok(to_wire::response(wire, request, &answer, service.answers()))
-    })?
+        span.decided(request.domain, answer.reply.verdict.word());
+        Ok::<_, Status>(to_wire::response(&wire, request, &answer, service.answers()))
+    })?;
+    frame::close(&response?)
 }

@@ -10,24 +10,30 @@ use crate::bounds::JSON_BODY_MAX;
 use crate::grpc;
 use crate::metrics::Call;
 use crate::service::Service;
+use crate::telemetry::CallSpan;
 use to_wire::Refusal;
 
 /// Answers a request.
 pub(super) async fn answer(State(context): State<Context>, request: Request<Body>) -> Response {
     let service = &*context.service;
     let start = service.now();
+    let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
     let answered = match body::take(request.into_body(), JSON_BODY_MAX).await {
-        Ok(bytes) => decide(service, &bytes),
+        Ok(bytes) => decide(service, &bytes, &mut span),
         Err(error) => Err(error.into()),
     };
     service.metrics().served(Call::Http, service.now().since(start));
-    answered.unwrap_or_else(|refusal| to_wire::refuse(&refusal))
+    answered.unwrap_or_else(|refusal| {
+        span.failed(&refusal.to_string());
+        to_wire::refuse(&refusal)
+    })
 }
 
-fn decide(service: &Service, bytes: &[u8]) -> Result<Response, Refusal> {
+fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, Refusal> {
     let wire = from_wire::request(bytes)?;
     let response = grpc::with_request(&wire, service.counts_rejected(), |request| {
         let answer = service.check(request)?;
+        span.decided(request.domain, answer.reply.verdict.word());
         Ok::<_, Refusal>(grpc::response(&wire, request, &answer, service.answers()))
     })?;
     to_wire::respond(&response?)

@@ -23,64 +23,47 @@ use crate::grpc::BadRequest;
 use crate::service::ServiceError;
 
 /// Why a request gets no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     /// It is not JSON, or not this JSON.
+    #[error("{0}")]
     Json(String),
     /// It did not arrive.
-    Body(BodyError),
+    #[error(transparent)]
+    Body(#[from] BodyError),
     /// It is out of bounds.
-    Request(BadRequest),
+    #[error(transparent)]
+    Request(#[from] BadRequest),
     /// It could not be decided.
-    Service(ServiceError),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The answer could not be written.
+    #[error("the answer cannot be written")]
     Answer,
 }
 
-impl From<BodyError> for Refusal {
-    fn from(error: BodyError) -> Self {
-        Self::Body(error)
-    }
-}
-
-impl From<BadRequest> for Refusal {
-    fn from(error: BadRequest) -> Self {
-        Self::Request(error)
-    }
-}
-
-impl From<ServiceError> for Refusal {
-    fn from(error: ServiceError) -> Self {
-        Self::Service(error)
+impl Refusal {
+    /// Whose fault it is, in HTTP's words.
+    const fn status(&self) -> StatusCode {
+        match self {
+            Self::Json(_) | Self::Request(_) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(BodyError::Broken) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyError::Crowded) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => StatusCode::BAD_REQUEST,
+            Self::Service(ServiceError::NoRules) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Answer => StatusCode::INTERNAL_SERVER_ERROR,
+        }
     }
 }
 
 /// What a caller is told who gets no answer: whose fault it is by the status,
 /// and what to do in the text.
 pub(super) fn refuse(refusal: &Refusal) -> Response {
-    let (status, message) = match refusal {
-        Refusal::Json(message) => (StatusCode::BAD_REQUEST, message.clone()),
-        Refusal::Body(error) => {
-            let status = match error {
-                BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-                BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
-                BodyError::Broken => StatusCode::BAD_REQUEST,
-                BodyError::Crowded => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            (status, error.to_string())
-        }
-        Refusal::Request(error) => (StatusCode::BAD_REQUEST, error.to_string()),
-        Refusal::Service(error) => {
-            let status = match error {
-                ServiceError::NoDomain | ServiceError::NoDescriptors => StatusCode::BAD_REQUEST,
-                ServiceError::NoRules => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            (status, error.to_string())
-        }
-        Refusal::Answer => (StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written".to_owned()),
-    };
+    let status = refusal.status();
     let reason = status.canonical_reason().unwrap_or_default();
-    let mut response = Response::new(Body::from(format!("{reason}: {message}\n")));
+    let mut response = Response::new(Body::from(format!("{reason}: {refusal}\n")));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response

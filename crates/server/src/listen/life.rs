@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::gate::Pass;
 use super::pool::Seat;
 use super::seen::Seen;
-use crate::bounds::{LOOK_EVERY, OPENING_MAX};
+use crate::bounds::{DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX};
 
 /// How long connections of a listener stay.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,10 @@ enum Step {
 enum Phase {
     Opening,
     Open,
+    /// Asked to go.
     Leaving,
+    /// Asked to go because the server is to end.
+    Stopping,
 }
 
 /// What has been seen of a connection so far.
@@ -79,6 +82,8 @@ impl Record {
     fn step(&mut self, bytes: u64, is_crowded: bool) -> Step {
         match self.phase {
             Phase::Leaving => return Step::Cut,
+            Phase::Stopping if bytes == self.bytes => return Step::Cut,
+            Phase::Stopping => return self.stop(bytes),
             Phase::Opening if bytes < self.stay.opening_bytes => return Step::Cut,
             Phase::Opening => self.phase = Phase::Open,
             Phase::Open if is_crowded && bytes == self.bytes => return self.leave(Some(LOOK_EVERY)),
@@ -92,6 +97,13 @@ impl Record {
         let next = left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY));
         self.elapsed += next;
         Step::Look(next)
+    }
+
+    /// What to do when the server is to end, and as long as it goes on saying something.
+    fn stop(&mut self, bytes: u64) -> Step {
+        self.phase = Phase::Stopping;
+        self.bytes = bytes;
+        Step::Look(DRAIN_SILENCE_MAX)
     }
 
     fn leave(&mut self, grace: Option<Duration>) -> Step {
@@ -123,8 +135,7 @@ where
     let mut timer = pin!(tokio::time::sleep(OPENING_MAX));
     let mut is_timed = true;
     loop {
-        let is_staying = record.phase != Phase::Leaving;
-        tokio::select! {
+        let step = tokio::select! {
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
@@ -132,28 +143,22 @@ where
                 }
                 return;
             }
-            () = stopped(&mut life.stop), if is_staying => {
-                // How long this may take is bounded for all connections at once.
-                record.phase = Phase::Leaving;
-                is_timed = false;
+            () = stopped(&mut life.stop), if record.phase != Phase::Stopping => {
                 connection.as_mut().graceful_shutdown();
+                record.stop(life.seen.bytes())
             }
-            () = timer.as_mut(), if is_timed => {
-                match record.step(life.seen.bytes(), life.pass.is_crowded()) {
-                    Step::Look(after) => {
-                        let next = timer.deadline() + after;
-                        timer.as_mut().reset(next);
-                    }
-                    Step::AskToGo(grace) => {
-                        connection.as_mut().graceful_shutdown();
-                        is_timed = grace.is_some();
-                        let next = timer.deadline() + grace.unwrap_or_default();
-                        timer.as_mut().reset(next);
-                    }
-                    Step::Cut => return,
-                }
+            () = timer.as_mut(), if is_timed => record.step(life.seen.bytes(), life.pass.is_crowded()),
+        };
+        let wait = match step {
+            Step::Look(after) => Some(after),
+            Step::AskToGo(grace) => {
+                connection.as_mut().graceful_shutdown();
+                grace
             }
-        }
+            Step::Cut => return,
+        };
+        is_timed = wait.is_some();
+        timer.set(tokio::time::sleep(wait.unwrap_or_default()));
     }
 }
 
@@ -200,6 +205,14 @@ mod tests {
         };
         assert_eq!((elapsed, grace), (Duration::from_secs(100), STAY.grace));
         assert_eq!(record.step(bytes + 1, false), Step::Cut);
+    }
+
+    #[test]
+    fn at_the_end_who_is_silent_is_cut_off_and_who_still_talks_is_not() {
+        let mut record = Record::new(STAY, 100);
+        assert_eq!(record.stop(50), Step::Look(DRAIN_SILENCE_MAX));
+        assert_eq!(record.step(60, true), Step::Look(DRAIN_SILENCE_MAX));
+        assert_eq!(record.step(60, true), Step::Cut);
     }
 
     #[test]

@@ -58,17 +58,17 @@ fn example(rules: &RuleSet) -> Option<String> {
 }
 
 /// The key and the value of a level `key` or `key_value` that meets a rule.
+/// Where the key ends cannot be told for sure, so a value is looked for only
+/// where there is something that hardly any key has.
 fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, &'a str)> {
-    let meets = |key: &str, value: &str| {
-        let trace = rules.trace(domain, &[Entry { key, value }]);
-        trace.is_some_and(|trace| !trace.rules.is_empty())
+    let odd = level.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
+    let split = odd.and_then(|odd| level.get(..odd)?.rfind('_'));
+    let (key, value) = match split {
+        Some(at) => (level.get(..at)?, level.get(at + 1..)?),
+        None => (level, "42"),
     };
-    if meets(level, "42") {
-        return Some((level, "42"));
-    }
-    let splits =
-        level.match_indices('_').filter_map(|(at, _)| Some((level.get(..at)?, level.get(at + 1..)?)));
-    splits.into_iter().find(|(key, value)| meets(key, value))
+    let trace = rules.trace(domain, &[Entry { key, value }])?;
+    (!trace.rules.is_empty()).then_some((key, value))
 }
 
 #[cfg(test)]
@@ -89,9 +89,9 @@ mod tests {
         let entry = r#"{"domain":"a.b","descriptors":[{"entries":[{"key":"user_id","value":"42"}]}]}"#;
         assert_eq!(any.as_deref(), Some(entry));
         let one =
-            example_of(&format!("domain: d\ndescriptors:\n  - key: p_q\n    value: x_y\n    {limit}\n"));
-        let entry = r#"{"domain":"d","descriptors":[{"entries":[{"key":"p","value":"q_x_y"}]}]}"#;
-        assert_eq!(one.as_deref(), Some(entry), "the reference does not tell p_q from p and q either");
+            example_of(&format!("domain: d\ndescriptors:\n  - key: p_q\n    value: /x_y\n    {limit}\n"));
+        let entry = r#"{"domain":"d","descriptors":[{"entries":[{"key":"p_q","value":"/x_y"}]}]}"#;
+        assert_eq!(one.as_deref(), Some(entry));
     }
 
     #[test]

@@ -1,4 +1,12 @@
 //! The integration tests of the server, in one binary to save link time.
 
+mod admin;
+mod health;
+mod json;
+mod metrics;
+mod rls;
 mod settings;
 mod source;
+mod support;
+mod tls;
+mod unix;
