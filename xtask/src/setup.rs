@@ -41,7 +41,8 @@ pub(crate) fn run() -> Result<()> {
     let machine = Machine { has_apt: has_program("apt-get"), is_root: is_root() };
     for arguments in plan(&missing, machine)? {
         Invocation {
-            settings: &[("DEBIAN_FRONTEND", "noninteractive")],
+            // In the runlevel of a rescue shell no package starts a service.
+            settings: &[("DEBIAN_FRONTEND", "noninteractive"), ("RUNLEVEL", "1")],
             program: "apt-get",
             arguments: &arguments,
         }

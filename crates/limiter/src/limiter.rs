@@ -180,9 +180,10 @@ impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
     pub async fn reset_remote(&self, request: &Request<'_>) -> usize {
         let rules = self.rules.load_full();
         let (batch, _) = self.lookup(&rules, request, Operation::Check);
+        let now = self.clock.now();
         let mut forgotten = 0;
         for charge in &batch.charges {
-            forgotten += usize::from(self.store.reset(&charge.key).await);
+            forgotten += usize::from(self.store.reset(&charge.key, now).await);
         }
         forgotten
     }

@@ -115,6 +115,24 @@ impl MemoryStore {
         }
     }
 
+    /// Keeps this state under a key, or none, whatever was there.
+    ///
+    /// ```
+    /// use tollgate_core::{Key, Limit, Micros, Shape, State, Time};
+    /// use tollgate_limiter::MemoryStore;
+    /// let limit = Limit::new(1, Micros::from_secs(60), Shape::FixedWindow)?;
+    /// let key = Key { domain: "shop", entries: &[], shared: &[], limit: &limit, ordinal: 0 };
+    /// let store = MemoryStore::default();
+    /// store.put(&key, State::read_text(b"60000000 1", &limit), Time::EPOCH);
+    /// assert_eq!(store.usage().keys, 1);
+    /// # Ok::<(), tollgate_core::LimitError>(())
+    /// ```
+    pub fn put(&self, key: &Key<'_>, state: Option<State>, now: Time) {
+        let hash = self.hash(key);
+        let change = state.map_or(Change::Remove, Change::Put);
+        drop(self.lock(self.shard_of(hash)).change(hash, change, now));
+    }
+
     fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.write(|bytes| hasher.write(bytes));
@@ -157,6 +175,9 @@ impl Default for MemoryStore {
 impl Store for MemoryStore {
     fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions {
         let [charge] = batch.charges.as_slice() else { return self.check_several(batch, now) };
+        if batch.is_refused_elsewhere {
+            return self.check_several(batch, now);
+        }
         let hash = self.hash(&charge.key);
         let mut table = self.lock(self.shard_of(hash));
         let state = table.find(hash).and_then(|slot| table.state(slot));

@@ -71,12 +71,18 @@ pub struct Batch<'a> {
     pub charges: SmallVec<[Charge<'a>; CHARGES_USUAL]>,
     /// Some quota passes without a charge, so that the others refuse nothing.
     pub quota_passes: bool,
+    /// Another part of the request is refused, so that this one takes nothing
+    /// but what counts anyway.
+    pub is_refused_elsewhere: bool,
 }
 
 impl Batch<'_> {
     /// Whether these decisions refuse the request: any enforced limit denies,
     /// or there are quotas and all of them deny.
     pub fn is_denied(&self, decisions: &[Decision]) -> bool {
+        if self.is_refused_elsewhere {
+            return true;
+        }
         let (mut any_quota, mut quota_passes) = (false, self.quota_passes);
         for (charge, decision) in self.charges.iter().zip(decisions) {
             let denies = decision.verdict.is_deny() && !charge.mode.is_shadow();
@@ -167,7 +173,7 @@ pub struct Answer {
 ///         Answer { now, decisions: self.0.check(batch, now), ..Answer::default() }
 ///     }
 ///
-///     async fn reset(&self, key: &Key<'_>) -> bool {
+///     async fn reset(&self, key: &Key<'_>, _: Time) -> bool {
 ///         self.0.reset(key)
 ///     }
 /// }
@@ -177,8 +183,9 @@ pub trait RemoteStore: Send + Sync {
     /// this process's clock; the store may have a better one.
     fn check(&self, batch: &Batch<'_>, now: Time) -> impl Future<Output = Answer> + Send;
 
-    /// Forgets a key; whether there was anything to forget.
-    fn reset(&self, key: &Key<'_>) -> impl Future<Output = bool> + Send;
+    /// Forgets a key; whether there was anything to forget. `now` is this
+    /// process's clock.
+    fn reset(&self, key: &Key<'_>, now: Time) -> impl Future<Output = bool> + Send;
 }
 
 /// The states of a batch's charges, held still while they are decided.
@@ -260,7 +267,9 @@ pub fn decide_together(batch: &Batch<'_>, states: &mut impl States, now: Time) -
             undo.push((index, before.map_or(Change::Remove, Change::Put)));
         }
     }
-    if batch.charges.len() == 1 || !batch.is_denied(&decisions) {
+    // A single charge that is denied has taken what it should already.
+    let is_alone = batch.charges.len() == 1 && !batch.is_refused_elsewhere;
+    if is_alone || !batch.is_denied(&decisions) {
         return decisions;
     }
     for (index, change) in undo.into_iter().rev() {
@@ -286,7 +295,19 @@ fn decide_one(charge: &Charge<'_>, state: Option<StateRef<'_>>, now: Time) -> (D
 
 /// Whether a charge stands although the request is denied. What was reported
 /// or given back has happened, whatever else is true of the request.
-fn counts_anyway(charge: &Charge<'_>) -> bool {
+///
+/// ```
+/// use tollgate_core::{Charge, Key, Limit, Micros, Mode, Operation, Shape};
+/// use tollgate_limiter::store::counts_anyway;
+/// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
+/// let key = Key { domain: "shop", entries: &[], shared: &[], limit: &limit, ordinal: 0 };
+/// let (mode, operation) = (Mode::Enforce, Operation::Check);
+/// let check = Charge { descriptor: 0, rule: None, key, mode, operation, cost: 1 };
+/// assert!(!counts_anyway(&check));
+/// assert!(counts_anyway(&Charge { mode: Mode::Shadow, ..check }));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+pub fn counts_anyway(charge: &Charge<'_>) -> bool {
     charge.mode.is_shadow()
         || charge.limit().counts_rejected()
         || matches!(charge.operation, Operation::Report | Operation::Refund)

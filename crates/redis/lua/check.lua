@@ -4,12 +4,17 @@
 --
 -- KEYS  one for each charge; a key may come twice
 -- ARGV  1: now in microseconds, or empty for the server's own clock
---       2: 1 if some quota passes without a charge
+--       2: 1 if some quota passes without a charge, 2 if another part of the
+--          request is refused
+--       3: change nothing if now is later than this, or empty
 --       then for each charge FIELDS values, in the order of read_charge
 -- Reply now, 1 if denied else 0, and for each charge the state before it was
 --       asked, or false: the caller takes the same steps to tell the details
 
 local FIELDS = 15
+-- A caller with a clock of its own may be slower than the server, whose keys
+-- must outlive it. A state past its deadline equals none, so that it may stay.
+local CALLERS_LIFE_MS = 3600000
 local ALGORITHMS = {
   fixed_window = fixed_window,
   sliding_log = sliding_log,
@@ -26,7 +31,7 @@ local function server_now()
 end
 
 local function read_charge(i, now)
-  local at = 3 + (i - 1) * FIELDS
+  local at = 4 + (i - 1) * FIELDS
   local function number(n) return tonumber(ARGV[at + n]) end
   return {
     decide = ALGORITHMS[ARGV[at]],
@@ -98,6 +103,7 @@ end
 
 local now = tonumber(ARGV[1]) or server_now()
 now = math.min(now, NOW_MAX)
+local life_min_ms = ARGV[1] == '' and 1 or CALLERS_LIFE_MS
 local charges, before, reply = {}, {}, {}
 for i = 1, #KEYS do
   charges[i] = read_charge(i, now)
@@ -105,12 +111,14 @@ for i = 1, #KEYS do
   reply[i + 2] = before[KEYS[i]]
 end
 local changes, fits = take(charges, before, function() return true end)
-local denied = refuses(charges, fits)
-if denied and #charges > 1 then changes = take(charges, before, counts_anyway) end
+local refused_elsewhere = ARGV[2] == '2'
+local denied = refused_elsewhere or refuses(charges, fits)
+if denied and (#charges > 1 or refused_elsewhere) then changes = take(charges, before, counts_anyway) end
+if now > (tonumber(ARGV[3]) or now) then changes = {} end
 for key, change in pairs(changes) do
   if change then
     local left_ms = quotient_ceil(math.max(change[2] - now, 0), 1000)
-    redis.call('SET', key, change[1], 'PX', digits(math.max(left_ms, 1)))
+    redis.call('SET', key, change[1], 'PX', digits(math.max(left_ms, life_min_ms)))
   elseif before[key] then
     redis.call('DEL', key)
   end

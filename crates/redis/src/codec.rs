@@ -6,17 +6,33 @@
 //! Invariant: a decision told here is the one that the script took: both take
 //! the same steps from the same states at the same time.
 
+use redis::Value;
+use smallvec::SmallVec;
 use tollgate_core::{Change, Charge, Limit, Mode, Operation, Refill, Shape, State, StateRef, Time};
-use tollgate_limiter::store::{Batch, Decisions, States, decide_together};
+use tollgate_limiter::store::{Batch, CHARGES_USUAL, Decisions, States, decide_together};
 
 /// Arguments of one charge; `lua/check.lua` reads them in this order.
 pub const FIELDS: usize = 15;
+/// Arguments of the whole batch, which come first.
+const HEAD: usize = 3;
 
-/// The arguments of the script for a batch, `now` being the server's own if none.
-pub fn arguments(batch: &Batch<'_>, now: Option<Time>) -> Vec<String> {
-    let mut arguments = Vec::with_capacity(2 + batch.charges.len() * FIELDS);
-    arguments.push(now.map_or_else(String::new, |now| now.get().to_string()));
-    arguments.push(u8::from(batch.quota_passes).to_string());
+/// When a batch is decided.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct When {
+    /// The time; the server's own if none.
+    pub now: Option<Time>,
+    /// If it is later than this, nothing is changed.
+    pub not_after: Option<Time>,
+}
+
+/// The arguments of the script for a batch.
+pub fn arguments(batch: &Batch<'_>, when: When) -> Vec<String> {
+    let time = |time: Option<Time>| time.map_or_else(String::new, |time| time.get().to_string());
+    let mut arguments = Vec::with_capacity(HEAD + batch.charges.len() * FIELDS);
+    arguments.push(time(when.now));
+    let standing = if batch.is_refused_elsewhere { 2 } else { u8::from(batch.quota_passes) };
+    arguments.push(standing.to_string());
+    arguments.push(time(when.not_after));
     for charge in &batch.charges {
         charge_arguments(charge, &mut arguments);
     }
@@ -31,9 +47,10 @@ fn charge_arguments(charge: &Charge<'_>, out: &mut Vec<String>) {
     out.push(mode(charge.mode).into());
     out.push(operation(charge.operation).into());
     out.push(u8::from(limit.counts_rejected()).to_string());
-    let max_wait = match limit.shape() {
-        Shape::LeakyBucket { max_wait: Some(wait), .. } => wait.get().to_string(),
-        _ => "-1".into(),
+    let max_wait = if let Shape::LeakyBucket { max_wait: Some(wait), .. } = limit.shape() {
+        wait.get().to_string()
+    } else {
+        "-1".into()
     };
     let numbers = [
         cost,
@@ -52,10 +69,10 @@ fn charge_arguments(charge: &Charge<'_>, out: &mut Vec<String>) {
 }
 
 fn algorithm(limit: &Limit) -> &'static str {
-    match limit.shape() {
-        Shape::TokenBucket { refill: Refill::Interval, .. } => "token_bucket_interval",
-        shape => shape.algorithm().name(),
+    if let Shape::TokenBucket { refill: Refill::Interval, .. } = limit.shape() {
+        return "token_bucket_interval";
     }
+    limit.algorithm().name()
 }
 
 const fn mode(mode: Mode) -> &'static str {
@@ -76,32 +93,79 @@ const fn operation(operation: Operation) -> &'static str {
     }
 }
 
-/// The decisions of a batch, from the states that the script saw at `now`.
+/// What the script saw.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its clock.
+    pub now: Time,
+    /// For each charge the state before it was asked, as text.
+    pub before: Vec<Option<Vec<u8>>>,
+}
+
+/// Reads the script's answer; none if it is not one.
+pub fn read(answer: Value, charges: usize) -> Option<Seen> {
+    let Value::Array(values) = answer else { return None };
+    let mut values = values.into_iter();
+    let Value::BulkString(now) = values.next()? else { return None };
+    let now = str::from_utf8(&now).ok()?.parse().ok()?;
+    let Value::Int(_) = values.next()? else { return None };
+    let before: Vec<Option<Vec<u8>>> = values.map(redis::from_redis_value).collect::<Result<_, _>>().ok()?;
+    (before.len() == charges).then_some(Seen { now: Time::new(now), before })
+}
+
+/// A batch decided.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One for each charge.
+    pub decisions: Decisions,
+    states: SmallVec<[Option<State>; CHARGES_USUAL]>,
+    same_as: SmallVec<[usize; CHARGES_USUAL]>,
+}
+
+impl Outcome {
+    /// The state that a charge's key has now, taken out of here. A key that
+    /// comes twice is told at its first charge.
+    pub fn take_state(&mut self, charge: usize) -> Option<Option<State>> {
+        (self.same_as.get(charge) == Some(&charge)).then(|| self.states.get_mut(charge)?.take())
+    }
+}
+
+/// The decisions of a batch, from what the script saw.
 ///
-/// `same_as` tells for each charge the first one with the same key.
-pub fn decisions(batch: &Batch<'_>, before: &[Option<Vec<u8>>], same_as: &[usize], now: Time) -> Decisions {
-    let states = batch
-        .charges
-        .iter()
-        .zip(before)
-        .map(|(charge, text)| text.as_deref().and_then(|text| State::read_text(text, charge.limit())));
-    let mut replay = Replay { states: states.collect(), same_as };
-    decide_together(batch, &mut replay, now)
+/// # Errors
+/// Which charges have a state that no script of ours has written.
+pub fn decide(batch: &Batch<'_>, seen: &Seen, names: &[String]) -> Result<Outcome, Vec<usize>> {
+    let mut states = SmallVec::new();
+    let mut unreadable = Vec::new();
+    for (index, (charge, text)) in batch.charges.iter().zip(&seen.before).enumerate() {
+        let state = text.as_ref().map(|text| State::read_text(text, charge.limit()));
+        if state == Some(None) {
+            unreadable.push(index);
+        }
+        states.push(state.flatten());
+    }
+    if !unreadable.is_empty() {
+        return Err(unreadable);
+    }
+    let first = |name: &String| names.iter().position(|other| other == name).unwrap_or_default();
+    let mut replay = Replay { states, same_as: names.iter().map(first).collect() };
+    let decisions = decide_together(batch, &mut replay, seen.now);
+    Ok(Outcome { decisions, states: replay.states, same_as: replay.same_as })
 }
 
 /// The states that the script saw, changed as it changed them.
-struct Replay<'a> {
-    states: Vec<Option<State>>,
-    same_as: &'a [usize],
+struct Replay {
+    states: SmallVec<[Option<State>; CHARGES_USUAL]>,
+    same_as: SmallVec<[usize; CHARGES_USUAL]>,
 }
 
-impl Replay<'_> {
+impl Replay {
     fn place(&self, charge: usize) -> usize {
         self.same_as.get(charge).copied().unwrap_or(charge)
     }
 }
 
-impl States for Replay<'_> {
+impl States for Replay {
     fn get(&self, charge: usize) -> Option<StateRef<'_>> {
         self.states.get(self.place(charge))?.as_ref().map(State::as_ref)
     }

@@ -1,12 +1,51 @@
 //! One limit across many nodes: the shared store on Redis.
 //!
-//! A batch of charges becomes one script call ([`codec`]); the script
-//! ([`script`]) loads all states, decides all, and writes all or nothing, on
-//! the clock of the server; [`codec`] takes the same steps again over the
-//! states that the script saw, and so tells every detail of the decisions.
+//! In the order in which a batch of charges passes through:
 //!
-//! Not here yet: the connection, what happens without it, and the wiring into
-//! the service. The scripts and the codec are complete and tested.
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`] | [`RedisConfig`]: which servers, read from what users write |
+//! | [`store`] | [`RedisStore`]: a batch in, decisions out, always in time |
+//! | [`keys`] | the names of counters |
+//! | [`codec`] | a batch as the script's arguments, its answer as decisions |
+//! | [`script`] | the script: the algorithms in Lua |
+//! | `course` | requests that several places decide, all or nothing |
+//! | `denials` | who is denied until T does not ask before T |
+//! | `envoy` | counters as envoyproxy/ratelimit keeps them |
+//! | `backend` | the servers of one endpoint; a `cluster` of them |
+//! | `node` | one server: a connection for each thread, and its `breaker` |
+//! | `dial` | makes a connection: sockets, `tls`, sentinels |
+//! | `local` | what this node goes by without the store |
+//! | `mend` | throws away what is not ours |
+//! | [`stats`] | what the store counts about itself |
+//!
+//! The script loads all states, decides all, and writes all or nothing, on the
+//! clock of the server; [`codec`] takes the same steps again over the states
+//! that the script saw, and so tells every detail of the decisions.
+//!
+//! Deliberately not here: a pool, a background thread, and retries of what may
+//! have been done.
 
+mod backend;
+mod breaker;
+mod cluster;
 pub mod codec;
+pub mod config;
+mod course;
+mod denials;
+mod dial;
+mod envoy;
+pub mod error;
+pub mod keys;
+mod local;
+mod mend;
+mod node;
 pub mod script;
+pub mod stats;
+pub mod store;
+mod tls;
+
+pub use config::{Endpoint, RedisConfig};
+pub use error::{Error, Trouble};
+pub use stats::Stats;
+pub use store::RedisStore;

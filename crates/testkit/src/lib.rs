@@ -12,6 +12,8 @@
 //! | [`boundaries`] | the largest and smallest limits, costs and instants, beside an oracle |
 //! | [`properties`] | what every algorithm promises, asked of the engine alone |
 //!
+//! [`redis`] starts real servers for stores that need one.
+//!
 //! Invariant: nothing here knows how an engine decides. The oracles are
 //! written from the definitions in `spec/algorithms/`, keep every take, and
 //! search for instants instead of working them out.
@@ -24,9 +26,11 @@ pub mod exhaustive;
 pub mod oracle;
 pub mod properties;
 pub mod random;
+pub mod redis;
 pub mod scenario;
 pub mod vectors;
 
 pub use engine::{CoreEngine, Engine};
 pub use oracle::Oracle;
+pub use redis::{RedisCluster, RedisSentinel, RedisServer};
 pub use scenario::{Failure, Scenario, Step};

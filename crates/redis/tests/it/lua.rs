@@ -11,7 +11,8 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table};
 use tollgate_core::{Change, Charge, Decision, Entry, Key, Limit, Mode, Operation, State, Time, decide};
 use tollgate_limiter::Batch;
-use tollgate_redis::{codec, script};
+use tollgate_redis::codec::{self, Seen, When};
+use tollgate_redis::script;
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{Engine, boundaries, random, vectors};
 
@@ -63,7 +64,7 @@ impl LuaEngine {
         let key = Key { domain: "d", entries: &entries, shared: &[], limit: &self.limit, ordinal: 0 };
         let mut batch = Batch::default();
         batch.charges.push(Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost });
-        let arguments = codec::arguments(&batch, Some(now));
+        let arguments = codec::arguments(&batch, When { now: Some(now), ..When::default() });
         let lua = &self.script.lua;
         let keys = lua.create_sequence_from([KEY]).unwrap();
         let arguments = lua.create_sequence_from(arguments).unwrap();
@@ -74,7 +75,8 @@ impl LuaEngine {
             mlua::Value::String(text) => Some(text.as_bytes().to_vec()),
             _ => None,
         };
-        (denied, codec::decisions(&batch, &[before], &[0], seen)[0])
+        let outcome = codec::decide(&batch, &Seen { now: seen, before: vec![before] }, &[KEY.into()]);
+        (denied, outcome.unwrap().decisions[0])
     }
 
     fn kept(&self) -> Option<Vec<u8>> {

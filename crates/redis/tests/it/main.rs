@@ -3,7 +3,19 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::print_stdout,
     reason = "a test that cannot go on says so by failing"
 )]
 
+mod conformance;
+mod envoy;
+mod exact;
 mod lua;
+mod memory;
+mod outage;
+mod refusals;
+mod several;
+mod support;
+mod tls;
+mod together;

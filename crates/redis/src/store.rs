@@ -1,0 +1,371 @@
+//! The shared store: a batch of charges in, decisions out, always in time.
+//!
+//! What is known to be denied is denied at once ([`Denials`]). Each other
+//! charge has a [`Place`]: a backend, a slot of it, and who keeps it there. A
+//! batch whose charges are all in one place, which is the rule, is one call.
+//! Others go from place to place in order ([`Course`]), and give back what they
+//! took if a later place denies. Where a place cannot be asked, [`Local`]
+//! decides.
+//!
+//! Invariant: every call ends by one deadline, which the whole request shares.
+
+mod place;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tokio::time::Instant;
+use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
+use tollgate_limiter::store::{Answer, Batch, CHARGES_USUAL, Decisions, RemoteStore, counts_anyway};
+
+use crate::backend::Backend;
+use crate::codec::{self, Outcome, When};
+use crate::config::{Layout, RedisConfig};
+use crate::course::{Course, How, Picks};
+use crate::denials::Denials;
+use crate::error::{Error, Trouble};
+use crate::local::Local;
+use crate::node::Call;
+use crate::stats::Stats;
+use crate::{envoy, keys, mend};
+use place::{Job, Keeper, Named, Place, window_end};
+
+/// State in Redis, shared with other nodes.
+///
+/// It must be asked on a Tokio runtime; every thread that asks gets connections
+/// of its own.
+#[derive(Debug)]
+pub struct RedisStore {
+    main: Backend,
+    per_second: Option<Backend>,
+    prefix: String,
+    layout: Layout,
+    local: Local,
+    denials: Option<Denials>,
+    clock: ClockOf,
+    stats: Arc<Stats>,
+}
+
+/// Whose clock decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClockOf {
+    Server,
+    Caller,
+}
+
+/// When a request came, and by when it is answered.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    now: Time,
+    deadline: Instant,
+    /// The age of the memory of denials.
+    age: u64,
+}
+
+/// Charges decided by the store.
+struct Done {
+    now: Time,
+    decisions: Decisions,
+    how: How,
+    /// Until when what was taken can be given back without harm.
+    give_back_until: Time,
+}
+
+impl RedisStore {
+    /// A store that connects when it is first asked.
+    ///
+    /// # Errors
+    /// If certificates or keys for TLS cannot be used.
+    pub fn new(config: RedisConfig) -> Result<Self, Error> {
+        let stats = Arc::new(Stats::default());
+        let backend = |endpoint| Backend::new(endpoint, &config.key_prefix, &stats);
+        Ok(Self {
+            main: backend(&config.main)?,
+            per_second: config.per_second.as_ref().map(backend).transpose()?,
+            layout: config.layout,
+            local: Local::new(config.local),
+            denials: Denials::new(config.denial_bytes),
+            clock: ClockOf::Server,
+            prefix: config.key_prefix,
+            stats,
+        })
+    }
+
+    /// The same, deciding at the `now` that callers bring, not the server's:
+    /// for tests and simulations.
+    #[must_use]
+    pub const fn on_the_callers_clock(mut self) -> Self {
+        self.clock = ClockOf::Caller;
+        self
+    }
+
+    /// What the store counts about itself.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn moment(&self, now: Time) -> Moment {
+        let main = self.main.timeout;
+        let timeout = self.per_second.as_ref().map_or(main, |other| other.timeout.max(main));
+        let age = self.denials.as_ref().map_or(0, Denials::age);
+        Moment { now, deadline: Instant::now() + timeout, age }
+    }
+
+    /// The store's clock, as far as this node knows it.
+    fn store_time(&self, moment: Moment) -> Time {
+        match self.clock {
+            ClockOf::Server => self.local.store_time(moment.now),
+            ClockOf::Caller => moment.now,
+        }
+    }
+
+    fn backend(&self, place: Place) -> &Backend {
+        self.per_second.as_ref().filter(|_| place.is_per_second).unwrap_or(&self.main)
+    }
+
+    fn locate(&self, key: &Key<'_>, now: Time) -> (String, Place) {
+        let is_envoy = self.layout != Layout::Tollgate && envoy::suits(key);
+        let keeper = if is_envoy { Keeper::Envoy } else { Keeper::Script };
+        let name = if is_envoy { envoy::name(&self.prefix, key, now) } else { keys::name(&self.prefix, key) };
+        let is_per_second = self.per_second.is_some() && key.limit.window() == Micros::SECOND;
+        let mut place = Place { keeper, is_per_second, slot: None };
+        place.slot = self.backend(place).slot(&name);
+        (name, place)
+    }
+
+    async fn decide(&self, batch: &Batch<'_>, moment: Moment) -> Answer {
+        let course = self.recall(batch, moment);
+        if let Some(course) = &course {
+            let open = course.open();
+            let rest = course.part(&open);
+            if !rest.charges.iter().any(counts_anyway) {
+                return self.denied_again(batch, moment);
+            }
+        }
+        let (names, places) = batch.charges.iter().map(|charge| self.locate(&charge.key, moment.now)).unzip();
+        let named = Named { names, places };
+        match (course, named.only_place()) {
+            (None, Some(place)) => {
+                let job = Job { place, batch, names: named.names.into_vec(), not_after: None };
+                self.decide_in_one(job, moment).await
+            }
+            (course, _) => {
+                let course = course.unwrap_or_else(|| Course::new(batch));
+                self.decide_in_several(batch, course, named, moment).await
+            }
+        }
+    }
+
+    /// What is known to be denied, if that refuses the request.
+    fn recall<'b, 'a>(&self, batch: &'b Batch<'a>, moment: Moment) -> Option<Course<'b, 'a>> {
+        let denials = self.denials.as_ref()?;
+        let now = self.store_time(moment);
+        let mut course = Course::new(batch);
+        for (index, charge) in batch.charges.iter().enumerate() {
+            if let Some(decision) = denials.recall(charge, now) {
+                course.settle(&[index], &[decision], How::Kept);
+            }
+        }
+        course.is_denied().then_some(course)
+    }
+
+    /// The answer where all that is asked is known: what denies, and for the
+    /// others what this node last saw.
+    fn denied_again(&self, batch: &Batch<'_>, moment: Moment) -> Answer {
+        let now = self.store_time(moment);
+        let mut answer = Answer { now, decisions: self.local.peek(batch, now), ..Answer::default() };
+        if let Some(denials) = &self.denials {
+            for (charge, decision) in batch.charges.iter().zip(&mut answer.decisions) {
+                *decision = denials.recall(charge, now).unwrap_or(*decision);
+            }
+        }
+        self.stats.denials_remembered.add(1);
+        answer
+    }
+
+    async fn decide_in_one(&self, job: Job<'_, '_>, moment: Moment) -> Answer {
+        let batch = job.batch;
+        match self.ask(job, moment).await {
+            Ok(done) => Answer { now: done.now, decisions: done.decisions, ..Answer::default() },
+            Err(_) => {
+                let now = self.store_time(moment);
+                let degraded = smallvec::smallvec![true; batch.charges.len()];
+                Answer { now, decisions: self.local.check(batch, now), degraded }
+            }
+        }
+    }
+
+    async fn decide_in_several<'a>(
+        &self,
+        batch: &Batch<'a>,
+        mut course: Course<'_, 'a>,
+        named: Named,
+        moment: Moment,
+    ) -> Answer {
+        let open = course.open();
+        let mut now = self.store_time(moment);
+        let mut until: SmallVec<[(Place, Time); CHARGES_USUAL]> = SmallVec::new();
+        for place in named.order(&open) {
+            let picks = named.at(place, &open);
+            let part = course.part(&picks);
+            let job = Job { place, batch: &part, names: named.pick(&picks), not_after: None };
+            match self.ask(job, moment).await {
+                Ok(done) => {
+                    now = done.now;
+                    until.push((place, done.give_back_until));
+                    course.settle(&picks, &done.decisions, done.how);
+                }
+                Err(_) => {
+                    let decisions = self.local.check(&part, self.store_time(moment));
+                    course.settle(&picks, &decisions, How::Degraded);
+                }
+            }
+        }
+        let due = course.to_give_back();
+        for (place, until) in until {
+            let picks = named.at(place, &due);
+            self.give_back(batch, &mut course, (place, until, picks, &named), moment).await;
+        }
+        let (decisions, degraded) = course.finish();
+        Answer { now, decisions, degraded }
+    }
+
+    /// Gives back what was taken at a place although the request is denied.
+    async fn give_back(
+        &self,
+        batch: &Batch<'_>,
+        course: &mut Course<'_, '_>,
+        (place, until, picks, named): (Place, Time, Picks, &Named),
+        moment: Moment,
+    ) {
+        let taken = picks.iter().filter_map(|pick| batch.charges.get(*pick));
+        let refunds = taken.map(|charge| Charge { operation: Operation::Refund, ..*charge });
+        let refund = Batch { charges: refunds.collect(), ..Batch::default() };
+        if refund.charges.is_empty() {
+            return;
+        }
+        self.stats.given_back.add(u64::try_from(picks.len()).unwrap_or(0));
+        let job = Job { place, batch: &refund, names: named.pick(&picks), not_after: Some(until) };
+        // What cannot be given back stays taken: fewer pass, never more.
+        let Ok(done) = self.ask(job, moment).await else { return };
+        for (pick, decision) in picks.iter().zip(&done.decisions) {
+            course.gave_back(*pick, *decision);
+        }
+    }
+
+    /// Has the store decide charges that are all in one place.
+    async fn ask(&self, job: Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
+        if let Some(denials) = &self.denials {
+            let refunds = job.batch.charges.iter().filter(|charge| charge.operation == Operation::Refund);
+            refunds.for_each(|charge| denials.forget(&charge.key));
+        }
+        let done = match job.place.keeper {
+            Keeper::Script => self.ask_script(&job, moment).await?,
+            Keeper::Envoy => self.ask_envoy(&job, moment).await?,
+        };
+        if let Some(denials) = &self.denials {
+            for (charge, decision) in job.batch.charges.iter().zip(&done.decisions) {
+                denials.remember(charge, decision, done.now, moment.age);
+            }
+        }
+        Ok(done)
+    }
+
+    async fn ask_script(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
+        let when =
+            When { now: (self.clock == ClockOf::Caller).then_some(moment.now), not_after: job.not_after };
+        let call = Call { arguments: codec::arguments(job.batch, when), keys: job.names.clone() };
+        let (now, mut outcome) = match self.run_script(job, &call, moment).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(unreadable)) => {
+                let names: Vec<_> = unreadable.iter().filter_map(|charge| job.names.get(*charge)).collect();
+                mend::delete(self.backend(job.place), &names, moment.deadline, &self.stats).await?;
+                self.run_script(job, &call, moment).await?.map_err(|_| Trouble::BadState)?
+            }
+            Err(Trouble::BadState) => {
+                mend::mend(self.backend(job.place), job.batch, &job.names, moment.deadline, &self.stats)
+                    .await?;
+                self.run_script(job, &call, moment).await?.map_err(|_| Trouble::BadState)?
+            }
+            Err(trouble) => return Err(trouble),
+        };
+        if job.not_after.is_some_and(|until| now > until) {
+            return Err(Trouble::Other);
+        }
+        self.local.learn_clock(moment.now, now);
+        let mut give_back_until = Time::MAX;
+        for (index, charge) in job.batch.charges.iter().enumerate() {
+            let Some(state) = outcome.take_state(index) else { continue };
+            if let Some(state) = &state {
+                give_back_until = give_back_until.min(state.deadline()).min(window_end(&charge.key, now));
+            }
+            self.learn(charge, state, now);
+        }
+        let give_back_until = give_back_until.before(Micros::new(1));
+        Ok(Done { now, decisions: outcome.decisions, how: How::Taken, give_back_until })
+    }
+
+    async fn run_script(
+        &self,
+        job: &Job<'_, '_>,
+        call: &Call,
+        moment: Moment,
+    ) -> Result<Result<(Time, Outcome), Vec<usize>>, Trouble> {
+        let answer = self.backend(job.place).run(call, moment.deadline).await?;
+        let seen = codec::read(answer, job.batch.charges.len()).ok_or(Trouble::Other)?;
+        Ok(codec::decide(job.batch, &seen, &call.keys).map(|outcome| (seen.now, outcome)))
+    }
+
+    async fn ask_envoy(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
+        let jitter_max_s = if let Layout::Envoy { jitter_max_s } = self.layout { jitter_max_s } else { 0 };
+        let (charges, backend) = (&job.batch.charges, self.backend(job.place));
+        let name = job.names.first().map(String::as_str).unwrap_or_default();
+        let commands = envoy::commands(charges, &job.names, jitter_max_s);
+        let answers = backend.commands(name, &commands, moment.deadline).await?;
+        if let Some(commands) = envoy::overdrawn(charges, &job.names, &answers) {
+            backend.commands(name, &commands, moment.deadline).await?;
+        }
+        let decided = envoy::decisions(charges, answers, moment.now).ok_or(Trouble::Other)?;
+        let mut decisions = Decisions::new();
+        for (charge, (decision, state)) in charges.iter().zip(decided) {
+            decisions.push(decision);
+            self.learn(charge, state, moment.now);
+        }
+        Ok(Done { now: moment.now, decisions, how: How::Kept, give_back_until: Time::EPOCH })
+    }
+
+    /// Remembers what the store now has under a charge's key.
+    fn learn(&self, charge: &Charge<'_>, state: Option<State>, now: Time) {
+        if charge.limit().on_store_error() == OnStoreError::Local || self.denials.is_some() {
+            self.local.learn(charge, state, now);
+        }
+    }
+}
+
+impl RemoteStore for RedisStore {
+    async fn check(&self, batch: &Batch<'_>, now: Time) -> Answer {
+        if batch.charges.is_empty() {
+            return Answer { now, ..Answer::default() };
+        }
+        self.stats.requests.add(1);
+        let answer = self.decide(batch, self.moment(now)).await;
+        self.stats.degraded.add(u64::from(!answer.degraded.is_empty()));
+        answer
+    }
+
+    async fn reset(&self, key: &Key<'_>, now: Time) -> bool {
+        let moment = self.moment(now);
+        let (name, place) = self.locate(key, moment.now);
+        let mut delete = redis::Pipeline::new();
+        delete.cmd("DEL").arg(&name);
+        let deleted = self.backend(place).commands(&name, &delete, moment.deadline).await;
+        if let Some(denials) = &self.denials {
+            denials.forget(key);
+        }
+        let was_here = self.local.forget(key);
+        match deleted.as_deref() {
+            Ok([redis::Value::Int(count)]) => *count > 0,
+            Ok(_) | Err(_) => was_here,
+        }
+    }
+}

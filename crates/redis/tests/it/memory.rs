@@ -1,0 +1,145 @@
+//! What a user costs in Redis, and denials that need not be asked again.
+
+use std::time::Duration;
+
+use tollgate_core::{Entry, Limit, Micros, Operation, Refill, Shape, Time};
+use tollgate_limiter::RemoteStore;
+use tollgate_redis::{RedisStore, keys};
+use tollgate_testkit::RedisServer;
+
+use crate::support::{ask, batch, charge, check, config, limit, store};
+
+const HOUR_S: u64 = 3600;
+
+/// A user who makes all of 500 requests an hour, one every 7.2 s and a bit.
+async fn bytes_of_a_busy_user(server: &RedisServer, limit: &Limit) -> u64 {
+    let store = store(&server.url()).on_the_callers_clock();
+    let entries = [Entry { key: "user", value: "42" }];
+    let asked = batch([charge(&entries, limit)]);
+    let mut now = Time::from_secs(1_700_000_000);
+    for request in 0..700_u64 {
+        now = now + Micros::new(7_200_000 + request * 7919 % 1_000_000);
+        let answer = store.check(&asked, now).await;
+        assert!(answer.degraded.is_empty());
+    }
+    let name = keys::name("", &asked.charges[0].key);
+    server.cli(&["memory", "usage", &name]).parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_user_takes_no_more_memory_than_promised() {
+    let server = RedisServer::start();
+    let hour = |shape| limit(500, HOUR_S, shape);
+    let rows = [
+        (hour(Shape::FixedWindow), 120),
+        (hour(Shape::SlidingLog), 4096),
+        (hour(Shape::SlidingCounter), 120),
+        (hour(Shape::SlidingBuckets { buckets: 60 }), 1024),
+        (hour(Shape::TokenBucket { burst: 500, refill: Refill::Smooth }), 120),
+        (hour(Shape::TokenBucket { burst: 500, refill: Refill::Interval }), 120),
+        (hour(Shape::LeakyBucket { burst: 500, max_wait: None }), 120),
+    ];
+    println!(
+        "| one user at 500 an hour | bytes | besides the key's name | users per GB |\n|---|---|---|---|"
+    );
+    for (limit, most) in rows {
+        let bytes = bytes_of_a_busy_user(&server, &limit).await;
+        let entries = [Entry { key: "user", value: "42" }];
+        let name = keys::name("", &charge(&entries, &limit).key);
+        let besides = bytes - u64::try_from(name.len()).unwrap();
+        println!("| {:?} | {bytes} | {besides} | {} |", limit.shape(), (1_u64 << 30) / bytes);
+        let measured = if most > 120 { bytes } else { besides };
+        assert!(measured <= most, "{measured} > {most}: {limit:?}");
+    }
+}
+
+fn remembering(server: &RedisServer) -> RedisStore {
+    let mut config = config(&server.url());
+    config.denial_bytes = 1 << 20;
+    RedisStore::new(config).unwrap()
+}
+
+#[tokio::test]
+async fn who_is_denied_does_not_ask_again_before_the_time() {
+    let server = RedisServer::start();
+    let store = remembering(&server);
+    let one = limit(1, HOUR_S, Shape::SlidingLog);
+    let calls = || {
+        server.cli(&["info", "commandstats"]).lines().find(|line| line.contains("evalsha")).map(str::to_owned)
+    };
+    assert!(!check(&store, "a", &one).await.0.verdict.is_deny());
+    let (first, _) = check(&store, "a", &one).await;
+    assert!(first.verdict.is_deny());
+    let before = calls();
+    for _ in 0..100 {
+        let (again, degraded) = check(&store, "a", &one).await;
+        assert!(again.verdict.is_deny() && !degraded);
+        assert!(again.reset_after <= first.reset_after);
+    }
+    assert_eq!(calls(), before, "the server was not asked");
+    assert_eq!(store.stats().denials_remembered.get(), 100);
+    let two = limit(2, HOUR_S, Shape::SlidingLog);
+    assert!(!check(&store, "a", &two).await.0.verdict.is_deny(), "a raised limit is asked about");
+}
+
+#[tokio::test]
+async fn a_denial_is_forgotten_when_its_time_comes() {
+    let server = RedisServer::start();
+    let store = remembering(&server);
+    let soon = Limit::new(1, Micros::from_millis(300), Shape::SlidingLog).unwrap();
+    assert!(!check(&store, "a", &soon).await.0.verdict.is_deny());
+    let denied_at = tokio::time::Instant::now();
+    let (denied, _) = check(&store, "a", &soon).await;
+    let tollgate_core::Verdict::Deny { retry_after: Some(wait) } = denied.verdict else { panic!("denied") };
+    crate::support::eventually("allowed again", Duration::from_secs(3), async || {
+        !check(&store, "a", &soon).await.0.verdict.is_deny()
+    })
+    .await;
+    assert!(denied_at.elapsed() >= Duration::from(wait), "not before");
+    assert!(denied_at.elapsed() < Duration::from(wait) + Duration::from_millis(200), "and not much later");
+}
+
+#[tokio::test]
+async fn a_refund_and_a_reset_let_the_denied_ask_again() {
+    let server = RedisServer::start();
+    let store = remembering(&server);
+    let one = limit(1, HOUR_S, Shape::SlidingLog);
+    let entries = [Entry { key: "user", value: "a" }];
+    for forget in [true, false] {
+        assert!(!check(&store, "a", &one).await.0.verdict.is_deny());
+        assert!(check(&store, "a", &one).await.0.verdict.is_deny());
+        assert!(check(&store, "a", &one).await.0.verdict.is_deny());
+        if forget {
+            let mut refund = batch([charge(&entries, &one)]);
+            refund.charges[0].operation = Operation::Refund;
+            ask(&store, &refund).await;
+        } else {
+            assert!(store.reset(&charge(&entries, &one).key, crate::support::now()).await);
+        }
+    }
+    assert!(!check(&store, "a", &one).await.0.verdict.is_deny());
+}
+
+#[tokio::test]
+async fn a_list_with_one_denial_is_denied_from_memory_with_the_others_as_last_seen() {
+    let server = RedisServer::start();
+    let store = remembering(&server);
+    let (burst, sustained) = (limit(2, HOUR_S, Shape::SlidingLog), limit(500, HOUR_S, Shape::SlidingCounter));
+    let entries = [Entry { key: "user", value: "a" }];
+    let list = || batch([charge(&entries, &burst), charge(&entries, &sustained)]);
+    for _ in 0..3 {
+        ask(&store, &list()).await;
+    }
+    let again = ask(&store, &list()).await;
+    assert_eq!(store.stats().denials_remembered.get(), 1);
+    assert!(again.decisions[0].verdict.is_deny() && !again.decisions[1].verdict.is_deny());
+    assert_eq!(again.decisions[1].remaining, 498);
+    let counting = sustained.counting_rejected(true);
+    let mixed = batch([charge(&entries, &burst), charge(&entries, &counting)]);
+    assert_eq!(
+        ask(&store, &mixed).await.decisions[1].remaining,
+        497,
+        "what counts rejected requests is asked"
+    );
+    assert_eq!(ask(&store, &mixed).await.decisions[1].remaining, 496);
+}
