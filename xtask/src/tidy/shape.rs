@@ -21,13 +21,13 @@ const BYTES_MAX: usize = 256 * 1024;
 
 /// The kinds of file that belong here.
 const EXTENSIONS: &[&str] = &[
-    "css", "expected", "html", "json", "lock", "lua", "md", "png", "proto", "rs", "sh", "svg", "toml", "ts",
-    "txt", "warnings", "yaml", "yml",
+    "conf", "css", "expected", "html", "json", "lock", "lua", "md", "pem", "png", "proto", "rs", "sh", "svg",
+    "toml", "ts", "txt", "warnings", "yaml", "yml",
 ];
 
 /// Files without an extension that belong here.
 const NAMES: &[&str] =
-    &[".dockerignore", ".gitattributes", ".gitignore", ".ci/run", "Dockerfile", "LICENSE", "NOTICE"];
+    &[".dockerignore", ".gitattributes", ".gitignore", ".ci/run", "Caddyfile", "Dockerfile", "LICENSE", "NOTICE"];
 
 /// Every Rust file opens with its documentation.
 pub(super) fn header(tree: &Tree) -> Vec<Violation> {
