@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Where gRPC is served.
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<String>,
-    /// Where RESP is served.
+    /// Where any Redis client can ask, such as 127.0.0.1:6380; off if not given.
     #[arg(long, value_name = "ADDRESS")]
     resp: Option<String>,
     /// Where the admin pages are served.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::Free;
-use tollgate_core::{Mode, Operation, Request, RuleSet};
+use tollgate_core::{Mode, Operation, Request, RuleSet, Time};
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, NoSink};
@@ -143,8 +143,13 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     /// Does any of the four.
     pub fn operate(&self, request: &Request<'_>, operation: Operation) -> Reply {
+        self.operate_at(request, operation, self.clock.now())
+    }
+
+    /// Does any of the four at an instant of the clock, for callers that
+    /// decide several requests at one.
+    pub fn operate_at(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
         let rules = self.rules.load();
-        let now = self.clock.now();
         let (batch, free) = self.lookup(&rules, request, operation);
         let decisions = self.store.check(&batch, now);
         let answer = Answer { now, decisions, ..Answer::default() };

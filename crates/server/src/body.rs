@@ -99,10 +99,12 @@ where
 }
 
 /// Bytes that are accounted for in [`HELD`].
-struct Held(usize);
+#[derive(Debug, Default)]
+pub(crate) struct Held(usize);
 
 impl Held {
-    fn more(&mut self, bytes: usize) -> Result<(), BodyError> {
+    /// Accounts for more, unless that is too much.
+    pub(crate) fn more(&mut self, bytes: usize) -> Result<(), BodyError> {
         self.0 += bytes;
         if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > BODIES_MAX {
             return Err(BodyError::Crowded);

@@ -93,6 +93,24 @@ pub const KEY_MAX: usize = 4 << 10;
 /// it takes from a request is longer.
 pub const VALUE_MAX: usize = 64 << 10;
 
+/// Words of a command over RESP. `TOLLGATE.CHECK` has the most: a domain, a
+/// key and a value for each entry, and a cost; clients may ask about as many
+/// commands by name.
+pub const RESP_WORDS_MAX: u64 = 256;
+
+/// Bytes of a word over RESP; the longest value fits.
+pub const RESP_WORD_MAX: usize = VALUE_MAX;
+
+/// Bytes of a command over RESP. Several of the longest values fit.
+pub const RESP_COMMAND_MAX: usize = 256 << 10;
+
+/// Bytes of a command over RESP that is typed as a line.
+pub const RESP_INLINE_MAX: usize = 4 << 10;
+
+/// Bytes that one read over RESP takes at most, which is what a connection
+/// holds. Some 200 commands fit, so that a pipeline of 64 is one batch.
+pub const RESP_READ: usize = 16 << 10;
+
 /// On SIGTERM, calls in flight have so long to finish. Kubernetes kills after 30 s.
 pub const DRAIN_MAX: Duration = Duration::from_secs(25);
 

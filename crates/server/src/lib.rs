@@ -10,6 +10,7 @@
 //! | [`run`] | puts everything together, and runs it until it is told to stop |
 //! | [`listen`] | sockets: what is listened on, who gets in, how long they stay |
 //! | [`tls`] | TLS and mutual TLS, with certificates that change on disk |
+//! | `resp` | `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` for Redis clients |
 //! | [`grpc`] | Envoy's rate limit service, health and reflection |
 //! | [`http`] | `/json` and `/healthcheck` |
 //! | [`admin`] | pages for operators and their tools |
@@ -31,6 +32,7 @@ pub mod health;
 pub mod http;
 pub mod listen;
 pub mod metrics;
+mod resp;
 pub mod run;
 pub mod service;
 pub mod settings;

@@ -43,6 +43,8 @@ use unix::SocketFile;
 pub struct Listeners {
     pub(crate) grpc: Vec<Listener>,
     pub(crate) http: Vec<Listener>,
+    /// One for each worker, or none at all.
+    pub(crate) resp: Vec<Listener>,
     pub(crate) admin: Listener,
     pub(crate) prometheus: Option<Listener>,
     addresses: Addresses,
@@ -61,6 +63,8 @@ pub struct Addresses {
     pub admin: SocketAddr,
     /// The Prometheus listener of its own, if asked for.
     pub prometheus: Option<SocketAddr>,
+    /// RESP, if asked for.
+    pub resp: Option<SocketAddr>,
 }
 
 /// Where gRPC can be reached.
@@ -110,9 +114,15 @@ impl Listeners {
             bind_one(&prometheus.address, &purpose)
         });
         let (prometheus, prometheus_address) = own.transpose()?.unzip();
+        let resp = settings.resp.as_ref().map(|resp| {
+            let purpose = Purpose { what: "RESP", setting: "--resp or TOLLGATE_RESP" };
+            bind_tcp(&resp.address, workers, &purpose)
+        });
+        let (resp, resp_address) = resp.transpose()?.unzip();
         Ok(Self {
             grpc,
             http,
+            resp: resp.unwrap_or_default(),
             admin,
             prometheus,
             addresses: Addresses {
@@ -120,6 +130,7 @@ impl Listeners {
                 http: http_address,
                 admin: admin_address,
                 prometheus: prometheus_address,
+                resp: resp_address,
             },
             _socket_file: file,
         })

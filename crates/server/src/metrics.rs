@@ -40,7 +40,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::{Free, override_metric_path};
-use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
+use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time, Verdict};
 use tollgate_limiter::{Event, EventSink, Reply, Ruling, Usage};
 
 use cells::{Cells, Line, Outcome, lines_for};
@@ -69,6 +69,8 @@ pub enum Call {
     HealthCheck,
     /// A check over HTTP.
     Http,
+    /// A command over RESP.
+    Resp,
 }
 
 /// Why a call got an error and no answer.
@@ -97,6 +99,7 @@ pub struct Metrics {
     should_rate_limit: Latency,
     health_check: Latency,
     http: Latency,
+    resp: Latency,
     loads: AtomicU64,
     failed_loads: AtomicU64,
     last_load_failed: AtomicBool,
@@ -122,6 +125,7 @@ impl Metrics {
             should_rate_limit: Latency::new(),
             health_check: Latency::new(),
             http: Latency::new(),
+            resp: Latency::new(),
             loads: AtomicU64::new(0),
             failed_loads: AtomicU64::new(0),
             last_load_failed: AtomicBool::new(false),
@@ -159,11 +163,23 @@ impl Metrics {
 
     /// A call was answered, in that time.
     pub fn served(&self, call: Call, took: Micros) {
-        match call {
-            Call::ShouldRateLimit => self.should_rate_limit.add(took),
-            Call::HealthCheck => self.health_check.add(took),
-            Call::Http => self.http.add(took),
-        }
+        self.served_together(call, took, 1);
+    }
+
+    /// So many calls were answered together, each in that time.
+    pub fn served_together(&self, call: Call, took: Micros, calls: u64) {
+        let latency = match call {
+            Call::ShouldRateLimit => &self.should_rate_limit,
+            Call::HealthCheck => &self.health_check,
+            Call::Http => &self.http,
+            Call::Resp => &self.resp,
+        };
+        latency.add_each(took, calls);
+    }
+
+    /// A limit that the caller brought was decided.
+    pub fn throttled(&self, verdict: Verdict) {
+        self.requests.here().outcome(Outcome::of_verdict(verdict));
     }
 
     /// A call got an error and no answer.

@@ -43,6 +43,7 @@ use crate::listen::pool::Pool;
 use crate::listen::{Listener, Listeners};
 use crate::metrics::statsd::Exporter;
 use crate::metrics::{self, Mapper, Metrics};
+use crate::resp::ServeResp;
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::source::RuleSource;
@@ -70,6 +71,8 @@ pub fn workers() -> usize {
 /// If a certificate cannot be used, or the system refuses what a server needs.
 pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Result<(), Error> {
     let tls = settings.grpc.tls.as_ref().map(|tls| Tls::load(tls, b"h2")).transpose()?.map(Arc::new);
+    let resp_tls = settings.resp.as_ref().and_then(|resp| resp.tls.as_ref());
+    let resp_tls = resp_tls.map(|tls| Tls::load(tls, b"redis")).transpose()?.map(Arc::new);
     let background = runtime("tollgate-background")?;
     let tracer = {
         let _inside = background.enter();
@@ -84,11 +87,12 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         weak.upgrade().map(|service| service.limiter().store().usage()).unwrap_or_default()
     });
 
-    let server =
-        Server { settings, service, tls, control, addresses: Arc::new(listeners.addresses().clone()) };
+    let addresses = Arc::new(listeners.addresses().clone());
+    let server = Server { settings, service, tls, resp_tls, control, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     first_lines::listening(&server.addresses);
-    let threads = server.start_workers(listeners.grpc, listeners.http, &closing, &done)?;
+    let callers = Callers { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
+    let threads = server.start_workers(callers, &closing, &done)?;
     let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
     let ended = background.block_on(async {
         server.serve_operators(operators, &done);
@@ -130,8 +134,17 @@ struct Server<'a> {
     settings: &'a Settings,
     service: Arc<Service>,
     tls: Option<Arc<Tls>>,
+    resp_tls: Option<Arc<Tls>>,
     control: &'a Control,
     addresses: Arc<crate::listen::Addresses>,
+}
+
+/// The sockets for callers, one of each for each worker.
+struct Callers {
+    grpc: Vec<Listener>,
+    http: Vec<Listener>,
+    /// Perhaps none.
+    resp: Vec<Listener>,
 }
 
 /// The sockets for operators and their tools.
@@ -143,11 +156,11 @@ struct Operators {
 impl Server<'_> {
     fn start_workers(
         &self,
-        grpc: Vec<Listener>,
-        http: Vec<Listener>,
+        callers: Callers,
         closing: &watch::Sender<bool>,
         done: &watch::Sender<bool>,
     ) -> Result<Vec<JoinHandle<io::Result<()>>>, Error> {
+        let Callers { grpc, http, resp } = callers;
         let runtimes: Vec<Runtime> =
             grpc.iter().map(|_| runtime("tollgate-worker")).collect::<Result<_, _>>()?;
         let pool = Pool::new(runtimes.iter().map(|runtime| runtime.handle().clone()).collect());
@@ -158,8 +171,12 @@ impl Server<'_> {
         let context =
             http::Context { service: Arc::clone(&self.service), addresses: Arc::clone(&self.addresses) };
         let serve_http = ServeHttp::new(http::router(context));
-        let workers = runtimes.into_iter().zip(grpc).zip(http).enumerate();
-        let start = |(number, ((runtime, grpc), http))| {
+        let password = self.settings.resp.as_ref().and_then(|resp| resp.password.clone());
+        let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.resp_tls.clone());
+        let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
+        let resp = resp.chain(std::iter::repeat_with(|| None));
+        let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).enumerate();
+        let start = |(number, (((runtime, grpc), http), resp))| {
             let site = Site {
                 gate: Arc::clone(&gate),
                 pool: Some(Arc::clone(&pool)),
@@ -167,7 +184,7 @@ impl Server<'_> {
                 stop: closing.subscribe(),
             };
             let (serve_grpc, serve_http) = (serve_grpc.clone(), serve_http.clone());
-            Worker { runtime, site, grpc: (grpc, serve_grpc), http: (http, serve_http) }
+            Worker { runtime, site, grpc: (grpc, serve_grpc), http: (http, serve_http), resp }
                 .start(done.subscribe())
         };
         workers.map(start).collect()
@@ -182,7 +199,7 @@ impl Server<'_> {
     ) -> Result<(), Error> {
         self.follow_rules(done);
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
-        if let Some(tls) = &self.tls {
+        for tls in [&self.tls, &self.resp_tls].into_iter().flatten() {
             tokio::spawn(Arc::clone(tls).follow(done.subscribe()));
         }
         let mut workers = tokio::task::JoinSet::new();

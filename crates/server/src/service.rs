@@ -6,6 +6,8 @@
 //!
 //! Deliberately not here: wire formats, and the limits themselves.
 
+mod together;
+
 use std::sync::Arc;
 
 use tollgate_core::ruleset::Free;
@@ -16,6 +18,8 @@ use crate::health::Health;
 use crate::metrics::{Failure, Metrics};
 use crate::settings::{Answers, Settings};
 use crate::telemetry::Tracer;
+
+pub use together::Throttled;
 
 /// The limiter as this server runs it.
 pub type Engine = Limiter<MemoryStore, SystemClock, Arc<Metrics>>;

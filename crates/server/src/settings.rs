@@ -63,6 +63,8 @@ pub struct Settings {
     pub http: Address,
     /// The gRPC listener.
     pub grpc: Grpc,
+    /// The RESP listener; none if not asked for.
+    pub resp: Option<Resp>,
     /// The admin listener.
     pub admin: Admin,
     /// What is logged, and how.
@@ -103,6 +105,17 @@ pub struct ServerTls {
     pub client_ca: Option<PathBuf>,
     /// And it must be for this DNS name, if set.
     pub client_san: Option<String>,
+}
+
+/// The RESP listener.
+#[derive(Debug, Clone)]
+pub struct Resp {
+    /// Where it listens.
+    pub address: Address,
+    /// What callers must show, if set.
+    pub password: Option<Secret>,
+    /// TLS, if asked for.
+    pub tls: Option<ServerTls>,
 }
 
 /// The admin listener.

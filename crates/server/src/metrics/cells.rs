@@ -54,6 +54,15 @@ impl Outcome {
         }
     }
 
+    /// What became of a request that met one hard limit.
+    pub(super) const fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Deny { .. } => Self::Denied,
+            Verdict::Delay { .. } => Self::Delayed,
+            Verdict::Allow => Self::Allowed,
+        }
+    }
+
     /// What became of the request as a whole.
     pub(super) fn of_reply(reply: &Reply) -> Self {
         match reply.verdict {

@@ -64,12 +64,18 @@ impl Latency {
     }
 
     /// Adds one time.
+    #[cfg(test)]
+    fn add(&self, time: Micros) {
+        self.add_each(time, 1);
+    }
+
+    /// Adds the time of each of so many calls.
     #[expect(clippy::indexing_slicing, reason = "masked by the length less one, which is a power of two")]
-    pub(super) fn add(&self, time: Micros) {
+    pub(super) fn add_each(&self, time: Micros, calls: u64) {
         let line = &self.lines[thread_number() & (self.lines.len() - 1)];
         let bucket = BOUNDS_US.partition_point(|bound| *bound < time.get());
-        line.buckets.get(bucket).unwrap_or(&line.above).fetch_add(1, Ordering::Relaxed);
-        line.sum_us.fetch_add(time.get(), Ordering::Relaxed);
+        line.buckets.get(bucket).unwrap_or(&line.above).fetch_add(calls, Ordering::Relaxed);
+        line.sum_us.fetch_add(time.get().wrapping_mul(calls), Ordering::Relaxed);
     }
 
     /// All times added.

@@ -78,7 +78,9 @@ fn decisions(page: &mut Page, metrics: &Metrics) {
 fn durations(page: &mut Page, metrics: &Metrics) {
     let name = "tollgate_request_duration_seconds";
     page.family(name, Kind::Histogram, "How long calls take, from the whole request to the whole reply.");
-    for (interface, latency) in [("grpc", &metrics.should_rate_limit), ("http", &metrics.http)] {
+    for (interface, latency) in
+        [("grpc", &metrics.should_rate_limit), ("http", &metrics.http), ("resp", &metrics.resp)]
+    {
         let times = latency.times();
         let buckets = OURS_US.map(|bound| (Seconds(bound).to_string(), times.up_to(bound)));
         let sum = Seconds(times.sum_us).to_string();

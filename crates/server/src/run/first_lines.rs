@@ -11,10 +11,13 @@ const RULES_LOOKED_AT: usize = 100;
 
 /// Says what listens where.
 pub(super) fn listening(addresses: &Addresses) {
-    let Addresses { grpc, http, admin, prometheus } = addresses;
+    let Addresses { grpc, http, admin, prometheus, resp } = addresses;
     tracing::info!("Tollgate {} is starting", env!("CARGO_PKG_VERSION"));
     tracing::info!("gRPC (Envoy rate limit service v3, health, reflection) listens on {grpc}");
     tracing::info!("HTTP (/json, /healthcheck) listens on {http}");
+    if let Some(resp) = resp {
+        tracing::info!("RESP (CL.THROTTLE, THROTTLE, TOLLGATE.CHECK) listens on {resp}");
+    }
     tracing::info!("admin pages (/metrics, /rlconfig, /stats) are at http://{}/", reachable(*admin));
     if let Some(prometheus) = prometheus {
         tracing::info!("Prometheus finds its metrics at {prometheus}");

@@ -12,6 +12,7 @@ use crate::http::ServeHttp;
 use crate::listen::Listener;
 use crate::listen::accept::{Site, accept_all};
 use crate::listen::life::stopped;
+use crate::resp::ServeResp;
 
 /// One thread that answers callers, with its sockets.
 pub(super) struct Worker {
@@ -19,6 +20,7 @@ pub(super) struct Worker {
     pub(super) site: Site,
     pub(super) grpc: (Listener, ServeGrpc),
     pub(super) http: (Listener, ServeHttp),
+    pub(super) resp: Option<(Listener, ServeResp)>,
 }
 
 impl Worker {
@@ -31,13 +33,14 @@ impl Worker {
     }
 
     fn work(self, mut done: watch::Receiver<bool>) -> io::Result<()> {
-        let Self { runtime, site, grpc, http } = self;
+        let Self { runtime, site, grpc, http, resp } = self;
         runtime.block_on(async move {
-            let (grpc, http) = (
+            let (grpc, http, resp) = (
                 tokio::spawn(accept_all(grpc.0, site.clone(), grpc.1)),
-                tokio::spawn(accept_all(http.0, site, http.1)),
+                tokio::spawn(accept_all(http.0, site.clone(), http.1)),
+                resp.map(|(listener, serve)| tokio::spawn(accept_all(listener, site, serve))),
             );
-            for listening in [grpc, http] {
+            for listening in [grpc, http].into_iter().chain(resp) {
                 listening.await.map_err(io::Error::other)??;
             }
             stopped(&mut done).await;

@@ -71,11 +71,12 @@ impl<'a> Reader<'a> {
     }
 
     fn flag(&self, name: &str) -> Option<String> {
-        let Flags { store, http, grpc, admin, .. } = self.flags;
+        let Flags { store, http, grpc, resp, admin, .. } = self.flags;
         match name {
             "--store" => store.clone(),
             "--http" => http.clone(),
             "--grpc" => grpc.clone(),
+            "--resp" => resp.clone(),
             "--admin" => admin.clone(),
             _ => None,
         }

@@ -45,6 +45,7 @@ impl Settings {
         let settings = Self {
             http: listeners::http(r),
             grpc: listeners::grpc(r),
+            resp: listeners::resp(r),
             admin,
             log: log(r),
             rules: rules::read(flags, r),
@@ -74,7 +75,6 @@ impl Settings {
 fn refuse_later(flags: &Flags, reader: &mut Reader<'_>) {
     let later = [
         ("--data", flags.data.is_some(), "snapshots and history are"),
-        ("--resp", flags.resp.is_some(), "RESP is"),
         ("--gateway", flags.gateway.is_some(), "the gateway is"),
         ("--upstream", flags.upstream.is_some(), "the gateway is"),
     ];

@@ -327,15 +327,39 @@ fn what_is_not_in_this_version_is_refused_by_name() {
     let flags = Flags {
         store: Some("redis://:hunter2@localhost".to_owned()),
         data: Some("data".into()),
-        resp: Some("127.0.0.1:6380".to_owned()),
         gateway: Some("0.0.0.0:8000".to_owned()),
         ..Flags::default()
     };
     let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err().to_string();
-    for name in ["--store", "--data", "--resp", "--gateway"] {
+    for name in ["--store", "--data", "--gateway"] {
         assert!(error.contains(&format!("{name}: ")), "{error}");
     }
     assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn resp_is_off_until_it_is_asked_for() {
+    assert!(settings(&[("TOLLGATE_RESP_PASSWORD", "hunter2")]).resp.is_none());
+    let asked = [("TOLLGATE_RESP", "127.0.0.1:6380"), ("TOLLGATE_RESP_PASSWORD", "hunter2")];
+    let flags = Flags { resp: Some(":6381".to_owned()), ..Flags::default() };
+    let (settings, _) = Settings::resolve(&flags, &environment(&asked), None).unwrap();
+    let resp = settings.resp.unwrap();
+    assert_eq!((resp.address.port, resp.password.unwrap().expose(), resp.tls), (6381, "hunter2", None));
+    let filed =
+        with_file("listen: { resp: '127.0.0.1:6380' }\nresp: { tls: { cert: a, key: b, client_ca: c } }\n");
+    let tls = filed.unwrap().resp.unwrap().tls.unwrap();
+    assert_eq!((tls.cert, tls.key, tls.client_ca), ("a".into(), "b".into(), Some("c".into())));
+}
+
+#[test]
+fn wrong_settings_of_resp_are_told() {
+    let told = mistakes(&[("TOLLGATE_RESP", "6380"), ("TOLLGATE_RESP_TLS_CERT", "a.pem")]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("TOLLGATE_RESP: '6380' is not an address; write HOST:PORT"), "{told:?}");
+    let key = "TOLLGATE_RESP_TLS_KEY: TLS of the RESP listener needs it; write the path of a PEM file";
+    assert_eq!(told[1], key);
+    let told = mistakes(&[("TOLLGATE_RESP", "127.0.0.1:8080")]);
+    assert!(told[0].contains("HTTP on 0.0.0.0:8080 and RESP on 127.0.0.1:8080"), "{told:?}");
 }
 
 /// Every key of the list, so that a key which the reader forgets is noticed.
@@ -361,7 +385,7 @@ fn a_wrong_file_is_refused_with_places() {
     let cases = [
         (
             "listen:\n  htpp: ':8080'\nmemry: {}\n",
-            "tollgate.yaml:2:3: unknown key 'listen.htpp'; write one of listen.http, listen.grpc, listen.admin\n\
+            "tollgate.yaml:2:3: unknown key 'listen.htpp'; write one of listen.http, listen.grpc, listen.admin, listen.resp\n\
              tollgate.yaml:3:1: unknown key 'memry'; write one of",
         ),
         ("memory: { keys: many }\n", "tollgate.yaml:1:17: 'many' is not a whole number in range; write one"),

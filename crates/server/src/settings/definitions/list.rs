@@ -78,6 +78,29 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "RESP",
+        note: "Any Redis client can ask; `docs/guide/resp.md` says how.",
+        settings: &[
+            row(
+                ["--resp", "TOLLGATE_RESP", "listen.resp"],
+                "off",
+                "Where `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` are served, such as `127.0.0.1:6380`.",
+            ),
+            row(["", "TOLLGATE_RESP_PASSWORD", ""], "", "What callers must show with `AUTH`."),
+            row(
+                ["", "TOLLGATE_RESP_TLS_CERT", "resp.tls.cert"],
+                "",
+                "The certificate chain, in PEM; with it the listener speaks TLS.",
+            ),
+            row(["", "TOLLGATE_RESP_TLS_KEY", "resp.tls.key"], "", "Its key, in PEM."),
+            row(
+                ["", "TOLLGATE_RESP_TLS_CLIENT_CA", "resp.tls.client_ca"],
+                "",
+                "Callers must show a certificate signed by one of these.",
+            ),
+        ],
+    },
+    Section {
         title: "TLS of the gRPC listener",
         note: "Changed files are picked up. `GRPC_SERVER_TLS_CA_CERT`, which Envoy Gateway sets, has no effect, as in envoyproxy/ratelimit.",
         settings: &[

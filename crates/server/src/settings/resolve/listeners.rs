@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::address::is_host;
+use crate::settings::address::{AddressError, is_host};
 use crate::settings::file::Given;
 use crate::settings::reader::{Found, Layer, Reader};
-use crate::settings::{Address, Admin, Grpc, GrpcAddress, Secret, ServerTls, Settings, go};
+use crate::settings::{Address, Admin, Grpc, GrpcAddress, Resp, Secret, ServerTls, Settings, go};
 
 /// The names of a listener's settings, and what holds without them.
 struct Listener {
@@ -84,6 +84,22 @@ pub(super) fn admin(reader: &mut Reader<'_>) -> Admin {
         }
     }
     Admin { address, token }
+}
+
+pub(super) fn resp(reader: &mut Reader<'_>) -> Option<Resp> {
+    let address =
+        reader.parsed("TOLLGATE_RESP", |text| text.parse().map_err(|error: AddressError| error.to_string()));
+    let password = reader.text("TOLLGATE_RESP_PASSWORD").map(Secret::new);
+    let (cert, key) = (reader.path("TOLLGATE_RESP_TLS_CERT"), reader.path("TOLLGATE_RESP_TLS_KEY"));
+    let client_ca = reader.path("TOLLGATE_RESP_TLS_CLIENT_CA");
+    let is_tls = cert.is_some() || key.is_some() || client_ca.is_some();
+    for (name, path) in [("TOLLGATE_RESP_TLS_CERT", &cert), ("TOLLGATE_RESP_TLS_KEY", &key)] {
+        if is_tls && path.is_none() {
+            reader.mistake(name, "TLS of the RESP listener needs it; write the path of a PEM file");
+        }
+    }
+    let tls = cert.zip(key).map(|(cert, key)| ServerTls { cert, key, client_ca, client_san: None });
+    Some(Resp { address: address?, password, tls })
 }
 
 /// The address, and who named the host.
@@ -166,6 +182,9 @@ pub(super) fn check_apart(settings: &Settings, reader: &mut Reader<'_>) {
     let mut listeners = vec![("HTTP", &settings.http), ("admin", &settings.admin.address)];
     if let GrpcAddress::Tcp(address) = &settings.grpc.address {
         listeners.push(("gRPC", address));
+    }
+    if let Some(resp) = &settings.resp {
+        listeners.push(("RESP", &resp.address));
     }
     if let Some(prometheus) = &settings.metrics.prometheus {
         listeners.push(("Prometheus", &prometheus.address));

@@ -1,0 +1,159 @@
+//! `TOLLGATE.CHECK domain key value [key value …] [COST n]`, by the rules.
+//!
+//! The pairs are the entries of one descriptor, outermost first. The reply is
+//! that of the limit that binds: an array in RESP2, a map in RESP3.
+
+use smallvec::SmallVec;
+use tollgate_core::{Descriptor, Entry, Micros, Request, Time, Verdict};
+
+use super::from_wire::{self, BadText, Shown};
+use super::session::Session;
+use super::to_wire::{Protocol, Writer};
+use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
+use crate::service::{Answer, ServiceError};
+
+/// Most descriptors have no more entries; more cost an allocation.
+const ENTRIES_USUAL: usize = 4;
+
+type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Refusal {
+    #[error("ERR key '{key}' has no value; send TOLLGATE.CHECK domain key value [key value ...] [COST n]")]
+    NoValue { key: String },
+    #[error("ERR {found} entries are too many; send at most {ENTRIES_MAX}")]
+    TooMany { found: usize },
+    #[error("ERR COST '{word}' is not a cost; send a whole number of 0 or more")]
+    Cost { word: String },
+    #[error("ERR {0}")]
+    Text(#[from] BadText),
+    #[error("ERR {0}")]
+    Service(#[from] ServiceError),
+}
+
+/// Answers it.
+pub(super) fn answer(session: &Session, words: &[&[u8]], now: Time, writer: &mut Writer<'_>) {
+    match decided(session, words, now) {
+        Ok(answer) => reply(&answer, writer),
+        Err(refusal) => writer.error(&refusal),
+    }
+}
+
+fn decided(session: &Session, words: &[&[u8]], now: Time) -> Result<Answer, Refusal> {
+    let [_, domain, pairs @ ..] = words else { return Err(Refusal::NoValue { key: String::new() }) };
+    let (pairs, cost) = split_cost(pairs)?;
+    let entries = entries(pairs)?;
+    let descriptors = [Descriptor::new(&entries)];
+    let domain = from_wire::text("domain", domain, KEY_MAX)?;
+    let request = Request::new(domain, &descriptors).with_cost(cost);
+    Ok(session.shared.service.check_at(&request, now)?)
+}
+
+/// The pairs without the cost, and the cost. Only the last of several pairs is a cost.
+fn split_cost<'a, 'b>(pairs: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], u64), Refusal> {
+    let [entries @ .., name, cost] = pairs else { return Ok((pairs, 1)) };
+    if entries.is_empty() || !name.eq_ignore_ascii_case(b"cost") {
+        return Ok((pairs, 1));
+    }
+    let number = from_wire::integer(cost).and_then(|cost| u64::try_from(cost).ok());
+    let number = number.ok_or_else(|| Refusal::Cost { word: Shown(cost).to_string() })?;
+    Ok((entries, number))
+}
+
+fn entries<'a>(pairs: &[&'a [u8]]) -> Result<Entries<'a>, Refusal> {
+    let (pairs, rest) = pairs.as_chunks::<2>();
+    if let [key] = rest {
+        return Err(Refusal::NoValue { key: Shown(key).to_string() });
+    }
+    if pairs.len() > ENTRIES_MAX {
+        return Err(Refusal::TooMany { found: pairs.len() });
+    }
+    let entry = |[key, value]: &[&'a [u8]; 2]| {
+        Ok(Entry {
+            key: from_wire::text("key", key, KEY_MAX)?,
+            value: from_wire::text("value", value, VALUE_MAX)?,
+        })
+    };
+    pairs.iter().map(entry).collect()
+}
+
+/// What a reply tells; nothing where there is nothing to tell.
+struct Told<'a> {
+    verdict: &'static str,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    retry_after: Option<Micros>,
+    wait: Option<Micros>,
+    reset_after: Option<Micros>,
+    rule: &'a str,
+}
+
+impl<'a> Told<'a> {
+    fn new(answer: &'a Answer) -> Self {
+        let reply = &answer.reply;
+        let (verdict, retry_after, wait) = match reply.verdict {
+            Verdict::Deny { retry_after } if answer.is_refused => ("deny", retry_after, None),
+            Verdict::Delay { wait } => ("delay", None, Some(wait)),
+            Verdict::Allow | Verdict::Deny { .. } => ("allow", None, None),
+        };
+        let binding = reply.binding();
+        let decision = binding.map(|ruling| ruling.decision);
+        Self {
+            verdict,
+            limit: decision.map(|decision| decision.limit),
+            remaining: decision.map(|decision| decision.remaining),
+            retry_after,
+            wait,
+            reset_after: decision.map(|decision| decision.reset_after),
+            rule: binding.and_then(|ruling| reply.rule(ruling)).map_or("", |rule| rule.name()),
+        }
+    }
+}
+
+fn reply(answer: &Answer, writer: &mut Writer<'_>) {
+    let told = Told::new(answer);
+    match writer.protocol() {
+        Protocol::Resp2 => flat(&told, writer),
+        Protocol::Resp3 => map(&told, writer),
+    }
+}
+
+fn flat(told: &Told<'_>, writer: &mut Writer<'_>) {
+    writer.array(6);
+    writer.text(told.verdict);
+    let mut number = |value: Option<u64>| writer.integer(value.map_or(-1, signed));
+    number(told.limit);
+    number(told.remaining);
+    number(told.wait.or(told.retry_after).map(Micros::as_millis_ceil));
+    number(told.reset_after.map(Micros::as_millis_ceil));
+    writer.text(told.rule);
+}
+
+fn map(told: &Told<'_>, writer: &mut Writer<'_>) {
+    writer.map(7);
+    writer.text("verdict");
+    writer.text(told.verdict);
+    let numbers = [
+        ("limit", told.limit),
+        ("remaining", told.remaining),
+        ("retry_after_ms", told.retry_after.map(Micros::as_millis_ceil)),
+        ("wait_ms", told.wait.map(Micros::as_millis_ceil)),
+        ("reset_after_ms", told.reset_after.map(Micros::as_millis_ceil)),
+    ];
+    for (name, value) in numbers {
+        writer.text(name);
+        match value {
+            Some(value) => writer.integer(signed(value)),
+            None => writer.null(),
+        }
+    }
+    writer.text("rule");
+    match told.rule {
+        "" => writer.null(),
+        rule => writer.text(rule),
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,192 @@
+//! `CL.THROTTLE` of redis-cell and `THROTTLE` of throttlecrab.
+//!
+//! The caller brings the limit: a token bucket, on a counter of its own. Both
+//! commands share the counter of a key; they differ in how they count the
+//! burst, in the order of the reply, and in the words of their errors.
+//!
+//! Invariants: replies are those of redis-cell 0.5, to the number; those of
+//! throttlecrab where it keeps its own promises. A limit is worked out once
+//! for as long as a caller brings the same one.
+//!
+//! Deliberately not here: the bucket itself.
+
+use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
+
+use super::from_wire::{self, BadText, Shown};
+use super::session::Session;
+use super::to_wire::Writer;
+use crate::bounds::VALUE_MAX;
+use crate::service::Throttled;
+
+/// Whose command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// redis-cell: the burst comes on top of one.
+    Cell,
+    /// throttlecrab: the burst is all there is.
+    Crab,
+}
+
+/// The numbers of a limit, as they were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbers {
+    burst: u32,
+    count: u32,
+    period_s: u32,
+}
+
+/// The limit that was used last.
+#[derive(Debug, Default)]
+pub(super) struct LastLimit(Option<(Numbers, Limit)>);
+
+/// What was asked.
+struct Asked<'a> {
+    key: &'a str,
+    numbers: Numbers,
+    cost: u64,
+}
+
+/// Why nothing is decided; the texts are those of the peers as far as they have any.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Refusal {
+    #[error(
+        "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
+    )]
+    CellUsage,
+    #[error("Cell error: Store error: Couldn't parse as integer: {word}")]
+    CellInteger { word: String },
+    #[error("Cell error: Store error: Zero rates are not supported")]
+    CellZeroRate,
+    #[error(
+        "ERR wrong number of arguments for 'throttle' command; \
+         send THROTTLE key max_burst count period [quantity]"
+    )]
+    CrabUsage,
+    #[error("ERR invalid {what}; send a whole number instead of '{word}'")]
+    CrabInteger { what: &'static str, word: String },
+    #[error("ERR invalid rate limit parameters; send max_burst, count and period of 1 or more")]
+    CrabRate,
+    #[error("ERR {what} {value} is out of range; send {least} to {most}")]
+    Range { what: &'static str, value: i64, least: u32, most: u32 },
+    #[error("ERR negative quantity: {quantity}; send 0 to peek, or 1 and more to take")]
+    Negative { quantity: i64 },
+    #[error("ERR {0}")]
+    Key(BadText),
+    #[error("ERR these numbers make no limit: {0}")]
+    Limit(LimitError),
+}
+
+/// Answers either command.
+pub(super) fn answer(
+    session: &mut Session,
+    dialect: Dialect,
+    words: &[&[u8]],
+    now: Time,
+    writer: &mut Writer<'_>,
+) {
+    let decided = dialect.asked(words).and_then(|asked| {
+        let limit = session.last_limit.of(asked.numbers)?;
+        Ok(session.shared.service.throttle(asked.key, limit, asked.cost, now))
+    });
+    match decided {
+        Ok(throttled) => dialect.reply(&throttled, writer),
+        Err(refusal) => writer.error(&refusal),
+    }
+}
+
+impl LastLimit {
+    fn of(&mut self, numbers: Numbers) -> Result<&Limit, Refusal> {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != numbers) {
+            let Numbers { burst, count, period_s } = numbers;
+            let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
+            let limit = Limit::new(count, Micros::from_secs(u64::from(period_s)), shape);
+            self.0 = Some((numbers, limit.map_err(Refusal::Limit)?));
+        }
+        self.0.as_ref().map(|(_, limit)| limit).ok_or(Refusal::CrabRate)
+    }
+}
+
+impl Dialect {
+    fn asked<'a>(self, words: &[&'a [u8]]) -> Result<Asked<'a>, Refusal> {
+        let (key, burst, count, period, quantity) = match *words {
+            [_, key, burst, count, period] => (key, burst, count, period, None),
+            [_, key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
+            _ => return Err(self.usage()),
+        };
+        let key = from_wire::text("key", key, VALUE_MAX).map_err(Refusal::Key)?;
+        let burst = self.integer("max_burst", burst)?;
+        let count = self.integer("count_per_period", count)?;
+        let period = self.integer("period", period)?;
+        let quantity = quantity.map_or(Ok(1), |word| self.integer("quantity", word))?;
+        let cost = u64::try_from(quantity).map_err(|_| Refusal::Negative { quantity })?;
+        let is_zero = match self {
+            Self::Cell => count == 0 || period == 0,
+            Self::Crab => burst <= 0 || count <= 0 || period <= 0,
+        };
+        if is_zero {
+            return Err(if self == Self::Cell { Refusal::CellZeroRate } else { Refusal::CrabRate });
+        }
+        let extra = u32::from(self == Self::Cell);
+        let numbers = Numbers {
+            burst: ranged("max_burst", burst, 1 - extra, u32::MAX - extra)? + extra,
+            count: ranged("count", count, 1, u32::MAX)?,
+            period_s: ranged("period", period, 1, u32::MAX)?,
+        };
+        Ok(Asked { key, numbers, cost })
+    }
+
+    const fn usage(self) -> Refusal {
+        match self {
+            Self::Cell => Refusal::CellUsage,
+            Self::Crab => Refusal::CrabUsage,
+        }
+    }
+
+    fn integer(self, what: &'static str, word: &[u8]) -> Result<i64, Refusal> {
+        from_wire::integer(word).ok_or_else(|| {
+            let word = Shown(word).to_string();
+            match self {
+                Self::Cell => Refusal::CellInteger { word },
+                Self::Crab => Refusal::CrabInteger { what, word },
+            }
+        })
+    }
+
+    fn reply(self, throttled: &Throttled, writer: &mut Writer<'_>) {
+        let Throttled { decision, is_refused } = throttled;
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let retry_after = match decision.verdict {
+            Verdict::Deny { retry_after } if *is_refused => Some(retry_after),
+            Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => None,
+        };
+        let values = match self {
+            Self::Cell => [
+                i64::from(*is_refused),
+                number(decision.limit),
+                number(decision.remaining),
+                // Neither a wait that is not needed nor one without end is a number.
+                retry_after.flatten().map_or(-1, cell_seconds),
+                cell_seconds(decision.reset_after),
+            ],
+            Self::Crab => [
+                i64::from(!is_refused),
+                number(decision.limit),
+                number(decision.remaining),
+                number(decision.reset_after.as_secs_ceil()),
+                retry_after.map_or(0, |wait| wait.map_or(-1, |wait| number(wait.as_secs_ceil()))),
+            ],
+        };
+        writer.array(values.len());
+        values.into_iter().for_each(|value| writer.integer(value));
+    }
+}
+
+/// Seconds as redis-cell has them: up if any whole millisecond is left over.
+fn cell_seconds(span: Micros) -> i64 {
+    i64::try_from((span.get() / 1_000).div_ceil(1_000)).unwrap_or(i64::MAX)
+}
+
+fn ranged(what: &'static str, value: i64, least: u32, most: u32) -> Result<u32, Refusal> {
+    let ranged = u32::try_from(value).ok().filter(|value| (least..=most).contains(value));
+    ranged.ok_or(Refusal::Range { what, value, least, most })
+}
