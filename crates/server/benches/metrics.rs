@@ -49,22 +49,22 @@ fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
     bencher.bench(|| metrics.offer(black_box(event)));
 }
 
-#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 100_000)]
+#[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn written(bencher: Bencher<'_, '_>) {
     offer(bencher, "user_id", Config::default());
 }
 
-#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 20_000)]
+#[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn values(bencher: Bencher<'_, '_>) {
     offer(bencher, "route", Config::default());
 }
 
-#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 20_000)]
+#[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn folded(bencher: Bencher<'_, '_>) {
     offer(bencher, "route", Config { paths_max: 0, ..Config::default() });
 }
 
-#[divan::bench(threads = [1, 2], sample_count = 50, sample_size = 100_000)]
+#[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn served(bencher: Bencher<'_, '_>) {
     let metrics = Metrics::new(Config::default());
     bencher.bench(|| metrics.served(Call::ShouldRateLimit, black_box(Micros::new(42))));

@@ -15,6 +15,7 @@ mod yaml;
 use std::path::Path;
 
 use regex::Regex;
+use smallvec::SmallVec;
 
 use super::exposition::Kind;
 use super::template::Template;
@@ -138,6 +139,11 @@ impl Mapper {
         }
     }
 
+    /// Whether this is the reference's own mapping.
+    pub(super) const fn is_default(&self) -> bool {
+        self.mappings.is_none()
+    }
+
     /// The series that a dotted name belongs to.
     pub(super) fn map(&self, dotted: &str, kind: Kind) -> Mapped {
         let Some(mappings) = &self.mappings else {
@@ -152,7 +158,7 @@ impl Mapper {
         Mapped::Series(unmapped(dotted, TimeUnit::Millis))
     }
 
-    /// The reference's own mapping. Levels after the second are summed up.
+    /// The reference's own mapping.
     fn by_default(&self, dotted: &str, kind: Kind) -> Option<Series> {
         let series = |name: &str, labels: &[(&str, &str)]| {
             let own = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
@@ -161,14 +167,8 @@ impl Mapper {
         if let Some(rule) = dotted.strip_prefix(RULE_PREFIX) {
             let (path, counter) = rule.rsplit_once('.')?;
             let name = format!("ratelimit_service_rate_limit_{counter}");
-            let mut levels = path.split('.');
-            let (domain, key1) = (levels.next()?, levels.next()?);
-            let known = RULE_COUNTERS.contains(&counter);
-            return match levels.next() {
-                _ if !known => None,
-                None => series(&name, &[("domain", domain), ("key1", key1)]),
-                Some(key2) => series(&name, &[("domain", domain), ("key1", key1), ("key2", key2)]),
-            };
+            let labels = default_labels(path).filter(|_| RULE_COUNTERS.contains(&counter))?;
+            return series(&name, &labels);
         }
         if let Some(error) = dotted.strip_prefix(CALL_PREFIX) {
             return series("ratelimit_service_should_rate_limit_error", &[("err_type", error)]);
@@ -199,6 +199,13 @@ impl Mapping {
         let labels = self.labels.iter().map(|(label, value)| (label.clone(), value.fill(&groups))).collect();
         Some(Mapped::Series(Series { name: lawful(&name.fill(&groups)), labels, unit: self.unit }))
     }
+}
+
+/// The labels of a rule's path by the reference's own mapping; none if it has
+/// no level besides the domain. Levels after the second are summed up.
+pub(super) fn default_labels(path: &str) -> Option<SmallVec<[(&'static str, &str); 3]>> {
+    let labels: SmallVec<_> = ["domain", "key1", "key2"].into_iter().zip(path.split('.')).collect();
+    (labels.len() > 1).then_some(labels)
 }
 
 /// A name that no mapping knows, flattened.

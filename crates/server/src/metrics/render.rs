@@ -11,9 +11,10 @@ use super::Metrics;
 use super::cells::{Cells, Outcome};
 use super::exposition::{Kind, Milli, Page, Seconds};
 use super::latency::{OURS_US, REFERENCE_MILLI, Times};
-use super::mapper::{Mapped, Series, TimeUnit};
+use super::mapper::{Mapped, Series, TimeUnit, default_labels};
 use super::process;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, hits_by_path};
+use super::tally::Tally;
 
 /// The rule that is told where the caller brought the limit.
 const OVERRIDE: &str = "override";
@@ -172,10 +173,17 @@ struct Family {
 }
 
 type Labels = Vec<(String, String)>;
+type ReadHits = fn(&Tally) -> u64;
 
 /// What the reference shows, by its own mapping or by the operator's.
 fn reference(page: &mut Page, metrics: &Metrics) {
-    let snapshot = Snapshot::of(metrics);
+    let snapshot = if metrics.mapper.is_default() {
+        let mut snapshot = Snapshot::without_rules(metrics);
+        rules_by_default(page, &mut snapshot, metrics);
+        snapshot
+    } else {
+        Snapshot::of(metrics)
+    };
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for (dotted, count) in &snapshot.counters {
         // Its name would be made of the rule's: not for nothing.
@@ -196,6 +204,33 @@ fn reference(page: &mut Page, metrics: &Metrics) {
     }
     for (name, family) in families {
         show(page, &name, family);
+    }
+}
+
+/// The counters of all rules by the reference's mapping, in one go: with ten
+/// thousand paths, mapping one name after the other takes long. What that
+/// mapping does not know goes to `others`.
+fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
+    let by_path = hits_by_path(metrics);
+    let mut by_labels: BTreeMap<_, Tally> = BTreeMap::new();
+    for (path, hits) in &by_path {
+        match default_labels(path) {
+            Some(labels) => by_labels.entry(labels).or_default().add(hits),
+            None => others.hits(path, hits),
+        }
+    }
+    let counters: [(&str, ReadHits); 5] = [
+        ("ratelimit_service_rate_limit_total_hits", |hits| hits.total_hits),
+        ("ratelimit_service_rate_limit_over_limit", |hits| hits.over_limit),
+        ("ratelimit_service_rate_limit_near_limit", |hits| hits.near_limit),
+        ("ratelimit_service_rate_limit_within_limit", |hits| hits.within_limit),
+        ("ratelimit_service_rate_limit_shadow_mode", |hits| hits.shadow_mode),
+    ];
+    for (name, count) in counters.into_iter().filter(|_| !by_labels.is_empty()) {
+        page.family(name, Kind::Counter, help_of(name));
+        for (labels, hits) in &by_labels {
+            page.sample(name, labels, count(hits));
+        }
     }
 }
 

@@ -26,8 +26,16 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     pub(super) fn of(metrics: &Metrics) -> Self {
+        let mut snapshot = Self::without_rules(metrics);
+        for (path, hits) in hits_by_path(metrics) {
+            snapshot.hits(&path, &hits);
+        }
+        snapshot
+    }
+
+    /// All but the counters of rules.
+    pub(super) fn without_rules(metrics: &Metrics) -> Self {
         let mut snapshot = Self::default();
-        snapshot.rules(metrics);
         snapshot.domains(metrics);
         snapshot.service(metrics);
         snapshot.methods(metrics);
@@ -35,22 +43,8 @@ impl Snapshot {
         snapshot
     }
 
-    fn rules(&mut self, metrics: &Metrics) {
-        let table = metrics.table.load();
-        for row in table.rows() {
-            self.hits(&row.path, &row.cells.hits());
-        }
-        for (domain, cells) in table.all_overrides() {
-            let hits = cells.hits();
-            if hits != Tally::default() {
-                self.hits(&format!("{domain}.{OTHER}"), &hits);
-            }
-        }
-        metrics.paths.each(|path, cells| self.hits(path, &cells.hits()));
-    }
-
-    /// Two rules can have one path; then they count together, as in the reference.
-    fn hits(&mut self, path: &str, hits: &Tally) {
+    /// Adds the counters of a path.
+    pub(super) fn hits(&mut self, path: &str, hits: &Tally) {
         let counters = [
             ("total_hits", hits.total_hits),
             ("over_limit", hits.over_limit),
@@ -114,4 +108,22 @@ impl Snapshot {
         let sum = self.counters.entry(name).or_default();
         *sum = sum.wrapping_add(by);
     }
+}
+
+/// The hits of all rules. Two rules can have one path; then they count
+/// together, as in the reference.
+pub(super) fn hits_by_path(metrics: &Metrics) -> BTreeMap<Box<str>, Tally> {
+    let mut by_path: BTreeMap<Box<str>, Tally> = BTreeMap::new();
+    let table = metrics.table.load();
+    for row in table.rows() {
+        by_path.entry(row.path.clone()).or_default().add(&row.cells.hits());
+    }
+    for (domain, cells) in table.all_overrides() {
+        let hits = cells.hits();
+        if hits != Tally::default() {
+            by_path.entry(format!("{domain}.{OTHER}").into()).or_default().add(&hits);
+        }
+    }
+    metrics.paths.each(|path, cells| by_path.entry(path.into()).or_default().add(&cells.hits()));
+    by_path
 }

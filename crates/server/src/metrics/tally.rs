@@ -21,6 +21,17 @@ pub(super) struct Tally {
     pub(super) shadow_mode: u64,
 }
 
+impl Tally {
+    /// Adds another one.
+    pub(super) const fn add(&mut self, other: &Self) {
+        self.total_hits = self.total_hits.wrapping_add(other.total_hits);
+        self.over_limit = self.over_limit.wrapping_add(other.over_limit);
+        self.near_limit = self.near_limit.wrapping_add(other.near_limit);
+        self.within_limit = self.within_limit.wrapping_add(other.within_limit);
+        self.shadow_mode = self.shadow_mode.wrapping_add(other.shadow_mode);
+    }
+}
+
 /// What of a decision the counters depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit {

@@ -1,0 +1,131 @@
+//! What operators see of a running server: the page, `StatsD`, traces.
+//!
+//! Scenario C of the reference: extra tags are on the counters of rules and on
+//! those of loads.
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::wire::{ask_one, descriptor, request};
+use crate::support::{DEADLINE, Server, Setup, http};
+
+const RULES: &str = "
+domain: basic
+descriptors:
+  - key: key1
+    rate_limit: { requests_per_unit: 2, unit: year }
+";
+
+async fn three_calls(server: &Server) {
+    let mut client = server.client().await;
+    for _ in 0..3 {
+        ask_one(&mut client, "basic", &[("key1", "foo")]).await;
+    }
+}
+
+#[tokio::test]
+async fn the_page_tells_what_callers_did() {
+    let server = Server::with(RULES).await;
+    three_calls(&server).await;
+    let (status, page) = http::get(server.addresses.admin, "/metrics").await;
+    assert_eq!(status, 200);
+    let expected = [
+        r#"ratelimit_service_rate_limit_total_hits{domain="basic",key1="key1"} 3"#,
+        r#"ratelimit_service_rate_limit_over_limit{domain="basic",key1="key1"} 1"#,
+        r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 3"#,
+        r#"tollgate_requests_total{verdict="denied"} 1"#,
+        r#"tollgate_decisions_total{domain="basic",rule="basic.key1",algorithm="fixed_window",verdict="allowed"} 2"#,
+        r#"tollgate_request_duration_seconds_count{interface="grpc"} 3"#,
+        "tollgate_store_keys 1",
+        "tollgate_rules_load_failed 0",
+    ];
+    for line in expected {
+        assert!(page.lines().any(|of_page| of_page == line), "{line} is not on the page:\n{page}");
+    }
+}
+
+/// Adds up the counters that a daemon is sent, until `enough`.
+async fn sums(daemon: TcpStream, enough: impl Fn(&BTreeMap<String, u64>) -> bool) -> BTreeMap<String, u64> {
+    let mut lines = BufReader::new(daemon).lines();
+    let mut sums = BTreeMap::new();
+    while !enough(&sums) {
+        let line = lines.next_line().await.unwrap().expect("the server goes on sending");
+        let (name, rest) = line.split_once(':').unwrap();
+        let (value, kind) = rest.split_once('|').unwrap();
+        if kind == "c" {
+            *sums.entry(name.to_owned()).or_default() += value.parse::<u64>().unwrap();
+        }
+    }
+    sums
+}
+
+#[tokio::test]
+async fn extra_tags_are_on_what_statsd_gets() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Setup::new(&[("basic.yaml", RULES)])
+        .env("USE_STATSD", "true")
+        .env("STATSD_HOST", "127.0.0.1")
+        .env("STATSD_PORT", port.to_string())
+        .env("STATS_FLUSH_INTERVAL", "100ms")
+        .env("EXTRA_TAGS", "foo:bar,a:b")
+        .start()
+        .await;
+    three_calls(&server).await;
+    let hits = "ratelimit.service.rate_limit.basic.key1.total_hits.__a=b.__foo=bar";
+    let loads = "ratelimit.service.config_load_success.__a=b.__foo=bar";
+    let received = async {
+        let (daemon, _) = listener.accept().await.unwrap();
+        sums(daemon, |sums| sums.get(hits) == Some(&3) && sums.contains_key(loads)).await
+    };
+    let sums = tokio::time::timeout(DEADLINE, received).await.expect("the counters arrive");
+    assert_eq!(sums[loads], 1);
+}
+
+/// One request of a trace exporter, answered.
+async fn exported(listener: &TcpListener) -> ExportTraceServiceRequest {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut bytes = Vec::new();
+    let (head, body_length) = loop {
+        let mut buffer = [0; 4_096];
+        let read = stream.read(&mut buffer).await.unwrap();
+        assert!(read > 0, "a whole head comes");
+        bytes.extend_from_slice(&buffer[..read]);
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            break (end + 4, length.parse::<usize>().unwrap());
+        }
+    };
+    while bytes.len() < head + body_length {
+        assert!(stream.read_buf(&mut bytes).await.unwrap() > 0, "a whole body comes");
+    }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    ExportTraceServiceRequest::decode(&bytes[head..]).unwrap()
+}
+
+#[tokio::test]
+async fn a_call_is_a_child_of_its_callers_span() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = Setup::new(&[("basic.yaml", RULES)])
+        .env("TRACING_ENABLED", "true")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", listener.local_addr().unwrap()))
+        .start()
+        .await;
+    let mut call = tonic::Request::new(request("basic", vec![descriptor(&[("key1", "foo")])]));
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    call.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    server.client().await.should_rate_limit(call).await.unwrap();
+    let received = exported(&listener);
+    // Stopping sends what is left, so nobody waits for the next batch.
+    server.control().stop();
+    let sent = tokio::time::timeout(DEADLINE, received).await.expect("the span arrives");
+    let span = &sent.resource_spans[0].scope_spans[0].spans[0];
+    assert_eq!(span.name, "ShouldRateLimit Execution");
+    assert_eq!(span.parent_span_id, [0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7]);
+    server.stop().unwrap();
+}
