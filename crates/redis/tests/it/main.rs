@@ -11,11 +11,14 @@
 mod conformance;
 mod envoy;
 mod exact;
+mod load;
 mod lua;
 mod memory;
 mod outage;
+mod proxy;
 mod refusals;
 mod several;
+mod slots;
 mod support;
 mod tls;
 mod together;

@@ -60,18 +60,19 @@ impl RedisCluster {
         self.servers.iter().all(is_ok) && replicas == self.servers.len() / 2
     }
 
-    /// Which server is the master of a slot, as the others see it.
+    /// Which server is the master of a slot, by its own word.
     pub fn master_of(&self, slot: u16) -> Option<usize> {
-        self.servers.iter().position(|server| {
-            let nodes = server.cli(&["cluster", "nodes"]);
-            nodes.lines().any(|line| {
-                line.contains("myself,master")
-                    && line.split(' ').skip(8).any(|range| {
-                        let (from, to) = range.split_once('-').unwrap_or((range, range));
-                        let bounds = (from.parse::<u16>(), to.parse::<u16>());
-                        matches!(bounds, (Ok(from), Ok(to)) if (from..=to).contains(&slot))
-                    })
-            })
-        })
+        (0..self.servers.len()).find(|server| self.is_master_of(*server, slot))
+    }
+
+    /// Whether a server says that it is the master of a slot.
+    pub fn is_master_of(&self, server: usize, slot: u16) -> bool {
+        let Some(server) = self.servers.get(server) else { return false };
+        let has = |range: &str| {
+            let (from, to) = range.split_once('-').unwrap_or((range, range));
+            matches!((from.parse(), to.parse()), (Ok(from), Ok(to)) if (from..=to).contains(&slot))
+        };
+        let nodes = server.cli(&["cluster", "nodes"]);
+        nodes.lines().any(|line| line.contains("myself,master") && line.split(' ').skip(8).any(has))
     }
 }
