@@ -43,11 +43,11 @@ pub const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 pub const HTTP_IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// A silent HTTP/2 connection is pinged so often, to notice callers that are gone.
-pub const PING_EVERY: Duration = Duration::from_secs(60);
+pub const PING_EVERY: Duration = Duration::from_secs(15);
 
 /// A ping must be answered after this. It also ends connections that stop in
 /// the middle of a frame.
-pub const PING_WAIT_MAX: Duration = Duration::from_secs(20);
+pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Calls at a time on one connection. Envoy's own default for a cluster is
 /// 1,024 requests, and a call takes microseconds.

@@ -75,7 +75,13 @@ struct Record {
 impl Record {
     fn new(stay: Stay, random: u64) -> Self {
         let stay = Stay { age: stay.age.map(|age| jittered(age, random)), ..stay };
-        Self { stay, phase: Phase::Opening, elapsed: OPENING_MAX, bytes: 0 }
+        Self { stay, phase: Phase::Opening, elapsed: Duration::ZERO, bytes: 0 }
+    }
+
+    /// When to look for the first time.
+    fn first_look(&mut self) -> Duration {
+        self.elapsed = self.stay.age.map_or(OPENING_MAX, |age| age.min(OPENING_MAX));
+        self.elapsed
     }
 
     /// What to do when the time of the last step is over.
@@ -84,7 +90,9 @@ impl Record {
             Phase::Leaving => return Step::Cut,
             Phase::Stopping if bytes == self.bytes => return Step::Cut,
             Phase::Stopping => return self.stop(bytes),
-            Phase::Opening if bytes < self.stay.opening_bytes => return Step::Cut,
+            Phase::Opening if bytes < self.stay.opening_bytes && self.elapsed >= OPENING_MAX => {
+                return Step::Cut;
+            }
             Phase::Opening => self.phase = Phase::Open,
             Phase::Open if is_crowded && bytes == self.bytes => return self.leave(Some(LOOK_EVERY)),
             Phase::Open => {}
@@ -132,7 +140,7 @@ where
 {
     let mut record = Record::new(life.stay, random());
     let mut connection = pin!(connection);
-    let mut timer = pin!(tokio::time::sleep(OPENING_MAX));
+    let mut timer = pin!(tokio::time::sleep(record.first_look()));
     let mut is_timed = true;
     loop {
         let step = tokio::select! {
@@ -177,8 +185,13 @@ mod tests {
 
     #[test]
     fn who_says_nothing_sensible_is_cut_off() {
-        assert_eq!(Record::new(STAY, 100).step(32, false), Step::Cut);
-        assert_eq!(Record::new(STAY, 100).step(33, false), Step::Look(LOOK_EVERY));
+        let first_step = |bytes| {
+            let mut record = Record::new(STAY, 100);
+            assert_eq!(record.first_look(), OPENING_MAX);
+            record.step(bytes, false)
+        };
+        assert_eq!(first_step(32), Step::Cut);
+        assert_eq!(first_step(33), Step::Look(LOOK_EVERY));
     }
 
     #[test]
@@ -194,7 +207,7 @@ mod tests {
     #[test]
     fn who_is_old_is_asked_to_go_at_that_very_time_and_then_cut_off() {
         let mut record = Record::new(STAY, 100);
-        let (mut elapsed, mut bytes) = (OPENING_MAX, 100);
+        let (mut elapsed, mut bytes) = (record.first_look(), 100);
         let grace = loop {
             bytes += 1;
             match record.step(bytes, false) {
@@ -205,6 +218,14 @@ mod tests {
         };
         assert_eq!((elapsed, grace), (Duration::from_secs(100), STAY.grace));
         assert_eq!(record.step(bytes + 1, false), Step::Cut);
+    }
+
+    #[test]
+    fn an_age_may_be_shorter_than_the_opening() {
+        let stay = Stay { age: Some(Duration::from_secs(1)), ..STAY };
+        let mut record = Record::new(stay, 100);
+        assert_eq!(record.first_look(), Duration::from_secs(1));
+        assert_eq!(record.step(0, false), Step::AskToGo(STAY.grace));
     }
 
     #[test]

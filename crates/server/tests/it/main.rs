@@ -2,6 +2,7 @@
 
 mod admin;
 mod health;
+mod hostile;
 mod json;
 mod metrics;
 mod rls;
