@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `golden` | how a run is compared with what it must print |
 //! | `runs` | every command on good and bad input, word for word |
+//! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod golden;
 mod machines;
 mod runs;
+mod serve;

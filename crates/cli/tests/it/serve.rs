@@ -1,0 +1,195 @@
+//! `tollgate serve` as a process: its first lines, signals and exit codes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy knows the tests here, but not the functions that they share"
+)]
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use tonic::transport::{Channel, Endpoint};
+
+/// Far more than anything here takes, even on a machine that is busy.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A server that is killed with this value.
+struct Serving {
+    child: Child,
+    log: Receiver<String>,
+    seen: String,
+}
+
+impl Serving {
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .arg("serve")
+            .args(any)
+            .args(args)
+            .env_clear()
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, log) = channel();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(tell.send(line))));
+        Self { child, log, seen: String::new() }
+    }
+
+    /// The rest of the next line that has `text`.
+    fn until(&mut self, text: &str) -> String {
+        loop {
+            let Ok(line) = self.log.recv_timeout(DEADLINE) else { panic!("no '{text}' in\n{}", self.seen) };
+            writeln!(self.seen, "{line}").unwrap();
+            if let Some((_, rest)) = line.split_once(text) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn address(&mut self, text: &str) -> SocketAddr {
+        self.until(text).trim_end_matches('/').parse().unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It has ended already, or ends now.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn http(address: SocketAddr, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn with_nothing_said_an_example_is_served_and_what_to_try_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Serving::start(folder.path(), &[]);
+    let http_address = server.address("HTTP (/json, /healthcheck) listens on ");
+    server.until("the built-in example is served");
+    let tried = server.until("try: curl -i ");
+    let (url, body) = tried.split_once(" -d ").unwrap();
+    assert_eq!(url, format!("http://{http_address}/json"));
+    let answer = http(http_address, "/json", body.trim_matches('\''));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("\"currentLimit\""), "it meets a rule: {answer}");
+    server.signal("INT");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn a_hangup_reads_the_rules_again() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules.yaml"), "domain: d\n").unwrap();
+    let mut server = Serving::start(folder.path(), &["--rules", "rules.yaml"]);
+    server.until("rules loaded");
+    server.signal("HUP");
+    server.until("reading the rules again");
+    server.until("rules loaded");
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn what_the_user_can_put_right_ends_with_64() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (args, told) in [
+        (["--resp", &address], "cannot listen for RESP"),
+        (["--config", "missing.yaml"], "missing.yaml"),
+        (["--store", "nonsense"], "store"),
+    ] {
+        let mut server = Serving::start(folder.path(), &args);
+        server.until(told);
+        assert_eq!(server.exit_code(), Some(64), "{args:?}");
+    }
+}
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - key: a
+    rate_limit: { unit: year, requests_per_unit: 4000000000 }
+";
+
+/// Calls until a call fails, and notes what was left after each.
+async fn call_on(channel: Channel, left: Arc<Mutex<Vec<u32>>>, answered: Arc<AtomicUsize>) {
+    let mut client = RateLimitServiceClient::new(channel);
+    let entries = vec![Entry { key: "a".into(), value: "same".into() }];
+    let descriptor = RateLimitDescriptor { entries, ..RateLimitDescriptor::default() };
+    let asked = RateLimitRequest { domain: "d".into(), descriptors: vec![descriptor], hits_addend: 1 };
+    while let Ok(answer) = client.should_rate_limit(asked.clone()).await {
+        left.lock().unwrap().push(answer.into_inner().statuses[0].limit_remaining);
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_stop_under_load_loses_no_call_that_was_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+    let mut server = Serving::start(folder.path(), &["--rules", "rules.yaml"]);
+    let grpc = server.address("reflection) listens on ");
+    server.until("rules loaded");
+    let (left, answered) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut callers = Vec::new();
+        for _ in 0..4 {
+            let channel = Endpoint::from_shared(format!("http://{grpc}")).unwrap().connect().await.unwrap();
+            for _ in 0..16 {
+                let caller = call_on(channel.clone(), Arc::clone(&left), Arc::clone(&answered));
+                callers.push(tokio::spawn(caller));
+            }
+        }
+        while answered.load(Ordering::Relaxed) < 2_000 {
+            tokio::task::yield_now().await;
+        }
+        server.signal("TERM");
+        for caller in callers {
+            tokio::time::timeout(DEADLINE, caller).await.expect("callers see the end").unwrap();
+        }
+    });
+    assert_eq!(server.exit_code(), Some(0));
+    // Every call that was counted has been answered: nothing is missing in between.
+    let mut left = left.lock().unwrap().clone();
+    left.sort_unstable_by(|a, b| b.cmp(a));
+    let count = u32::try_from(left.len()).unwrap();
+    let expected: Vec<u32> = (1..=count).map(|taken| 4_000_000_000 - taken).collect();
+    assert_eq!(left, expected);
+}
