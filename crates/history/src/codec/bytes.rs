@@ -1,0 +1,139 @@
+//! Variable-length numbers, texts and checksums.
+//!
+//! Below [`super::record`] and [`super::block`]. A number takes seven bits a
+//! byte, the lowest first, and the high bit says that more follow.
+
+use crate::error::{Result, corrupt};
+
+/// The longest number: 64 bits by seven.
+const VARINT_BYTES_MAX: u32 = 10;
+
+/// Appends a number.
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(low_byte(value) | 0x80);
+        value >>= 7;
+    }
+    bytes.push(low_byte(value));
+}
+
+#[expect(clippy::as_conversions, reason = "the low byte is what is meant")]
+pub(crate) const fn low_byte(value: u64) -> u8 {
+    (value & 0xff) as u8
+}
+
+/// Appends a length and then the text.
+pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put_varint(bytes, wide(text.len()));
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+/// A length as a number. A `usize` is never wider than 64 bits here.
+#[expect(clippy::as_conversions, reason = "usize has at most 64 bits")]
+pub(crate) const fn wide(length: usize) -> u64 {
+    length as u64
+}
+
+/// A number as an index: what does not fit is larger than every index.
+pub(crate) fn index(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// Appends the checksum of everything so far.
+pub(crate) fn put_checksum(bytes: &mut Vec<u8>) {
+    let sum = crc32fast::hash(bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// The bytes before the checksum, if it is theirs.
+pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
+    let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
+        return Err(corrupt("too short for a checksum"));
+    };
+    if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
+        return Err(corrupt("a checksum does not match"));
+    }
+    Ok(body)
+}
+
+/// Reads bytes from the front.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8> {
+        let (first, rest) = self.bytes.split_first().ok_or(corrupt("bytes end too early"))?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64> {
+        let mut value = 0_u64;
+        for place in 0..VARINT_BYTES_MAX {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if place == VARINT_BYTES_MAX - 1 && bits > 1 {
+                return Err(corrupt("a number is too large"));
+            }
+            value |= bits << (7 * place);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(corrupt("a number is too long"))
+    }
+
+    pub(crate) fn varint_u32(&mut self) -> Result<u32> {
+        u32::try_from(self.varint()?).map_err(|_| corrupt("a number is too large"))
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(corrupt("bytes end too early"))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str> {
+        let length = index(self.varint()?);
+        std::str::from_utf8(self.take(length)?).map_err(|_| corrupt("a text is not UTF-8"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive() {
+        for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(reader.varint().unwrap(), value);
+            assert!(reader.is_empty());
+        }
+    }
+
+    #[test]
+    fn numbers_that_nobody_wrote_are_refused() {
+        let too_long = [0x80; 11];
+        let too_large = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
+        assert!(Reader::new(&too_long).varint().is_err());
+        assert!(Reader::new(&too_large).varint().is_err());
+        assert!(Reader::new(&[0x80]).varint().is_err());
+    }
+}

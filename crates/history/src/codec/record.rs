@@ -1,0 +1,127 @@
+//! What one flush adds to the log of one hour.
+//!
+//! ```text
+//! version  minutes  per minute: minute of the hour, rows, (id delta, count)×rows   crc32
+//! u8       varint               varint              varint  varint    varint        u32 LE
+//! ```
+//!
+//! The record's name, the hour, the instance and the sequence number, is its key
+//! and not part of it.
+
+use super::bytes::{Reader, checked, put_checksum, put_varint, wide};
+use crate::error::{Error, Result, corrupt};
+use crate::label::RowId;
+
+/// The format that is written.
+pub(crate) const VERSION: u8 = 1;
+
+/// The rows of one minute, sorted by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Minute {
+    /// From 0 to 59.
+    pub(crate) of_hour: u8,
+    pub(crate) rows: Vec<(RowId, u64)>,
+}
+
+/// Writes the minutes of one hour.
+pub(crate) fn encode(minutes: &[Minute]) -> Vec<u8> {
+    let rows: usize = minutes.iter().map(|minute| minute.rows.len()).sum();
+    let mut bytes = Vec::with_capacity(16 + 3 * rows);
+    bytes.push(VERSION);
+    put_varint(&mut bytes, wide(minutes.len()));
+    for minute in minutes {
+        bytes.push(minute.of_hour);
+        put_varint(&mut bytes, wide(minute.rows.len()));
+        let mut last = 0;
+        for (id, count) in &minute.rows {
+            put_varint(&mut bytes, u64::from(id.0 - last));
+            put_varint(&mut bytes, *count);
+            last = id.0;
+        }
+    }
+    put_checksum(&mut bytes);
+    bytes
+}
+
+/// Calls `visit` with the minute of the hour, the row and the count of every increment.
+pub(crate) fn decode(bytes: &[u8], visit: &mut impl FnMut(u8, RowId, u64)) -> Result<()> {
+    match bytes.first() {
+        Some(&VERSION) => {}
+        Some(&found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
+        Some(_) => return Err(corrupt("a record of no known version")),
+        None => return Err(corrupt("a record without bytes")),
+    }
+    let mut reader = Reader::new(checked(bytes)?);
+    reader.byte()?;
+    for _ in 0..reader.varint()? {
+        let of_hour = reader.byte()?;
+        if of_hour >= 60 {
+            return Err(corrupt("a record has a minute outside of its hour"));
+        }
+        let mut last = 0_u32;
+        for _ in 0..reader.varint()? {
+            let id = last.checked_add(reader.varint_u32()?).ok_or(corrupt("a row's number is too large"))?;
+            visit(of_hour, RowId(id), reader.varint()?);
+            last = id;
+        }
+    }
+    if reader.is_empty() { Ok(()) } else { Err(corrupt("a record has bytes at its end")) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<Minute>> {
+        let mut minutes: Vec<Minute> = Vec::new();
+        decode(bytes, &mut |of_hour, id, count| {
+            if minutes.last().is_none_or(|minute| minute.of_hour != of_hour) {
+                minutes.push(Minute { of_hour, rows: Vec::new() });
+            }
+            minutes.last_mut().unwrap().rows.push((id, count));
+        })?;
+        Ok(minutes)
+    }
+
+    pub(crate) fn sample() -> Vec<Minute> {
+        vec![
+            Minute { of_hour: 58, rows: vec![(RowId(0), 12), (RowId(7), 1), (RowId(4_000), 300)] },
+            Minute { of_hour: 59, rows: vec![(RowId(0), u64::MAX), (RowId(u32::MAX), 1)] },
+        ]
+    }
+
+    #[test]
+    fn a_record_comes_back() {
+        assert_eq!(read_all(&encode(&sample())).unwrap(), sample());
+        assert_eq!(read_all(&encode(&[])).unwrap(), []);
+    }
+
+    #[test]
+    fn cut_or_changed_bytes_are_an_error_and_nothing_worse() {
+        let bytes = encode(&sample());
+        for length in 0..bytes.len() {
+            assert!(read_all(&bytes[..length]).is_err(), "cut to {length}");
+        }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                assert!(read_all(&changed).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_forged_checksum_does_not_help_wrong_bytes_to_do_harm() {
+        let bytes = encode(&sample());
+        let body = &bytes[..bytes.len() - 4];
+        for at in 1..body.len() {
+            for value in [0x00, 0x01, 0x3c, 0x7f, 0x80, 0xff] {
+                let mut changed = body.to_vec();
+                changed[at] = value;
+                put_checksum(&mut changed);
+                drop(decode(&changed, &mut |of_hour, _, _| assert!(of_hour < 60)));
+            }
+        }
+    }
+}

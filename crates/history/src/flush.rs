@@ -1,0 +1,122 @@
+//! What a process has counted since its last flush, ready to be written.
+//!
+//! [`crate::Recorder`] and the import of logs make a [`Flush`];
+//! [`crate::History::append`] writes it. A [`Tally`] is the sum in between.
+//!
+//! Invariant: a flush is named by its instance and its number and never changes
+//! under that name, so that writing it twice counts once.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+
+use crate::Map;
+use crate::label::Label;
+use crate::outcome::{Counts, Outcome};
+
+/// Who counted: a process from start to end, or a piece of an imported log.
+///
+/// ```
+/// use tollgate_history::Instance;
+/// assert_ne!(Instance::random(), Instance::random());
+/// assert_eq!(Instance([0; 16]).to_string(), "00000000000000000000000000000000");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Instance(pub [u8; 16]);
+
+impl Instance {
+    /// One that nobody else has, made of the randomness that hash maps are seeded with.
+    pub fn random() -> Self {
+        let [one, other] = [RandomState::new(), RandomState::new()].map(|state| state.hash_one(0_u64));
+        Self(((u128::from(one) << 64) | u128::from(other)).to_be_bytes())
+    }
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// The name of a flush.
+///
+/// ```
+/// use tollgate_history::{FlushName, Instance};
+/// let name = FlushName { instance: Instance([7; 16]), seq: 1 };
+/// assert!(name < FlushName { seq: 2, ..name });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlushName {
+    /// Who counted.
+    pub instance: Instance,
+    /// From 1, one more each time; a smaller number than the last is a repeat.
+    pub seq: u64,
+}
+
+/// What one minute has counted.
+pub(crate) type MinuteCounts = Map<Label, Counts>;
+
+/// Counts by minute and label, before and after labels are chosen.
+///
+/// ```
+/// use tollgate_history::{Label, Outcome, Tally};
+/// let mut tally = Tally::default();
+/// tally.add(27_000_000, Label::Route("/cart".into()), Outcome::Allowed, 2);
+/// assert_eq!(tally.minutes().collect::<Vec<_>>(), [27_000_000]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    pub(crate) minutes: BTreeMap<u32, MinuteCounts>,
+}
+
+impl Tally {
+    /// Counts `count` more towards a series in a minute, counted from the epoch.
+    pub fn add(&mut self, minute: u32, label: Label, outcome: Outcome, count: u64) {
+        self.minutes.entry(minute).or_default().entry(label).or_default().add(outcome, count);
+    }
+
+    /// Counts one request: towards all requests and, if it has one, its route.
+    pub fn add_request(&mut self, minute: u32, route: Option<&str>, outcome: Outcome) {
+        self.add(minute, Label::Requests, outcome, 1);
+        if let Some(route) = route {
+            self.add(minute, Label::Route(route.into()), outcome, 1);
+        }
+    }
+
+    /// The minutes that it tells of, the first first.
+    pub fn minutes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.minutes.keys().copied()
+    }
+
+    pub(crate) fn merge(&mut self, minute: u32, label: Label, counts: &Counts) {
+        match self.minutes.entry(minute).or_default().entry(label) {
+            Entry::Occupied(mut kept) => kept.get_mut().merge(counts),
+            Entry::Vacant(place) => {
+                place.insert(*counts);
+            }
+        }
+    }
+
+    /// Says that somebody was there to count, though there was nothing.
+    pub(crate) fn was_up(&mut self, minute: u32) {
+        self.minutes.entry(minute).or_default();
+    }
+}
+
+/// What has been counted since the last flush, under a name.
+///
+/// ```
+/// use tollgate_history::{Flush, FlushName, Instance, Outcome, Tally};
+/// let mut tally = Tally::default();
+/// tally.add_request(27_000_000, Some("/cart"), Outcome::Allowed);
+/// let flush = Flush { name: FlushName { instance: Instance([7; 16]), seq: 1 }, tally };
+/// assert_eq!(flush.name.seq, 1);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Flush {
+    /// Its name.
+    pub name: FlushName,
+    /// The counts.
+    pub tally: Tally,
+}

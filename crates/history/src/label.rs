@@ -1,0 +1,235 @@
+//! The names of series.
+//!
+//! Recorders count by [`Label`]; the catalogue gives each label a number; the
+//! number and an outcome's slot make up a [`RowId`], which records and blocks
+//! are sorted by.
+//!
+//! Invariant: there is no label for "other". What no named series has is the
+//! difference between all requests (or all rulings) and the named series, so
+//! forgetting a series never changes a total.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::codec::bytes::{Reader, put_text};
+use crate::error::{Error, Result, corrupt};
+use crate::outcome::Outcome;
+
+/// What series are asked by.
+///
+/// ```
+/// use tollgate_history::By;
+/// assert_eq!("rule".parse::<By>().unwrap(), By::Rule);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum By {
+    /// The route of the request.
+    #[default]
+    Route,
+    /// The rule that ruled.
+    Rule,
+    /// The key that was charged.
+    Key,
+}
+
+impl By {
+    /// All, the usual one first.
+    pub const ALL: [Self; 3] = [Self::Route, Self::Rule, Self::Key];
+
+    /// The name in questions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Rule => "rule",
+            Self::Key => "key",
+        }
+    }
+
+    /// What the named series of this kind are a part of.
+    pub const fn all(self) -> Label {
+        match self {
+            Self::Route => Label::Requests,
+            Self::Rule | Self::Key => Label::Rulings,
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for By {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|by| by.name() == text).ok_or_else(|| Error::Question {
+            what: "series are by route, rule or key, not by",
+            text: text.into(),
+        })
+    }
+}
+
+/// The name of a series.
+///
+/// ```
+/// use tollgate_history::{By, Label};
+/// let label = Label::Route("/cart".into());
+/// assert_eq!((label.by(), label.name()), (Some(By::Route), "/cart"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Label {
+    /// Every request.
+    Requests,
+    /// Every ruling: a request that meets two rules has two.
+    Rulings,
+    /// The requests to a route.
+    Route(Arc<str>),
+    /// The rulings of a rule.
+    Rule(Arc<str>),
+    /// The rulings of a rule about a key.
+    Key {
+        /// The rule.
+        rule: Arc<str>,
+        /// The key.
+        name: Arc<str>,
+    },
+}
+
+impl Label {
+    /// What kind of series it is; none for a total.
+    pub const fn by(&self) -> Option<By> {
+        match self {
+            Self::Requests | Self::Rulings => None,
+            Self::Route(_) => Some(By::Route),
+            Self::Rule(_) => Some(By::Rule),
+            Self::Key { .. } => Some(By::Key),
+        }
+    }
+
+    /// The name that is shown; empty for a total.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Requests | Self::Rulings => "",
+            Self::Route(name) | Self::Rule(name) | Self::Key { name, .. } => name,
+        }
+    }
+
+    /// Bytes that no other label has, as files keep it.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(40);
+        let (kind, rule) = match self {
+            Self::Requests => (b'q', ""),
+            Self::Rulings => (b'r', ""),
+            Self::Route(_) => (b'R', ""),
+            Self::Rule(_) => (b'U', ""),
+            Self::Key { rule, .. } => (b'K', &**rule),
+        };
+        bytes.push(kind);
+        put_text(&mut bytes, rule);
+        bytes.extend_from_slice(self.name().as_bytes());
+        bytes
+    }
+
+    /// The label of these bytes.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.byte()?;
+        let rule = reader.text()?;
+        let name = std::str::from_utf8(reader.rest()).map_err(|_| corrupt("a name is not UTF-8"))?;
+        match kind {
+            b'q' => Ok(Self::Requests),
+            b'r' => Ok(Self::Rulings),
+            b'R' => Ok(Self::Route(name.into())),
+            b'U' => Ok(Self::Rule(name.into())),
+            b'K' => Ok(Self::Key { rule: rule.into(), name: name.into() }),
+            _ => Err(corrupt("a name of an unknown kind")),
+        }
+    }
+}
+
+/// The number of a series in one history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Sid(pub(crate) u32);
+
+impl Sid {
+    /// All requests.
+    pub(crate) const REQUESTS: Self = Self(0);
+    /// All rulings.
+    pub(crate) const RULINGS: Self = Self(1);
+    /// The first that a name gets.
+    pub(crate) const FIRST: Self = Self(2);
+    /// One more than the last: three bits are for the slot.
+    pub(crate) const END: u32 = 1 << 29;
+
+    pub(crate) const fn row(self, outcome: Outcome) -> RowId {
+        RowId((self.0 << 3) | outcome.slot())
+    }
+}
+
+/// One curve: a series and a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RowId(pub(crate) u32);
+
+impl RowId {
+    /// The busiest minute of all requests in a bucket of a coarse tier; merged by maximum.
+    pub(crate) const PEAK: Self = Self(6);
+    /// How many flushes tell of a bucket: without one, nobody was there to count.
+    pub(crate) const UP: Self = Self(7);
+
+    pub(crate) const fn sid(self) -> Sid {
+        Sid(self.0 >> 3)
+    }
+
+    pub(crate) fn outcome(self) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|outcome| outcome.slot() == self.0 & 7)
+    }
+
+    /// Which block of a chunk it is in: 64 series share one.
+    pub(crate) const fn shard(self) -> u32 {
+        self.0 >> 9
+    }
+
+    /// What two parts of one bucket make together.
+    pub(crate) fn merge(self, one: u64, other: u64) -> u64 {
+        if self == Self::PEAK { one.max(other) } else { one.saturating_add(other) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_survive_their_encoding_and_no_two_share_one() {
+        let labels = [
+            Label::Requests,
+            Label::Rulings,
+            Label::Route("/a".into()),
+            Label::Route("".into()),
+            Label::Rule("/a".into()),
+            Label::Key { rule: "a".into(), name: "bc".into() },
+            Label::Key { rule: "ab".into(), name: "c".into() },
+        ];
+        let mut seen = std::collections::HashSet::new();
+        for label in labels {
+            let bytes = label.encode();
+            assert_eq!(Label::decode(&bytes).unwrap(), label);
+            assert!(seen.insert(bytes), "{label:?}");
+        }
+        assert!(Label::decode(b"").is_err());
+        assert!(Label::decode(b"?\0").is_err());
+        assert!(Label::decode(b"R\0\xff").is_err());
+    }
+
+    #[test]
+    fn a_row_knows_its_series_and_its_outcome() {
+        for outcome in Outcome::ALL {
+            let row = Sid(77).row(outcome);
+            assert_eq!((row.sid(), row.outcome()), (Sid(77), Some(outcome)));
+        }
+        assert_eq!((RowId::PEAK.outcome(), RowId::UP.outcome()), (None, None));
+    }
+}

@@ -1,0 +1,48 @@
+//! Traffic history: how many, of what, when, for years, in little space.
+//!
+//! Decisions are counted by a [`Recorder`] and flushed every 15 seconds; a
+//! [`History`] keeps the flushes in ever coarser steps and answers questions.
+//! The files follow that order:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `outcome`, `label`, [`route`] | what is counted, and under which names |
+//! | `recorder` | [`Recorder`]: counts while decisions are made; which names get a series |
+//! | `flush` | [`Flush`]: what was counted since the last time, under a name of its own |
+//! | `codec` | records and blocks as bytes |
+//! | [`engine`] | where bytes are kept: memory, or a folder |
+//! | `tier` | how finely which past is kept |
+//! | `store` | [`History`]: append, fold, roll up |
+//! | [`query`] | series, top lists, summaries; [`when`] reads points in time |
+//! | [`access_log`], [`import`] | the logs of web servers fill a history |
+//!
+//! Invariants: `now` is an argument everywhere; what a client makes up never
+//! takes more room than its cap; totals are exact.
+//!
+//! Deliberately not here: the limiter and its events (a sink in the server calls
+//! the recorder), the clock, timers, threads, HTTP.
+
+pub mod access_log;
+mod codec;
+pub mod engine;
+mod error;
+mod flush;
+pub mod import;
+mod label;
+mod outcome;
+pub mod query;
+mod recorder;
+pub mod route;
+mod store;
+mod tier;
+pub mod when;
+
+pub use error::{Error, Result};
+pub use flush::{Flush, FlushName, Instance, Tally};
+pub use label::{By, Label};
+pub use outcome::{Circumstances, Counts, OUTCOMES, Outcome};
+pub use recorder::{Asked, Caps, FLUSH_EVERY_S, Filter, Recorder, Ruled};
+pub use store::{Appended, Bounds, History};
+
+/// A hash map with the hasher that is used throughout; its seed is random.
+pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -1,0 +1,24 @@
+//! History as a whole: real files, real logs, real crashes.
+//!
+//! | module | what it shows |
+//! |---|---|
+//! | `engines` | every engine keeps the same promises |
+//! | `flood` | made-up names take no room from real ones, and no total is wrong |
+//! | `formats` | files of every released format still open |
+//! | `imports` | no line of a log counts twice |
+//! | `kills` | `kill -9` at any moment loses no flush that was acknowledged |
+//! | `log` | a real log, or one made like it |
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "helpers of tests fail loudly, and tests say what they measured"
+)]
+
+mod engines;
+mod flood;
+mod formats;
+mod imports;
+mod kills;
+mod log;
