@@ -1,7 +1,7 @@
 //! gRPC: Envoy's rate limit service, health and reflection.
 //!
 //! A connection hands every call to [`Grpc`], which finds the service by the
-//! path. `ShouldRateLimit` takes the short way through [`should_rate_limit`];
+//! path. `ShouldRateLimit` takes the short way through `should_rate_limit`;
 //! the others are tonic's.
 //!
 //! | module | what it holds |

@@ -154,7 +154,9 @@ async fn call_on(channel: Channel, left: Arc<Mutex<Vec<u32>>>, answered: Arc<Ato
     let descriptor = RateLimitDescriptor { entries, ..RateLimitDescriptor::default() };
     let asked = RateLimitRequest { domain: "d".into(), descriptors: vec![descriptor], hits_addend: 1 };
     while let Ok(answer) = client.should_rate_limit(asked.clone()).await {
-        left.lock().unwrap().push(answer.into_inner().statuses[0].limit_remaining);
+        left.lock()
+            .unwrap()
+            .extend(answer.into_inner().statuses.first().map(|status| status.limit_remaining));
         answered.fetch_add(1, Ordering::Relaxed);
     }
 }

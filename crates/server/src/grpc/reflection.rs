@@ -41,3 +41,6 @@ fn builder() -> Builder<'static> {
 fn envoy() -> FileDescriptorSet {
     FileDescriptorSet { file: files::FILES.iter().map(build::file).collect() }
 }
+
+#[cfg(test)]
+mod tests;
