@@ -121,6 +121,35 @@ pub enum OnStoreError {
     Deny,
 }
 
+impl OnStoreError {
+    /// All three, the default first.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
+
+    /// The word in rule files and replies.
+    ///
+    /// ```
+    /// use tollgate_core::OnStoreError;
+    /// assert_eq!(OnStoreError::default().name(), "local");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+
+    /// The one of that name.
+    ///
+    /// ```
+    /// use tollgate_core::OnStoreError;
+    /// assert_eq!(OnStoreError::from_name("deny"), Some(OnStoreError::Deny));
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+}
+
 /// An algorithm with the parameters that only it has.
 ///
 /// ```

@@ -96,13 +96,14 @@ const KEYS: &[Key] = {
         new("max_wait", &[Limit]),
         new("count_rejected", &[Limit]),
         new("throttle", &[Limit]),
+        new("on_store_error", &[Limit]),
         new("message", &[Limit]),
     ]
 };
 
 /// Keys of a limit that a later version will know. They change what a limit
 /// does, so ignoring them would be wrong.
-const LATER: &[&str] = &["on_store_error", "consistency", "concurrency", "penalty"];
+const LATER: &[&str] = &["consistency", "concurrency", "penalty"];
 
 /// The key of that name.
 pub(super) fn find(name: &str) -> Option<&'static Key> {

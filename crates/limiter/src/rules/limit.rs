@@ -10,7 +10,7 @@
 
 use tollgate_core::limit::{EXCEED_MAX_PERCENT, WINDOW_MAX};
 use tollgate_core::rule::RuleSpec;
-use tollgate_core::{Algorithm, Limit, LimitError, Micros, Mode, Refill, Shape, Unit};
+use tollgate_core::{Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Refill, Shape, Unit};
 
 use super::duration::parse_duration;
 use super::fields::Fields;
@@ -41,7 +41,7 @@ const PARAMETERS: [(&str, &[Algorithm]); 4] = [
 
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-const NOT_WITH_UNLIMITED: [&str; 9] = [
+const NOT_WITH_UNLIMITED: [&str; 10] = [
     "algorithm",
     "unit_multiplier",
     "burst",
@@ -50,6 +50,7 @@ const NOT_WITH_UNLIMITED: [&str; 9] = [
     "max_wait",
     "count_rejected",
     "throttle",
+    "on_store_error",
     "message",
 ];
 
@@ -135,6 +136,7 @@ struct Numbers {
     max_wait: Option<Micros>,
     exceed: Option<(u32, Place)>,
     count_rejected: Option<bool>,
+    on_store_error: Option<OnStoreError>,
     /// Something was wrong, so that there is no limit.
     is_wrong: bool,
 }
@@ -154,6 +156,7 @@ impl Numbers {
             max_wait: max_wait(fields, report),
             exceed: throttle(fields, report),
             count_rejected: fields.flag("count_rejected", report),
+            on_store_error: on_store_error(fields, report),
             is_wrong: false,
         };
         numbers.check_window(fields, report);
@@ -200,7 +203,9 @@ impl Numbers {
         };
         let by_default = self.algorithm == Written::Absent && !report.options().stop_counting_rejected;
         let count_rejected = self.count_rejected.unwrap_or(by_default);
-        Some((limit.counting_rejected(count_rejected), unit, multiplier))
+        let on_store_error = self.on_store_error.unwrap_or_default();
+        let limit = limit.counting_rejected(count_rejected).with_on_store_error(on_store_error);
+        Some((limit, unit, multiplier))
     }
 
     fn shape(&self, count: u32) -> Shape {
@@ -285,6 +290,20 @@ fn refill(fields: &Fields, report: &mut Report) -> Option<Refill> {
             None
         }
     }
+}
+
+fn on_store_error(fields: &Fields, report: &mut Report) -> Option<OnStoreError> {
+    let name = fields.text("on_store_error", report)?;
+    let found = OnStoreError::from_name(&name);
+    if found.is_none() {
+        let help = help_for_word("on_store_error", &name, &OnStoreError::ALL.map(OnStoreError::name));
+        report.error(
+            fields.place("on_store_error"),
+            format!("unknown on_store_error {}", quoted(&name)),
+            help,
+        );
+    }
+    found
 }
 
 fn max_wait(fields: &Fields, report: &mut Report) -> Option<Micros> {

@@ -4,8 +4,8 @@ use std::fs;
 
 use tollgate_core::ruleset::Found;
 use tollgate_core::{
-    Algorithm, Descriptor, Entry, Limit, Micros, Mode, Operation, Refill, Request, Rule, RuleSet, Shape,
-    Unit, Value,
+    Algorithm, Descriptor, Entry, Limit, Micros, Mode, OnStoreError, Operation, Refill, Request, Rule,
+    RuleSet, Shape, Unit, Value,
 };
 use tollgate_limiter::rules::{Options, Source, load};
 
@@ -228,4 +228,15 @@ fn rejected_requests_count_by_default_only_where_nothing_says_otherwise() {
     };
     assert_eq!(counts(false), [true, true, false]);
     assert_eq!(counts(true), [false, true, false]);
+}
+
+#[test]
+fn each_limit_says_what_it_does_without_its_store() {
+    let rules = rules_of("on-store-error.yaml");
+    for (key, expected) in [("a", OnStoreError::Local), ("b", OnStoreError::Allow), ("c", OnStoreError::Deny)]
+    {
+        assert_eq!(limit(&rules, &format!("d.{key}")).on_store_error(), expected, "{key}");
+    }
+    let silent = rules_of("algorithms.yaml");
+    assert_eq!(limit(&silent, "algorithms.absent").on_store_error(), OnStoreError::Local);
 }
