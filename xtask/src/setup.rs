@@ -5,6 +5,7 @@
 //! about the one program that Debian does not have.
 
 mod envoy;
+mod redis_py;
 
 use anyhow::{Result, bail};
 
@@ -20,8 +21,10 @@ struct Package {
 
 /// What the tests need, one row each with the reason beside it.
 const NEEDED: &[Package] = &[
-    // Puts the Envoy of the tests into a folder of its own.
+    // Puts the Envoy and the redis-py of the tests into folders of their own.
     Package { name: "python3-venv", check: &["python3", "-c", "import ensurepip, venv"] },
+    // The Redis client that everybody has.
+    Package { name: "redis-tools", check: &["redis-cli", "--version"] },
 ];
 
 /// What the machine can do about a missing package.
@@ -36,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
     let missing = missing(NEEDED, is_there);
     if missing.is_empty() {
         println!("all {} packages that the tests need are there", NEEDED.len());
-        return envoy::install();
+        return install_others();
     }
     let machine = Machine { has_apt: has_program("apt-get"), is_root: is_root() };
     for arguments in plan(&missing, machine)? {
@@ -48,7 +51,13 @@ pub(crate) fn run() -> Result<()> {
         }
         .run()?;
     }
-    envoy::install()
+    install_others()
+}
+
+/// What no package has.
+fn install_others() -> Result<()> {
+    envoy::install()?;
+    redis_py::install()
 }
 
 fn missing(needed: &[Package], is_there: impl Fn(&Package) -> bool) -> Vec<&'static str> {

@@ -241,3 +241,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod health;
 mod hostile;
 mod json;
 mod metrics;
+mod resp;
 mod rls;
 mod settings;
 mod source;

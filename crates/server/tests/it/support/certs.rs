@@ -1,6 +1,6 @@
 //! Authorities and certificates, made on the spot.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 /// An authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -15,6 +15,8 @@ impl Authority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names are fine");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate of its issuer's name for one that signed itself.
+        params.distinguished_name.push(DnType::CommonName, "an authority");
         let key = KeyPair::generate().expect("a key can be made");
         Self(CertifiedIssuer::self_signed(params, key).expect("it signs itself"))
     }

@@ -1,0 +1,6 @@
+//! RESP over real connections, by hand and by real clients.
+
+mod bytes;
+mod clients;
+mod doors;
+mod support;
