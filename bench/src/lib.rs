@@ -3,6 +3,8 @@
 //! Every check writes state, which is the dear path. Figures are compared
 //! within one run only.
 
+pub mod soak;
+
 use std::num::NonZeroU32;
 
 use governor::{DefaultKeyedRateLimiter, Quota};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use crate::{cargo_steps, edges, examples, setup, tidy};
+use crate::{bench_grpc, cargo_steps, edges, examples, setup, soak, tidy};
 
 /// One check that CI makes.
 struct Step {
@@ -28,6 +28,17 @@ const STEPS: &[Step] = &[
     Step { name: "doc", what: "the documentation builds and no link is dead", run: cargo_steps::doc },
     Step { name: "test", what: "all tests, documentation examples included", run: cargo_steps::test },
     Step { name: "examples", what: "every rule file that people may copy works", run: examples::run },
+    Step { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: soak::short },
+];
+
+/// What takes too long for CI, or needs a quiet machine.
+const ON_DEMAND: &[Step] = &[
+    Step { name: "soak-long", what: "the same for 3 minutes, with the release build", run: soak::long },
+    Step {
+        name: "bench-grpc",
+        what: "CPU per call beside a server that always says OK",
+        run: bench_grpc::run,
+    },
 ];
 
 /// Runs what was asked for. Exit codes are decided here and nowhere else: 1 for a failed step, 2
@@ -39,7 +50,7 @@ pub(crate) fn main(word: Option<&str>) -> ExitCode {
             println!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        Some(name) => match STEPS.iter().find(|step| step.name == name) {
+        Some(name) => match STEPS.iter().chain(ON_DEMAND).find(|step| step.name == name) {
             Some(step) => std::slice::from_ref(step),
             None => return refuse(&format!("there is no step `{name}`")),
         },
@@ -60,8 +71,14 @@ fn refuse(problem: &str) -> ExitCode {
 }
 
 fn usage() -> String {
-    let steps = STEPS.iter().map(|step| format!("\n  {:<10}{}", step.name, step.what));
-    format!("cargo xtask <step>\n\n  ci        every step below, in this order{}", steps.collect::<String>())
+    let list = |steps: &[Step]| {
+        let lines = steps.iter().map(|step| format!("\n  {:<11}{}", step.name, step.what));
+        lines.collect::<String>()
+    };
+    let (always, on_demand) = (list(STEPS), list(ON_DEMAND));
+    format!(
+        "cargo xtask <step>\n\n  ci         every step below, in this order{always}\n\nonly on demand:{on_demand}"
+    )
 }
 
 /// Runs the steps in order up to the first that fails. `elapsed` tells the time since the start.
@@ -135,9 +152,10 @@ mod tests {
 
     #[test]
     fn every_step_has_its_own_name_and_is_in_the_help() {
-        let names: BTreeSet<_> = STEPS.iter().map(|step| step.name).chain(["ci", "help"]).collect();
-        assert_eq!(names.len(), STEPS.len() + 2);
-        for step in STEPS {
+        let steps = || STEPS.iter().chain(ON_DEMAND);
+        let names: BTreeSet<_> = steps().map(|step| step.name).chain(["ci", "help"]).collect();
+        assert_eq!(names.len(), steps().count() + 2);
+        for step in steps() {
             assert!(usage().contains(&format!("\n  {} ", step.name)), "{}", step.name);
         }
     }

@@ -3,7 +3,7 @@
 //! The steps use it to run everything from the root, and to skip a rule about a crate that is not
 //! written yet. It reads folders and not `cargo metadata`, so that no JSON parser is needed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -24,4 +24,11 @@ pub(crate) fn crate_folders() -> Result<Vec<String>> {
     }
     folders.sort();
     Ok(folders)
+}
+
+/// The folder that cargo builds into: this program lies in its subfolder `debug`.
+pub(crate) fn target() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell where this program lies")?;
+    let target = own.ancestors().nth(2).context("this program lies outside of a target folder")?;
+    Ok(target.to_owned())
 }

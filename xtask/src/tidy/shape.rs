@@ -26,8 +26,16 @@ const EXTENSIONS: &[&str] = &[
 ];
 
 /// Files without an extension that belong here.
-const NAMES: &[&str] =
-    &[".dockerignore", ".gitattributes", ".gitignore", ".ci/run", "Caddyfile", "Dockerfile", "LICENSE", "NOTICE"];
+const NAMES: &[&str] = &[
+    ".dockerignore",
+    ".gitattributes",
+    ".gitignore",
+    ".ci/run",
+    "Caddyfile",
+    "Dockerfile",
+    "LICENSE",
+    "NOTICE",
+];
 
 /// Every Rust file opens with its documentation.
 pub(super) fn header(tree: &Tree) -> Vec<Violation> {
