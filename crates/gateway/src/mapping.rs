@@ -267,6 +267,12 @@ impl<'a> Looking<'_, 'a> {
     }
 }
 
+/// Entries in a row, most often without an allocation.
+pub type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
+
+/// Descriptors in a row, most often without an allocation.
+pub type Descriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL]>;
+
 /// What a request became.
 #[derive(Debug, Clone)]
 pub struct Mapped<'a> {
@@ -282,18 +288,31 @@ impl Mapped<'_> {
         self.ends.is_empty()
     }
 
-    /// Does something with it as a request of cost 1.
-    pub fn with_request<R>(&self, act: impl FnOnce(&Request<'_>) -> R) -> R {
-        let entries: SmallVec<[Entry<'_>; ENTRIES_USUAL]> =
-            self.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+    /// The entries of all descriptors, for [`Mapped::descriptors`].
+    pub fn entries(&self) -> Entries<'_> {
+        self.entries.iter().map(|(key, value)| Entry { key, value }).collect()
+    }
+
+    /// The descriptors, made of what [`Mapped::entries`] gave, for [`Mapped::request`].
+    pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>]) -> Descriptors<'e> {
         let mut start = 0;
         let descriptor = |end: &usize| {
             let own = entries.get(start..*end).unwrap_or_default();
             start = *end;
             Descriptor::new(own)
         };
-        let descriptors: SmallVec<[Descriptor<'_>; DESCRIPTORS_USUAL]> =
-            self.ends.iter().map(descriptor).collect();
-        act(&Request::new(self.domain, &descriptors))
+        self.ends.iter().map(descriptor).collect()
+    }
+
+    /// The request of cost 1, made of what [`Mapped::descriptors`] gave.
+    pub const fn request<'d>(&'d self, descriptors: &'d [Descriptor<'d>]) -> Request<'d> {
+        Request::new(self.domain, descriptors)
+    }
+
+    /// Does something with it as a request of cost 1.
+    pub fn with_request<R>(&self, act: impl FnOnce(&Request<'_>) -> R) -> R {
+        let entries = self.entries();
+        let descriptors = self.descriptors(&entries);
+        act(&self.request(&descriptors))
     }
 }
