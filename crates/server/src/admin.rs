@@ -26,13 +26,17 @@ use axum::routing::get;
 use crate::metrics;
 use crate::service::Service;
 use crate::settings::Secret;
+use crate::v1;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 4] = [
+const PAGES: [(&str, &str); 7] = [
     ("/", "this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
+    ("/v1/keys", "what the counters of a key hold, and resetting it: ?domain=…&key=value"),
+    ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
+    ("/v1/rules", "the rules in force with all their numbers, as JSON"),
 ];
 
 /// All pages; only for callers who show `token`, if there is one.
@@ -42,6 +46,7 @@ pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
         .route("/metrics", get(metrics_page))
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(stats))
+        .merge(v1::admin_router())
         .fallback(no_such_page)
         .with_state(service);
     match token {

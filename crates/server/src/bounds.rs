@@ -83,6 +83,13 @@ pub const BODIES_MAX: usize = 64 << 20;
 /// Descriptors in a request. Envoy sends one for each rate limit of a route.
 pub const DESCRIPTORS_MAX: usize = 1_000;
 
+/// Requests in one batch of `/v1`. More save nothing any more.
+pub const BATCH_MAX: usize = 1_000;
+
+/// Descriptors of all requests of a batch together, so that its answer stays
+/// below some megabytes.
+pub const BATCH_DESCRIPTORS_MAX: usize = 4 * DESCRIPTORS_MAX;
+
 /// Entries in a descriptor; rules nest no deeper than this.
 pub const ENTRIES_MAX: usize = tollgate_core::ruleset::DEPTH_MAX;
 

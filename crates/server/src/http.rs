@@ -23,6 +23,7 @@ use axum::routing::any;
 
 use crate::listen::Addresses;
 use crate::service::Service;
+use crate::v1;
 
 pub(crate) use serve::ServeHttp;
 
@@ -35,8 +36,11 @@ pub(crate) struct Context {
 
 /// All paths of the HTTP listener.
 pub(crate) fn router(context: Context) -> Router {
+    let v1 = v1::router(Arc::clone(&context.service));
     Router::new()
         .route("/json", any(json::answer))
         .route("/healthcheck", any(healthcheck::answer))
         .with_state(context)
+        .merge(v1)
+        .fallback(v1::no_such_path)
 }

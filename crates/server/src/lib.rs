@@ -13,6 +13,8 @@
 //! | `resp` | `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` for Redis clients |
 //! | [`grpc`] | Envoy's rate limit service, health and reflection |
 //! | [`http`] | `/json` and `/healthcheck` |
+//! | [`v1`] | Tollgate's own HTTP interface, and its part of the admin pages |
+//! | [`tell`] | how people are told: headers, and the body of a refusal |
 //! | [`admin`] | pages for operators and their tools |
 //! | [`service`] | the one thing that adapters call |
 //! | [`health`] | whether this server wants to be asked |
@@ -38,7 +40,9 @@ pub mod service;
 pub mod settings;
 pub mod source;
 pub mod telemetry;
+pub mod tell;
 pub mod tls;
+pub mod v1;
 
 pub use error::Error;
 pub use listen::{Addresses, BoundTo, Listeners};

@@ -11,7 +11,7 @@ mod together;
 use std::sync::Arc;
 
 use tollgate_core::ruleset::Free;
-use tollgate_core::{Request, Time, Verdict};
+use tollgate_core::{Operation, Request, Time, Verdict};
 use tollgate_limiter::{Clock as _, Limiter, MemoryStore, Reply, Ruling, SystemClock};
 
 use crate::health::Health;
@@ -92,6 +92,34 @@ impl Service {
     /// # Errors
     /// If there is nothing to decide, or nothing to decide by.
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, ServiceError> {
+        self.decidable(request)?;
+        Ok(self.answer(self.limiter.check(request)))
+    }
+
+    /// Check, peek, report or refund. It may have to wait for a store.
+    ///
+    /// # Errors
+    /// If there is nothing to decide, or nothing to decide by.
+    pub async fn operate(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+    ) -> Result<Answer, ServiceError> {
+        self.decidable(request)?;
+        Ok(self.answer(self.limiter.operate(request, operation)))
+    }
+
+    /// Forgets what the counters of this request hold; how many held anything.
+    ///
+    /// # Errors
+    /// If there is nothing to forget, or no rules that say where it is.
+    pub async fn reset(&self, request: &Request<'_>) -> Result<usize, ServiceError> {
+        self.decidable(request)?;
+        Ok(self.limiter.reset(request))
+    }
+
+    /// Whether there is something to decide, and something to decide by.
+    fn decidable(&self, request: &Request<'_>) -> Result<(), ServiceError> {
         let refusal = if request.domain.is_empty() {
             Some(ServiceError::NoDomain)
         } else if request.descriptors.is_empty() {
@@ -101,16 +129,18 @@ impl Service {
         } else {
             None
         };
-        if let Some(error) = refusal {
-            self.metrics.failed(Failure::Service);
-            return Err(error);
-        }
-        let reply = self.limiter.check(request);
+        let Some(error) = refusal else { return Ok(()) };
+        self.metrics.failed(Failure::Service);
+        Err(error)
+    }
+
+    /// What the flags of this server make of a reply.
+    fn answer(&self, reply: Reply) -> Answer {
         let is_denied = reply.verdict.is_deny();
         if is_denied && self.answers.shadow {
             self.metrics.global_shadow();
         }
-        Ok(Answer { is_refused: is_denied && !self.answers.shadow, reply })
+        Answer { is_refused: is_denied && !self.answers.shadow, reply }
     }
 
     /// How requests are answered.

@@ -259,6 +259,28 @@ pub struct Answers {
     pub headers: Option<HeaderNames>,
     /// From this part of a limit on a request counts as near it.
     pub near_limit_ratio: f32,
+    /// How people are told about their limits.
+    pub telling: Telling,
+}
+
+/// How people are told about their limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Telling {
+    /// Which form of the IETF's fields `RateLimit` and `RateLimit-Policy`.
+    pub ratelimit_fields: RateLimitFields,
+    /// They name the counter, too.
+    pub partition_keys: bool,
+    /// Up to so many whole seconds are added to `Retry-After`, by chance.
+    pub retry_after_jitter: Duration,
+}
+
+/// Which form the IETF's fields have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateLimitFields {
+    /// As in draft-ietf-httpapi-ratelimit-headers-11.
+    Draft11,
+    /// They are not sent.
+    Off,
 }
 
 /// The names of the headers that replies carry.

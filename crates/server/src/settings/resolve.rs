@@ -6,6 +6,7 @@
 mod listeners;
 mod metrics;
 mod rules;
+mod telling;
 mod tracing;
 
 use tollgate_limiter::Capacity;
@@ -132,6 +133,7 @@ fn answers(reader: &mut Reader<'_>) -> Answers {
         dynamic_metadata: reader.is_on("RESPONSE_DYNAMIC_METADATA"),
         headers: has_headers.then_some(names),
         near_limit_ratio: reader.parsed("NEAR_LIMIT_RATIO", near).unwrap_or(0.8),
+        telling: telling::read(reader),
     }
 }
 

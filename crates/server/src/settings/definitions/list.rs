@@ -264,6 +264,27 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Telling people",
+        note: "What each of these looks like is in [telling people](telling-people.md).",
+        settings: &[
+            row(
+                ["", "TOLLGATE_RATELIMIT_HEADERS", "answers.ratelimit_headers"],
+                "draft-11",
+                "The IETF's `RateLimit` and `RateLimit-Policy`, in the form of this draft; `off` for none.",
+            ),
+            row(
+                ["", "TOLLGATE_PARTITION_KEYS", "answers.partition_keys"],
+                "false",
+                "Those two name the counter, too (`pk`), with the values that the request was counted by.",
+            ),
+            row(
+                ["", "TOLLGATE_RETRY_AFTER_JITTER", "answers.retry_after_jitter"],
+                "0s",
+                "Up to so much is added to `Retry-After` by chance, in whole seconds, so that not all come back at once.",
+            ),
+        ],
+    },
+    Section {
         title: "Metrics",
         note: "The admin listener always serves `/metrics`. StatsD is used only if `USE_STATSD` is true, or if it is not set and `STATSD_HOST` or `STATSD_PORT` is: where no StatsD server runs, none is looked for. At most one of StatsD, DogStatsD and the Prometheus listener can be asked for.",
         settings: &[

@@ -1,0 +1,84 @@
+//! The body of a refusal: `application/problem+json` (RFC 9457), of the type
+//! that the IETF's draft on rate limits registers.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use tollgate_core::Verdict;
+
+use super::{Told, refusal_of};
+
+/// The type of such bodies.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// The kind of problem: a limit is used up.
+pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+/// Its title.
+const TITLE: &str = "Quota exceeded";
+/// More names than this are not told; the request has met enough by then.
+const NAMES_MAX: usize = 64;
+
+/// The body of a refusal.
+#[derive(Debug, Clone, Serialize)]
+pub struct Problem<'a> {
+    /// The kind of problem.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What it is called.
+    pub title: &'static str,
+    /// The status that it is answered with.
+    pub status: u16,
+    /// The operator's message, or else the numbers of the limit.
+    pub detail: Cow<'a, str>,
+    /// The names of the rules that refuse.
+    #[serde(rename = "violated-policies")]
+    pub violated_policies: Vec<&'a str>,
+    /// When the same request would pass; none if it never would.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl<'a> Problem<'a> {
+    pub(super) fn new(told: &Told<'a>, status: u16) -> Self {
+        let retry_after = refusal_of(told.answer).flatten();
+        let mut violated_policies = Vec::new();
+        for name in told.rulings.iter().map(|ruling| told.name_of(ruling)).take(NAMES_MAX) {
+            if !violated_policies.contains(&name) {
+                violated_policies.push(name);
+            }
+        }
+        Self {
+            kind: QUOTA_EXCEEDED,
+            title: TITLE,
+            status,
+            detail: detail(told),
+            violated_policies,
+            retry_after_ms: retry_after.map(|span| span.as_millis_ceil()),
+        }
+    }
+
+    /// The bytes to send.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and numbers are always JSON")
+    }
+}
+
+fn detail<'a>(told: &Told<'a>) -> Cow<'a, str> {
+    let Some(chosen) = told.chosen else { return Cow::Borrowed("no limit applies") };
+    if let Some(rule) = told.answer.reply.rule(chosen)
+        && !rule.message.is_empty()
+    {
+        return Cow::Borrowed(&rule.message);
+    }
+    let (name, count, window) = (told.name_of(chosen), chosen.count, chosen.window);
+    match chosen.decision.verdict {
+        Verdict::Deny { retry_after: None } => Cow::Owned(format!(
+            "a cost of {} is more than the limit '{name}' of {count} per {window} ever lets through; send less",
+            chosen.cost
+        )),
+        Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
+            let seconds = told.retry_after_s.unwrap_or(0);
+            Cow::Owned(format!(
+                "the limit '{name}' of {count} per {window} is used up; try again in {seconds} s"
+            ))
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! JSON → requests.
+//!
+//! A body is one request or an array of them. A request names a domain and
+//! descriptors; a descriptor is an object whose members are its entries, in
+//! their order, or `{"entries":[{"key":…,"value":…}],"cost":…}`.
+//!
+//! Invariants: what is handed on is within [`crate::bounds`]; all of a batch is
+//! read before any of it is decided; a request of usual size is read without
+//! an allocation for each of its texts.
+//!
+//! Deliberately not here: what a mistake looks like on the wire.
+
+mod descriptor;
+mod values;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+use smallvec::SmallVec;
+use tollgate_core::{Descriptor, Entry, Request};
+
+use super::refusal::{Bound, Refusal, escape};
+use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
+use descriptor::{AskedDescriptor, DescriptorList};
+use values::{Bounded, Objects, Text, Whole};
+
+/// Most requests have no more descriptors than this; more cost an allocation.
+const DESCRIPTORS_USUAL: usize = 4;
+/// Most requests have no more entries than this in all.
+const ENTRIES_USUAL: usize = 8;
+
+/// What a body asks.
+#[derive(Debug)]
+pub(super) enum Body<'a> {
+    One(Asked<'a>),
+    Batch(Vec<Asked<'a>>),
+}
+
+/// One request as it was sent.
+#[derive(Debug, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, expecting = "a request, an object with domain and descriptors")]
+pub(super) struct Asked<'a> {
+    #[serde(borrow, default)]
+    domain: Text<'a>,
+    #[serde(borrow, default)]
+    descriptors: DescriptorList<'a>,
+    #[serde(default = "one")]
+    cost: Whole,
+}
+
+const fn one() -> Whole {
+    Whole(1)
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Asked<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(Objects(deserializer))
+    }
+}
+
+/// Reads a body.
+pub(super) fn body(bytes: &[u8]) -> Result<Body<'_>, Refusal> {
+    let is_batch = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    if !is_batch {
+        let asked: Asked<'_> = parse(bytes)?;
+        asked.check("")?;
+        return Ok(Body::One(asked));
+    }
+    let batch: Bounded<Asked<'_>, BATCH_MAX> = parse(bytes)?;
+    let batch = batch.0;
+    if batch.iter().map(|asked| asked.descriptors.0.len()).sum::<usize>() > BATCH_DESCRIPTORS_MAX {
+        return Err(Bound::BatchDescriptors.at(""));
+    }
+    for (index, asked) in batch.iter().enumerate() {
+        asked.check(&format!("/{index}"))?;
+    }
+    Ok(Body::Batch(batch))
+}
+
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => Refusal::Field {
+            pointer: String::new(),
+            detail: format!("the body is not JSON: {error}"),
+            fix: "send one JSON object, or an array of them, in UTF-8".to_owned(),
+        },
+        // Only whoever made a mistake pays for being told where.
+        Category::Data => mistake::<T>(bytes).unwrap_or_else(|| Refusal::Field {
+            pointer: String::new(),
+            detail: error.to_string(),
+            fix: SHAPE.to_owned(),
+        }),
+    })
+}
+
+/// What a request looks like, for those who sent something else.
+const SHAPE: &str = r#"send {"domain":"shop","descriptors":[{"user_id":"42"}],"cost":1}"#;
+
+/// Reads the body again, keeping count of where it is.
+fn mistake<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<Refusal> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
+    let pointer = pointer(error.path());
+    let text = error.inner().to_string();
+    let detail = text.rsplit_once(" at line ").map_or(text.as_str(), |(detail, _)| detail).to_owned();
+    let fix = fix(&pointer).to_owned();
+    Some(Refusal::Field { pointer, detail, fix })
+}
+
+fn pointer(path: &Path) -> String {
+    path.iter().fold(String::new(), |pointer, segment| match segment {
+        Segment::Seq { index } => format!("{pointer}/{index}"),
+        Segment::Map { key } => format!("{pointer}/{}", escape(key)),
+        Segment::Enum { .. } | Segment::Unknown => pointer,
+    })
+}
+
+/// What to send in place of what stands at `pointer`.
+fn fix(pointer: &str) -> &'static str {
+    let mut steps = pointer.split('/').skip(1).skip_while(|step| step.parse::<usize>().is_ok());
+    match (steps.next(), steps.next(), steps.next()) {
+        (Some("domain"), ..) => r#"send a text, such as "domain":"shop""#,
+        (Some("cost"), ..) => "send a whole number, such as 1",
+        (Some("descriptors"), None, _) => r#"send an array, such as [{"user_id":"42"}]"#,
+        (Some("descriptors"), Some(_), None) => {
+            r#"send an object of entries, such as {"user_id":"42"}, or {"entries":[{"key":"user_id","value":"42"}]}"#
+        }
+        (Some("descriptors"), Some(_), Some("cost")) => "send a whole number, such as 1",
+        (Some("descriptors"), Some(_), Some("entries")) => r#"send {"key":"user_id","value":"42"}"#,
+        (Some("descriptors"), ..) => r#"send a text, such as "42"; a fraction needs quotes"#,
+        _ => SHAPE,
+    }
+}
+
+impl Asked<'_> {
+    /// Whether it is within bounds; `place` is where it stands in the body.
+    fn check(&self, place: &str) -> Result<(), Refusal> {
+        let descriptors = &self.descriptors.0;
+        if self.domain.0.is_empty() {
+            return Err(Bound::Domain.at(format!("{place}/domain")));
+        }
+        if self.domain.0.len() > KEY_MAX {
+            return Err(Bound::DomainLength.at(format!("{place}/domain")));
+        }
+        if descriptors.is_empty() {
+            return Err(Bound::NoDescriptors.at(format!("{place}/descriptors")));
+        }
+        descriptors.iter().enumerate().try_for_each(|(index, descriptor)| {
+            let at = |rest: &str| format!("{place}/descriptors/{index}{rest}");
+            check_descriptor(descriptor, at)
+        })
+    }
+
+    /// All entries of all descriptors, one after the other.
+    pub(super) fn entries(&self) -> SmallVec<[Entry<'_>; ENTRIES_USUAL]> {
+        let all = self.descriptors.0.iter().flat_map(|descriptor| &descriptor.entries);
+        all.map(|(key, value)| Entry { key, value }).collect()
+    }
+
+    /// The descriptors over their [`Asked::entries`], giving back if `refund`.
+    pub(super) fn descriptors<'b>(
+        &self,
+        entries: &'b [Entry<'b>],
+        refund: bool,
+    ) -> SmallVec<[Descriptor<'b>; DESCRIPTORS_USUAL]> {
+        let mut rest = entries;
+        let descriptor = |asked: &AskedDescriptor<'_>| {
+            let (own, others) = rest.split_at_checked(asked.entries.len()).unwrap_or((rest, &[]));
+            rest = others;
+            Descriptor { entries: own, limit: None, cost: asked.cost, refund }
+        };
+        self.descriptors.0.iter().map(descriptor).collect()
+    }
+
+    /// The request over its [`Asked::descriptors`].
+    pub(super) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
+        Request { domain: &self.domain.0, descriptors, cost: self.cost.0 }
+    }
+}
+
+fn check_descriptor(asked: &AskedDescriptor<'_>, at: impl Fn(&str) -> String) -> Result<(), Refusal> {
+    if let Some(stray) = &asked.stray {
+        return Err(Bound::NotInEntriesForm.at(at(&format!("/{}", escape(stray)))));
+    }
+    for (index, (key, value)) in asked.entries.iter().enumerate() {
+        let place = |part: &str| match asked.is_list {
+            true => at(&format!("/entries/{index}/{part}")),
+            // A long key is not sent back.
+            false if key.len() > KEY_MAX => at(""),
+            false => at(&format!("/{}", escape(key))),
+        };
+        if key.len() > KEY_MAX {
+            return Err(Bound::KeyLength.at(place("key")));
+        }
+        if value.len() > VALUE_MAX {
+            return Err(Bound::ValueLength.at(place("value")));
+        }
+        let is_twice = !asked.is_list && asked.entries.iter().take(index).any(|(other, _)| other == key);
+        if is_twice {
+            return Err(Bound::KeyTwice.at(place("key")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What is read, and what is said about what cannot be.
+
+use super::*;
+use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX};
+
+/// The descriptors of a request as `key=value,key=value@cost`.
+fn read(text: &str) -> Vec<String> {
+    let Body::One(asked) = body(text.as_bytes()).unwrap() else { panic!("it is one request") };
+    shown(&asked)
+}
+
+fn shown(asked: &Asked<'_>) -> Vec<String> {
+    let entries = asked.entries();
+    let descriptors = asked.descriptors(&entries, false);
+    let request = asked.request(&descriptors);
+    let descriptor = |descriptor: &Descriptor<'_>| {
+        let entries: Vec<String> =
+            descriptor.entries.iter().map(|entry| format!("{}={}", entry.key, entry.value)).collect();
+        format!("{}@{}", entries.join(","), descriptor.cost.unwrap_or(request.cost))
+    };
+    request.descriptors.iter().map(descriptor).collect()
+}
+
+/// Where a mistake is, and what is said about it.
+fn refused(text: &str) -> (String, String, String) {
+    match body(text.as_bytes()).unwrap_err() {
+        Refusal::Field { pointer, detail, fix } => (pointer, detail, fix),
+        other => panic!("{other} is about no field"),
+    }
+}
+
+#[test]
+fn entries_keep_their_order_in_either_form() {
+    assert_eq!(read(r#"{"domain":"d","descriptors":[{"z":"1","a":"2","m":"3"}]}"#), ["z=1,a=2,m=3@1"]);
+    let list = r#"{"cost":3,"descriptors":[{"cost":0,"entries":[{"key":"b","value":"1"},{"value":"2","key":"b"}]},{"k":"v"}],"domain":"d"}"#;
+    assert_eq!(read(list), ["b=1,b=2@0", "k=v@3"]);
+}
+
+#[test]
+fn whole_numbers_and_truth_values_stand_for_their_text() {
+    let text = r#"{"domain":"d","descriptors":[{"a":42,"b":-7,"c":true,"d":18446744073709551615}]}"#;
+    assert_eq!(read(text), ["a=42,b=-7,c=true,d=18446744073709551615@1"]);
+    assert_eq!(
+        read(r#"{"domain":"d","descriptors":[{"entries":[{"key":"a","value":5},{"key":"b"}]}]}"#),
+        ["a=5,b=@1"]
+    );
+}
+
+#[test]
+fn keys_may_be_called_as_the_members_of_the_long_form_are() {
+    assert_eq!(read(r#"{"domain":"d","descriptors":[{"entries":"x","cost":"5"}]}"#), ["entries=x,cost=5@1"]);
+    assert_eq!(read("{\"domain\":\"d\",\"descriptors\":[{\"a\\n\":\"\\u00fc\"}]}"), ["a\n=ü@1"]);
+    assert_eq!(read(r#"{"domain":"d","descriptors":[{}]}"#), ["@1"]);
+}
+
+#[test]
+fn a_batch_is_a_list_of_requests() {
+    let text =
+        r#" [{"domain":"d","descriptors":[{"a":"1"}]},{"domain":"e","descriptors":[{"b":"2"}],"cost":9}]"#;
+    let Body::Batch(batch) = body(text.as_bytes()).unwrap() else { panic!("it is a batch") };
+    assert_eq!(batch.iter().flat_map(shown).collect::<Vec<_>>(), ["a=1@1", "b=2@9"]);
+    assert!(matches!(body(b"[]").unwrap(), Body::Batch(empty) if empty.is_empty()));
+}
+
+#[test]
+fn a_mistake_is_named_by_its_place() {
+    let cases = [
+        ("", "", "the body is not JSON: EOF while parsing a value at line 1 column 0"),
+        ("{} {}", "", "the body is not JSON: trailing characters at line 1 column 4"),
+        (
+            r#""text""#,
+            "",
+            "invalid type: string \"text\", expected a request, an object with domain and descriptors",
+        ),
+        (
+            r#"{"domain":"d","descriptors":[{"a":"b"}],"cots":1}"#,
+            "/cots",
+            "unknown field `cots`, expected one of `domain`, `descriptors`, `cost`",
+        ),
+        (r#"{"domain":"d","domain":"d"}"#, "", "duplicate field `domain`"),
+    ];
+    for (text, pointer, detail) in cases {
+        let (at, what, fix) = refused(text);
+        assert_eq!((at.as_str(), what.as_str()), (pointer, detail), "{text}");
+        assert!(fix.starts_with("send "), "{text}: {fix}");
+    }
+}
+
+#[test]
+fn what_is_too_many_or_too_long_is_refused_where_it_stands() {
+    let many = |count: usize, one: &str| vec![one; count].join(",");
+    let descriptors = |text: &str| format!(r#"{{"domain":"d","descriptors":[{text}]}}"#);
+    let (pointer, detail, _) = refused(&descriptors(&many(DESCRIPTORS_MAX + 1, "{}")));
+    assert_eq!(
+        (pointer.as_str(), detail.as_str()),
+        ("/descriptors", "invalid length 1001, expected an array of at most 1000")
+    );
+    let entries: Vec<String> = (0..=ENTRIES_MAX).map(|index| format!(r#""k{index}":"v""#)).collect();
+    let (pointer, detail, _) = refused(&descriptors(&format!("{{{}}}", entries.join(","))));
+    assert_eq!(
+        (pointer.as_str(), detail.as_str()),
+        ("/descriptors/0", "invalid length 65, expected at most 64 entries")
+    );
+    let list = many(ENTRIES_MAX + 1, r#"{"key":"k"}"#);
+    assert_eq!(refused(&descriptors(&format!(r#"{{"entries":[{list}]}}"#))).0, "/descriptors/0/entries");
+    let batch = many(BATCH_MAX + 1, &descriptors("{}"));
+    assert_eq!(refused(&format!("[{batch}]")).1, "invalid length 1001, expected an array of at most 1000");
+    let wide = many(5, &descriptors(&many(DESCRIPTORS_MAX, "{}")));
+    assert_eq!(refused(&format!("[{wide}]")).2, "send at most 4000 in a batch");
+    let long = "x".repeat(KEY_MAX + 1);
+    assert_eq!(
+        refused(&descriptors(&format!(r#"{{"{long}":"v"}}"#))),
+        ("/descriptors/0".into(), "the key is too long".into(), "send at most 4096 bytes".into())
+    );
+    let long = "x".repeat(VALUE_MAX + 1);
+    assert_eq!(refused(&descriptors(&format!(r#"{{"k":"{long}"}}"#))).0, "/descriptors/0/k");
+}

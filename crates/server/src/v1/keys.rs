@@ -1,0 +1,210 @@
+//! `/v1/keys` of the admin listener: what the counters of a key hold, and
+//! forgetting it.
+//!
+//! A key is named as a request is: `?domain=shop&user_id=42`, with the entries
+//! in their order, or by the body of a check.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use tollgate_core::{Descriptor, Entry, Operation, Request as Asking};
+use utoipa::ToSchema;
+
+use super::decide::take;
+use super::from_wire::{self, Asked};
+use super::openapi::{ForgottenSchema, InspectedSchema, RequestSchema};
+use super::refusal::{Bound, Refusal};
+use super::to_wire::{self, Word};
+use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
+use crate::service::{Answer, Service};
+use crate::tell::Headers;
+
+/// What the counters of a key hold.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Key)]
+pub(super) struct KeyBody<'a> {
+    /// One for each limit that the key meets.
+    counters: Vec<CounterBody<'a>>,
+}
+
+/// What one counter holds.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Counter)]
+pub(super) struct CounterBody<'a> {
+    /// Which descriptor of the request it is for, from 0.
+    descriptor: usize,
+    /// The rule's name, or its path if it has none.
+    #[schema(nullable = false)]
+    rule: Option<&'a str>,
+    /// Where the rule stands: the domain and the levels, joined by dots.
+    #[schema(nullable = false)]
+    path: Option<&'a str>,
+    /// The algorithm.
+    algorithm: &'static str,
+    /// What the limit lets through at once.
+    limit: u64,
+    /// What is taken.
+    used: u64,
+    /// How many of cost 1 would pass at this instant.
+    remaining: u64,
+    /// When it is as good as new, nothing else happening.
+    reset_after_ms: u64,
+    /// What a request of cost 1 would be told by this limit.
+    next: Word,
+    /// When a request of cost 1 would pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    next_after_ms: Option<u64>,
+    /// What it says is not enforced.
+    shadow: bool,
+    /// It was looked up without the store, which could not be asked.
+    degraded: bool,
+}
+
+/// What came of a reset.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reset)]
+pub(super) struct ResetBody {
+    /// How many counters held anything.
+    forgotten: usize,
+}
+
+type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+/// Looks at the key of a query.
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "keys", operation_id = "inspect",
+    params(
+        ("domain" = String, Query, description = "The domain of a rule file.", example = "shop"),
+        ("key" = String, Query, description = "Each further parameter is an entry of the descriptor, in order; `key` stands for any name.", example = "value"),
+    ),
+    responses(InspectedSchema)
+)]
+pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -> Response {
+    let looking = async {
+        let (domain, pairs) = named(query)?;
+        let (entries, cost) = (entries_of(&pairs), 0);
+        let descriptors = [Descriptor::new(&entries)];
+        look(&service, &Asking { domain: &domain, descriptors: &descriptors, cost }).await
+    };
+    looking.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+}
+
+/// Looks at the key of a body.
+#[utoipa::path(
+    post, path = "/v1/keys", tag = "keys", operation_id = "inspect_by_body",
+    request_body = RequestSchema,
+    responses(InspectedSchema)
+)]
+pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
+    let looking = async {
+        let bytes = take(request).await?;
+        let asked = single(&bytes)?;
+        let entries = asked.entries();
+        let descriptors = asked.descriptors(&entries, false);
+        look(&service, &asked.request(&descriptors)).await
+    };
+    looking.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+}
+
+/// Forgets the key of a query.
+#[utoipa::path(
+    delete, path = "/v1/keys", tag = "keys", operation_id = "reset",
+    params(
+        ("domain" = String, Query, description = "The domain of a rule file.", example = "shop"),
+        ("key" = String, Query, description = "Each further parameter is an entry of the descriptor, in order; `key` stands for any name.", example = "value"),
+    ),
+    responses(ForgottenSchema)
+)]
+pub(super) async fn reset(State(service): State<Arc<Service>>, query: Pairs) -> Response {
+    let forgetting = async {
+        let (domain, pairs) = named(query)?;
+        let entries = entries_of(&pairs);
+        let descriptors = [Descriptor::new(&entries)];
+        forget(&service, &Asking::new(&domain, &descriptors)).await
+    };
+    forgetting.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+}
+
+/// Forgets the key of a body.
+#[utoipa::path(
+    post, path = "/v1/keys/reset", tag = "keys", operation_id = "reset_by_body",
+    request_body = RequestSchema,
+    responses(ForgottenSchema)
+)]
+pub(super) async fn reset_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
+    let forgetting = async {
+        let bytes = take(request).await?;
+        let asked = single(&bytes)?;
+        let entries = asked.entries();
+        let descriptors = asked.descriptors(&entries, false);
+        forget(&service, &asked.request(&descriptors)).await
+    };
+    forgetting.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+}
+
+fn single(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
+    match from_wire::body(bytes)? {
+        from_wire::Body::One(asked) => Ok(asked),
+        from_wire::Body::Batch(_) => Err(Bound::OneKey.at("")),
+    }
+}
+
+async fn look(service: &Service, request: &Asking<'_>) -> Result<Response, Refusal> {
+    let now = service.operate(&request.with_cost(0), Operation::Peek).await?;
+    let next = service.operate(&request.with_cost(1), Operation::Peek).await?;
+    let counters = now.reply.rulings.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
+    let body = KeyBody { counters: counters.flatten().collect() };
+    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body))
+}
+
+fn counter<'a>(now: &'a Answer, next: &Answer, index: usize) -> Option<CounterBody<'a>> {
+    let ruling = now.reply.rulings.get(index)?;
+    // Between the two looks the rules may have changed.
+    let next = next.reply.rulings.get(index).unwrap_or(ruling).decision.verdict;
+    let rule = now.reply.rule(ruling);
+    let decision = ruling.decision;
+    Some(CounterBody {
+        descriptor: ruling.descriptor,
+        rule: rule.map(|rule| rule.name()),
+        path: rule.map(|rule| rule.path.as_str()),
+        algorithm: ruling.algorithm.name(),
+        limit: decision.limit,
+        used: decision.used,
+        remaining: decision.remaining,
+        reset_after_ms: decision.reset_after.as_millis_ceil(),
+        next: next.into(),
+        next_after_ms: to_wire::next_after_ms(next),
+        shadow: ruling.mode.is_shadow(),
+        degraded: ruling.degraded,
+    })
+}
+
+async fn forget(service: &Service, request: &Asking<'_>) -> Result<Response, Refusal> {
+    let forgotten = service.reset(request).await?;
+    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &ResetBody { forgotten }))
+}
+
+/// The domain and the entries of a query.
+fn named(query: Pairs) -> Result<(String, Vec<(String, String)>), Refusal> {
+    let Query(mut pairs) = query.map_err(|_| Bound::Query.at(""))?;
+    let at = pairs.iter().position(|(key, _)| key == "domain").ok_or_else(|| Bound::Domain.at("/domain"))?;
+    let (_, domain) = pairs.remove(at);
+    if domain.is_empty() {
+        return Err(Bound::Domain.at("/domain"));
+    }
+    let is_long = |(key, value): &(String, String)| key.len() > KEY_MAX || value.len() > VALUE_MAX;
+    if pairs.is_empty() || pairs.len() > ENTRIES_MAX || domain.len() > KEY_MAX || pairs.iter().any(is_long) {
+        return Err(Bound::Query.at(""));
+    }
+    Ok((domain, pairs))
+}
+
+fn entries_of(pairs: &[(String, String)]) -> Vec<Entry<'_>> {
+    pairs.iter().map(|(key, value)| Entry { key, value }).collect()
+}

@@ -1,0 +1,109 @@
+//! What a request looks like, by hand, because a descriptor has two forms that
+//! no derive knows.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::schema::{AdditionalProperties, SchemaType, Type};
+use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::bounds::{BATCH_MAX, DESCRIPTORS_MAX, ENTRIES_MAX};
+
+/// One request.
+pub(in crate::v1) struct RequestSchema;
+
+impl ToSchema for RequestSchema {
+    fn name() -> Cow<'static, str> {
+        "Request".into()
+    }
+}
+
+impl PartialSchema for RequestSchema {
+    fn schema() -> RefOr<Schema> {
+        let descriptors = ArrayBuilder::new()
+            .items(Ref::from_schema_name("Descriptor"))
+            .min_items(Some(1))
+            .max_items(Some(DESCRIPTORS_MAX))
+            .description(Some("Each may meet limits of its own; all are decided together, all or nothing."));
+        let cost = whole()
+            .description(Some("What it takes from every limit it meets; 0 changes nothing."))
+            .default(Some(1.into()));
+        ObjectBuilder::new()
+            .description(Some("May this happen?"))
+            .property("domain", text().min_length(Some(1)).description(Some("The domain of a rule file.")))
+            .property("descriptors", descriptors)
+            .property("cost", cost)
+            .required("domain")
+            .required("descriptors")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .examples([
+                serde_json::json!({ "domain": "shop", "descriptors": [{ "user_id": "42" }], "cost": 1 }),
+            ])
+            .into()
+    }
+}
+
+/// One descriptor, in either form.
+pub(in crate::v1) struct DescriptorSchema;
+
+impl ToSchema for DescriptorSchema {
+    fn name() -> Cow<'static, str> {
+        "Descriptor".into()
+    }
+}
+
+impl PartialSchema for DescriptorSchema {
+    fn schema() -> RefOr<Schema> {
+        let value = || {
+            OneOfBuilder::new()
+                .item(text())
+                .item(
+                    ObjectBuilder::new()
+                        .schema_type(Type::Integer)
+                        .minimum(Some(i64::MIN))
+                        .maximum(Some(i64::MAX)),
+                )
+                .item(ObjectBuilder::new().schema_type(Type::Boolean))
+        };
+        let short = ObjectBuilder::new()
+            .description(Some("Its entries, in order."))
+            .additional_properties(Some(RefOr::T(value().into())))
+            .max_properties(Some(ENTRIES_MAX));
+        let entry = ObjectBuilder::new()
+            .property("key", text())
+            .property("value", value())
+            .required("key")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+        let long = ObjectBuilder::new()
+            .description(Some("Its entries as a list, and perhaps a cost of its own."))
+            .property("entries", ArrayBuilder::new().items(entry).max_items(Some(ENTRIES_MAX)))
+            .property("cost", whole())
+            .required("entries")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+        OneOfBuilder::new().item(short).item(long).into()
+    }
+}
+
+/// One request, or a batch.
+pub(in crate::v1) struct BodySchema;
+
+impl ToSchema for BodySchema {
+    fn name() -> Cow<'static, str> {
+        "Body".into()
+    }
+}
+
+impl PartialSchema for BodySchema {
+    fn schema() -> RefOr<Schema> {
+        let batch = ArrayBuilder::new().items(Ref::from_schema_name("Request")).max_items(Some(BATCH_MAX));
+        OneOfBuilder::new().item(Ref::from_schema_name("Request")).item(batch).into()
+    }
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String))
+}
+
+fn whole() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::Integer)).minimum(Some(0)).maximum(Some(u64::MAX))
+}

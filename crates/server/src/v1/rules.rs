@@ -1,0 +1,165 @@
+//! `/v1/rules` of the admin listener: the rules in force, and how they came to be.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use tollgate_core::{Mode, Refill, Rule, Shape};
+use utoipa::ToSchema;
+
+use super::to_wire;
+use crate::service::Service;
+use crate::source::RuleStatus;
+use crate::tell::Headers;
+
+/// The rules in force.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Rules)]
+pub(super) struct RulesBody<'a> {
+    /// How they came to be.
+    status: StatusBody<'a>,
+    /// All of them, in the order of the files.
+    rules: Vec<RuleBody<'a>>,
+}
+
+/// How the rules came to be.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RuleStatus)]
+struct StatusBody<'a> {
+    /// Where they come from.
+    origin: &'a str,
+    /// Whether any are in force.
+    loaded: bool,
+    /// When they were loaded, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    loaded_at_unix_s: Option<u64>,
+    /// The files, or the resources of an xDS server.
+    files: &'a [String],
+    /// How many domains.
+    domains: usize,
+    /// How many loads succeeded, ever.
+    loads: u64,
+    /// How many failed, ever.
+    failures: u64,
+    /// What is odd about them.
+    warnings: &'a [String],
+    /// Why the newest set was refused; empty if it is in force.
+    errors: &'a [String],
+}
+
+/// One limit with its condition.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Rule)]
+struct RuleBody<'a> {
+    /// Its name, or its path if it has none.
+    name: &'a str,
+    /// Where it stands: the domain and the levels, joined by dots.
+    path: &'a str,
+    /// The algorithm.
+    algorithm: &'static str,
+    /// How many in a window.
+    requests_per_unit: u32,
+    /// The unit of the window.
+    unit: &'static str,
+    /// How many units the window is long.
+    unit_multiplier: u32,
+    /// The window, in milliseconds.
+    window_ms: u64,
+    /// What it lets through at once.
+    capacity: u64,
+    /// The size of the bucket, or of the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    burst: Option<u32>,
+    /// How tokens come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    refill: Option<&'static str>,
+    /// How many sub-windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    buckets: Option<u32>,
+    /// The longest wait in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    max_wait_ms: Option<u64>,
+    /// By how many percent it may be exceeded; 0 for a hard limit.
+    soft_percent: u32,
+    /// Whether a denied request counts.
+    count_rejected: bool,
+    /// `enforce`, `shadow`, `quota` or `shadow_quota`.
+    mode: &'static str,
+    /// What whoever is refused is told.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(required = false)]
+    message: &'a str,
+}
+
+/// The rules in force, and how they came to be.
+#[utoipa::path(
+    get, path = "/v1/rules", tag = "rules", operation_id = "rules",
+    responses((status = 200, description = "The rules in force.", body = RulesBody<'_>))
+)]
+pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
+    let rules = service.limiter().rules();
+    let known = service.health().rules();
+    let body = RulesBody { status: status(&known), rules: rules.rules().iter().map(rule).collect() };
+    to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body)
+}
+
+fn status(known: &RuleStatus) -> StatusBody<'_> {
+    StatusBody {
+        origin: &known.origin,
+        loaded: known.is_loaded(),
+        loaded_at_unix_s: known.loaded_at.map(|at| at.get() / 1_000_000),
+        files: &known.files,
+        domains: known.domains,
+        loads: known.loads,
+        failures: known.failures,
+        warnings: &known.warnings,
+        errors: known.last_error.as_ref().map_or(&[], |failure| &failure.problems),
+    }
+}
+
+fn rule(rule: &Rule) -> RuleBody<'_> {
+    let limit = &rule.limit;
+    let (mut burst, mut refill, mut buckets, mut max_wait) = (None, None, None, None);
+    match limit.shape() {
+        Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter => {}
+        Shape::SlidingBuckets { buckets: number } => buckets = Some(number),
+        Shape::TokenBucket { burst: size, refill: how } => {
+            burst = Some(size);
+            refill = Some(match how {
+                Refill::Smooth => "smooth",
+                Refill::Interval => "interval",
+            });
+        }
+        Shape::LeakyBucket { burst: size, max_wait: longest } => (burst, max_wait) = (Some(size), longest),
+    }
+    RuleBody {
+        name: rule.name(),
+        path: &rule.path,
+        algorithm: limit.algorithm().name(),
+        requests_per_unit: limit.count(),
+        unit: rule.unit.name(),
+        unit_multiplier: rule.unit_multiplier,
+        window_ms: limit.window().as_millis_ceil(),
+        capacity: limit.capacity(),
+        burst,
+        refill,
+        buckets,
+        max_wait_ms: max_wait.map(|wait| wait.as_millis_ceil()),
+        soft_percent: limit.exceed_percent(),
+        count_rejected: limit.counts_rejected(),
+        mode: match rule.mode {
+            Mode::Enforce => "enforce",
+            Mode::Shadow => "shadow",
+            Mode::Quota => "quota",
+            Mode::ShadowQuota => "shadow_quota",
+        },
+        message: &rule.message,
+    }
+}

@@ -1,0 +1,345 @@
+//! Answers → JSON; errors → problems.
+//!
+//! The body of a refusal is a problem (RFC 9457) that has the members of every
+//! other reply, too, so that callers read both the same way.
+//!
+//! Invariants: times are whole milliseconds, rounded up; a time that there is
+//! none of is absent, and `null` if it never comes.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::{Serialize, Serializer};
+use tollgate_core::{Micros, Verdict};
+use tollgate_limiter::Ruling;
+use utoipa::ToSchema;
+
+use super::refusal::Refusal;
+use crate::body::BodyError;
+use crate::service::{Answer, ServiceError};
+use crate::tell::{Headers, PROBLEM_JSON, Problem, Told};
+
+/// The type of a body that is no problem.
+pub(super) const JSON: &str = "application/json";
+
+/// The answer to one request.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reply)]
+pub(super) struct ReplyBody<'a> {
+    /// `allow`, `delay` (go ahead after `wait_ms`) or `deny`.
+    verdict: Word,
+    /// For `delay`: how long to hold the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    wait_ms: Option<u64>,
+    /// For `deny`: when the same request would pass; `null` if it never would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    retry_after_ms: Option<Option<u64>>,
+    /// Which of `decisions` the verdict comes from; absent if no rule applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    binding: Option<usize>,
+    /// One for each limit that the request met.
+    #[schema(value_type = Vec<DecisionBody<'_>>)]
+    decisions: Decisions<'a>,
+}
+
+/// The answer to one request that is refused: a problem (RFC 9457) with the
+/// members of every other reply.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Refused)]
+pub(super) struct RefusedBody<'a> {
+    /// The kind of problem.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// What it is called.
+    title: &'static str,
+    /// 429.
+    status: u16,
+    /// The message of the rule that refuses, or else its numbers.
+    #[schema(value_type = String)]
+    detail: Cow<'a, str>,
+    /// The names of the rules that refuse.
+    #[serde(rename = "violated-policies")]
+    violated_policies: Vec<&'a str>,
+    #[serde(flatten)]
+    reply: ReplyBody<'a>,
+}
+
+/// Now, later, or not.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Verdict)]
+pub(super) enum Word {
+    Allow,
+    Delay,
+    Deny,
+}
+
+impl From<Verdict> for Word {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Allow => Self::Allow,
+            Verdict::Delay { .. } => Self::Delay,
+            Verdict::Deny { .. } => Self::Deny,
+        }
+    }
+}
+
+/// What one limit decided.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Decision)]
+pub(super) struct DecisionBody<'a> {
+    /// Which descriptor of the request it is for, from 0.
+    descriptor: usize,
+    /// The rule's name, or its path if it has none.
+    #[schema(nullable = false)]
+    rule: Option<&'a str>,
+    /// The algorithm that decided.
+    algorithm: &'static str,
+    /// What this limit alone says.
+    verdict: Word,
+    /// What it lets through at once.
+    limit: u64,
+    /// How many of cost 1 would still pass at this instant.
+    remaining: u64,
+    /// For `delay`: how long to hold the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    wait_ms: Option<u64>,
+    /// For `deny`: when the same request would pass; `null` if it never would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    retry_after_ms: Option<Option<u64>>,
+    /// When it is as good as new, nothing else happening.
+    reset_after_ms: u64,
+    /// What it says is not enforced.
+    shadow: bool,
+    /// It lets this through only because it is soft.
+    soft: bool,
+    /// It was decided without the store, which could not be asked.
+    degraded: bool,
+    /// For `deny`: the message of the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    message: Option<&'a str>,
+}
+
+const fn wait_ms(verdict: Verdict) -> Option<u64> {
+    match verdict {
+        Verdict::Delay { wait } => Some(wait.as_millis_ceil()),
+        Verdict::Allow | Verdict::Deny { .. } => None,
+    }
+}
+
+/// When a request would pass that is not let through at once; none if it
+/// passes now, or never.
+pub(super) const fn next_after_ms(verdict: Verdict) -> Option<u64> {
+    match verdict {
+        Verdict::Delay { wait: after } | Verdict::Deny { retry_after: Some(after) } => {
+            Some(after.as_millis_ceil())
+        }
+        Verdict::Allow | Verdict::Deny { retry_after: None } => None,
+    }
+}
+
+/// Outer none: there is no such time; inner none: it never comes.
+fn retry_after_ms(verdict: Verdict) -> Option<Option<u64>> {
+    match verdict {
+        Verdict::Deny { retry_after } => Some(retry_after.map(Micros::as_millis_ceil)),
+        Verdict::Allow | Verdict::Delay { .. } => None,
+    }
+}
+
+impl<'a> ReplyBody<'a> {
+    pub(super) fn new(told: &Told<'a>) -> Self {
+        let verdict = told.verdict();
+        Self {
+            verdict: verdict.into(),
+            wait_ms: wait_ms(verdict),
+            retry_after_ms: retry_after_ms(verdict),
+            binding: told.answer().reply.binding,
+            decisions: Decisions { answer: told.answer(), is_shadow: told.is_all_shadow() },
+        }
+    }
+}
+
+/// The answer to one request, or to each of a batch.
+#[derive(ToSchema)]
+#[schema(as = Answer)]
+#[expect(dead_code, reason = "it is only described")]
+pub(super) enum AnswerSchema<'a> {
+    #[schema(title = "one")]
+    One(ReplyBody<'a>),
+    #[schema(title = "batch")]
+    Batch(Vec<ReplyBody<'a>>),
+}
+
+/// The decisions of an answer.
+#[derive(Debug)]
+pub(super) struct Decisions<'a> {
+    answer: &'a Answer,
+    /// Nothing at all is enforced.
+    is_shadow: bool,
+}
+
+impl Serialize for Decisions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.answer.reply.rulings.iter().map(|ruling| self.body(ruling)))
+    }
+}
+
+impl<'a> Decisions<'a> {
+    fn body(&self, ruling: &Ruling) -> DecisionBody<'a> {
+        let decision = ruling.decision;
+        let rule = self.answer.reply.rule(ruling);
+        let message = rule.map(|rule| rule.message.as_str());
+        DecisionBody {
+            descriptor: ruling.descriptor,
+            rule: rule.map(|rule| rule.name()),
+            algorithm: ruling.algorithm.name(),
+            verdict: decision.verdict.into(),
+            limit: decision.limit,
+            remaining: decision.remaining,
+            wait_ms: wait_ms(decision.verdict),
+            retry_after_ms: retry_after_ms(decision.verdict),
+            reset_after_ms: decision.reset_after.as_millis_ceil(),
+            shadow: self.is_shadow || ruling.mode.is_shadow(),
+            soft: decision.soft,
+            degraded: ruling.degraded,
+            message: message.filter(|text| decision.verdict.is_deny() && !text.is_empty()),
+        }
+    }
+}
+
+/// The response to one request.
+pub(super) fn one(told: &Told<'_>) -> Response {
+    if !told.answer().is_refused {
+        return respond(StatusCode::OK, JSON, told.headers(), &ReplyBody::new(told));
+    }
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let Problem { kind, title, status: number, detail, violated_policies, .. } =
+        told.problem(status.as_u16());
+    let reply = ReplyBody::new(told);
+    let body = RefusedBody { kind, title, status: number, detail, violated_policies, reply };
+    respond(status, PROBLEM_JSON, told.headers(), &body)
+}
+
+/// A response with a body.
+pub(super) fn respond(
+    status: StatusCode,
+    kind: &'static str,
+    headers: Headers,
+    body: &impl Serialize,
+) -> Response {
+    let bytes = serde_json::to_vec(body).expect("texts and numbers are always JSON");
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    let map = response.headers_mut();
+    map.reserve(headers.len() + 1);
+    map.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    for (name, value) in headers {
+        map.insert(name, value);
+    }
+    response
+}
+
+/// The replies to a batch, as they come.
+pub(super) struct Replies {
+    bytes: Vec<u8>,
+}
+
+impl Replies {
+    pub(super) fn new(requests: usize) -> Self {
+        // A reply with one decision has about this many bytes.
+        let mut bytes = Vec::with_capacity(requests.saturating_mul(256));
+        bytes.push(b'[');
+        Self { bytes }
+    }
+
+    pub(super) fn add(&mut self, told: &Told<'_>) {
+        if self.bytes.len() > 1 {
+            self.bytes.push(b',');
+        }
+        serde_json::to_writer(&mut self.bytes, &ReplyBody::new(told))
+            .expect("a vector takes all that is JSON");
+    }
+
+    pub(super) fn respond(mut self) -> Response {
+        self.bytes.push(b']');
+        let mut response = Response::new(Body::from(self.bytes));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        response
+    }
+}
+
+/// Why a call got no answer (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct ProblemBody<'a> {
+    /// What the status is called.
+    title: &'a str,
+    /// The status.
+    status: u16,
+    /// What is wrong.
+    detail: String,
+    /// Where in the body it is wrong, as a JSON pointer (RFC 6901).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pointer: Option<&'a str>,
+    /// What to send instead.
+    fix: Cow<'a, str>,
+}
+
+/// What a caller is told who gets no answer.
+pub(super) fn refuse(refusal: &Refusal) -> Response {
+    let (status, fix) = status_and_fix(refusal);
+    let pointer = match refusal {
+        Refusal::Field { pointer, .. } => Some(pointer.as_str()),
+        Refusal::Body(_)
+        | Refusal::MediaType
+        | Refusal::Service(_)
+        | Refusal::NoSuchPath { .. }
+        | Refusal::Method { .. } => None,
+    };
+    let title = status.canonical_reason().unwrap_or_default();
+    let body = ProblemBody { title, status: status.as_u16(), detail: refusal.to_string(), pointer, fix };
+    let mut response = respond(status, PROBLEM_JSON, Headers::new(), &body);
+    if let Refusal::Method { allowed } = refusal {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    }
+    response
+}
+
+fn status_and_fix(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
+    match refusal {
+        Refusal::Field { fix, .. } => (StatusCode::BAD_REQUEST, fix.into()),
+        Refusal::Body(error) => match error {
+            BodyError::TooLarge { max } => {
+                (StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {max} bytes").into())
+            }
+            BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the body faster".into()),
+            BodyError::Broken => (StatusCode::BAD_REQUEST, "send the whole body".into()),
+            BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
+        },
+        Refusal::MediaType => {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the header content-type: application/json".into())
+        }
+        Refusal::Service(error) => match error {
+            ServiceError::NoDomain | ServiceError::NoDescriptors => {
+                (StatusCode::BAD_REQUEST, "send a domain and at least one descriptor".into())
+            }
+            ServiceError::NoRules => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
+        },
+        Refusal::NoSuchPath { .. } => {
+            (StatusCode::NOT_FOUND, "see /v1/openapi.json for what there is".into())
+        }
+        Refusal::Method { allowed } => {
+            (StatusCode::METHOD_NOT_ALLOWED, format!("use one of these: {allowed}").into())
+        }
+    }
+}
