@@ -45,6 +45,9 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// Keys that tokens are verified with cannot be used.
+    #[error("cannot use the keys for tokens: {0}")]
+    Keys(tollgate_gateway::Error),
     /// The operating system refuses something that every server needs.
     #[error("cannot {what}: {source}")]
     System {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::any;
 
+use crate::authz::{self, Authz};
 use crate::listen::Addresses;
 use crate::service::Service;
 use crate::v1;
@@ -32,15 +33,18 @@ pub(crate) use serve::ServeHttp;
 pub(crate) struct Context {
     pub(crate) service: Arc<Service>,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) authz: Arc<Authz>,
 }
 
 /// All paths of the HTTP listener.
 pub(crate) fn router(context: Context) -> Router {
     let v1 = v1::router(Arc::clone(&context.service));
+    let authz = authz::router(Arc::clone(&context.service), Arc::clone(&context.authz));
     Router::new()
         .route("/json", any(json::answer))
         .route("/healthcheck", any(healthcheck::answer))
         .with_state(context)
         .merge(v1)
+        .merge(authz)
         .fallback(v1::no_such_path)
 }

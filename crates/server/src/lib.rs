@@ -15,6 +15,7 @@
 //! | [`http`] | `/json` and `/healthcheck` |
 //! | [`v1`] | Tollgate's own HTTP interface, and its part of the admin pages |
 //! | [`tell`] | how people are told: headers, and the body of a refusal |
+//! | `authz` | `/v1/authz`: proxies ask before they forward |
 //! | [`admin`] | pages for operators and their tools |
 //! | [`service`] | the one thing that adapters call |
 //! | [`health`] | whether this server wants to be asked |
@@ -26,6 +27,7 @@
 //! Deliberately not here: any decision about limits.
 
 pub mod admin;
+mod authz;
 mod body;
 pub mod bounds;
 pub mod error;

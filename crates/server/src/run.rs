@@ -31,6 +31,7 @@ use tollgate_limiter::SystemClock;
 use tollgate_limiter::rules::{LoadError, Loaded};
 
 use crate::admin;
+use crate::authz::Authz;
 use crate::bounds::DRAIN_MAX;
 use crate::error::Error;
 use crate::grpc::{Grpc, ServeGrpc};
@@ -78,6 +79,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         let _inside = background.enter();
         Tracer::new(settings.tracing.as_ref())?
     };
+    let authz = Arc::new(Authz::load(settings)?);
     let health = Arc::new(Health::new(settings.rules.healthy_needs_domain));
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
     let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
@@ -88,7 +90,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     });
 
     let addresses = Arc::new(listeners.addresses().clone());
-    let server = Server { settings, service, tls, resp_tls, control, addresses };
+    let server = Server { settings, service, tls, resp_tls, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     first_lines::listening(&server.addresses);
     let callers = Callers { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
@@ -136,6 +138,7 @@ struct Server<'a> {
     tls: Option<Arc<Tls>>,
     resp_tls: Option<Arc<Tls>>,
     control: &'a Control,
+    authz: Arc<Authz>,
     addresses: Arc<crate::listen::Addresses>,
 }
 
@@ -168,8 +171,11 @@ impl Server<'_> {
         let settings = &self.settings.grpc;
         let (age, grace) = (settings.max_connection_age, settings.max_connection_age_grace);
         let serve_grpc = ServeGrpc::new(Grpc::new(Arc::clone(&self.service)), self.tls.clone(), age, grace);
-        let context =
-            http::Context { service: Arc::clone(&self.service), addresses: Arc::clone(&self.addresses) };
+        let context = http::Context {
+            service: Arc::clone(&self.service),
+            addresses: Arc::clone(&self.addresses),
+            authz: Arc::clone(&self.authz),
+        };
         let serve_http = ServeHttp::new(http::router(context));
         let password = self.settings.resp.as_ref().and_then(|resp| resp.password.clone());
         let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.resp_tls.clone());
@@ -198,6 +204,7 @@ impl Server<'_> {
         threads: Vec<JoinHandle<io::Result<()>>>,
     ) -> Result<(), Error> {
         self.follow_rules(done);
+        tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
         for tls in [&self.tls, &self.resp_tls].into_iter().flatten() {
             tokio::spawn(Arc::clone(tls).follow(done.subscribe()));

@@ -100,11 +100,7 @@ impl Service {
     ///
     /// # Errors
     /// If there is nothing to decide, or nothing to decide by.
-    pub async fn operate(
-        &self,
-        request: &Request<'_>,
-        operation: Operation,
-    ) -> Result<Answer, ServiceError> {
+    pub async fn operate(&self, request: &Request<'_>, operation: Operation) -> Result<Answer, ServiceError> {
         self.decidable(request)?;
         Ok(self.answer(self.limiter.operate(request, operation)))
     }

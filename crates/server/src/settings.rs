@@ -15,6 +15,7 @@ pub mod definitions;
 mod error;
 mod file;
 mod go;
+mod node;
 mod reader;
 mod resolve;
 mod secret;
@@ -79,6 +80,43 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Traces by OTLP; none if not asked for.
     pub tracing: Option<Tracing>,
+    /// How an HTTP request becomes descriptors; none if it is not said.
+    pub mapping: Option<HttpMapping>,
+    /// How proxies are answered that ask before they forward.
+    pub forward_auth: ForwardAuth,
+}
+
+/// How an HTTP request becomes descriptors.
+#[derive(Debug, Clone)]
+pub struct HttpMapping {
+    /// Everything but the keys, which are read when the server starts.
+    pub mapping: tollgate_gateway::Mapping,
+    /// Which tokens are valid; none if none is.
+    pub tokens: Option<tollgate_gateway::token::TokenSpec>,
+}
+
+/// How proxies are answered that ask before they forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwardAuth {
+    /// The status of a refusal: 429, or 403 where the proxy passes on no other.
+    pub deny_status: u16,
+    /// A request that is to wait is held so long at most.
+    pub max_hold: Duration,
+    /// Where the request that is asked about is described.
+    pub request_from: RequestFrom,
+}
+
+/// Where the request that a proxy asks about is described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestFrom {
+    /// Whichever of the headers below is there, or else in the question itself.
+    Auto,
+    /// In `X-Forwarded-Method`, `-Uri` and `-Host`, as Traefik and Caddy do.
+    XForwarded,
+    /// In `X-Original-Method` and `-URI` or `-URL`, as is usual with nginx.
+    XOriginal,
+    /// In the question itself, whose path follows `/v1/authz`, as Envoy does.
+    Itself,
 }
 
 /// The gRPC listener.

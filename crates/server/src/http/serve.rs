@@ -12,6 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::ServiceExt as _;
 
+use crate::authz::Peer;
 use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
 use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::life::{Life, Stay, supervise};
@@ -31,12 +32,15 @@ impl ServeHttp {
         Self { router }
     }
 
-    async fn serve_io<I>(&self, io: I, life: Life)
+    async fn serve_io<I>(&self, io: I, peer: Option<Peer>, life: Life)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let io = TokioIo::new(Counted::new(io, Arc::clone(&life.seen)));
-        let router = self.router.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+        let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
+            peer.and_then(|peer| request.extensions_mut().insert(peer));
+            request.map(Body::new)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HTTP_IDLE_MAX)
@@ -52,8 +56,11 @@ impl Serve for ServeHttp {
         let stay = Stay { opening_bytes: OPENING_BYTES, age: None, grace: None };
         let life = Life { stay, seen: Arc::new(Seen::default()), stop, pass, _seat: seat };
         match stream {
-            Stream::Tcp(stream) => self.serve_io(stream, life).await,
-            Stream::Unix(stream) => self.serve_io(stream, life).await,
+            Stream::Tcp(stream) => {
+                let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
+                self.serve_io(stream, peer, life).await;
+            }
+            Stream::Unix(stream) => self.serve_io(stream, None, life).await,
         }
     }
 }

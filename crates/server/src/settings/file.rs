@@ -15,16 +15,20 @@ use serde_saphyr::Spanned;
 
 use super::definitions;
 use super::error::{Mistake, SettingsError};
+use super::node::{Field, Node, Value};
 
 /// The largest file: more than this is not a file of settings.
 const BYTES_MAX: u64 = 1024 * 1024;
 /// What the file is called where nothing else is said.
 pub const FILE_NAME: &str = "tollgate.yaml";
+/// The key of the mapping from HTTP requests to descriptors.
+const MAPPING: &str = "mapping";
 
 /// A file with settings, read but not yet understood.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFile {
     values: HashMap<&'static str, FileValue>,
+    mapping: Option<Node>,
 }
 
 /// What stands under a key.
@@ -75,7 +79,7 @@ impl ConfigFile {
             let message = words.lines().next().unwrap_or_default().to_owned();
             SettingsError { mistakes: vec![Mistake { place: format!("{name}:{line}:{column}"), message }] }
         })?;
-        let mut walk = Walk { name, values: HashMap::new(), mistakes: Vec::new() };
+        let mut walk = Walk { name, values: HashMap::new(), mapping: None, mistakes: Vec::new() };
         match tree {
             None | Some(Tree::Null) => {}
             Some(Tree::Map(fields)) => walk.section("", fields),
@@ -84,8 +88,8 @@ impl ConfigFile {
                 walk.mistakes.push(Mistake { place: format!("{name}:1:1"), message });
             }
         }
-        let Walk { values, mistakes, .. } = walk;
-        if mistakes.is_empty() { Ok(Self { values }) } else { Err(SettingsError { mistakes }) }
+        let Walk { values, mapping, mistakes, .. } = walk;
+        if mistakes.is_empty() { Ok(Self { values, mapping }) } else { Err(SettingsError { mistakes }) }
     }
 
     /// The file that was asked for, or [`FILE_NAME`] in this folder if it exists.
@@ -118,11 +122,16 @@ impl ConfigFile {
     pub(super) fn get(&self, key: &str) -> Option<&FileValue> {
         self.values.get(key)
     }
+
+    pub(super) const fn mapping(&self) -> Option<&Node> {
+        self.mapping.as_ref()
+    }
 }
 
 struct Walk<'a> {
     name: &'a str,
     values: HashMap<&'static str, FileValue>,
+    mapping: Option<Node>,
     mistakes: Vec<Mistake>,
 }
 
@@ -134,7 +143,10 @@ impl Walk<'_> {
             let at = |location: serde_saphyr::Location| {
                 format!("{}:{}:{}", self.name, location.line(), location.column())
             };
-            if let Some(one) = definitions::all().find(|one| one.key == path) {
+            if path == MAPPING {
+                // It is nested deeper than all other settings, and taken apart by its own reader.
+                self.mapping = Some(value.value.node(self.name, value.referenced));
+            } else if let Some(one) = definitions::all().find(|one| one.key == path) {
                 let place = at(value.referenced);
                 match value.value.given() {
                     Ok(None) => {}
@@ -180,7 +192,7 @@ fn known(above: &str) -> String {
 enum Tree {
     Null,
     Text(String),
-    List(Vec<Tree>),
+    List(Vec<Spanned<Tree>>),
     Map(Vec<(Spanned<String>, Spanned<Tree>)>),
 }
 
@@ -197,13 +209,38 @@ impl Tree {
             Self::Null => Ok(None),
             Self::Text(text) => Ok((!text.is_empty()).then_some(Given::Text(text))),
             Self::List(items) => {
-                items.into_iter().map(text).collect::<Result<_, _>>().map(|list| Some(Given::List(list)))
+                let texts = items.into_iter().map(|item| text(item.value));
+                texts.collect::<Result<_, _>>().map(|list| Some(Given::List(list)))
             }
             Self::Map(fields) => {
                 let pairs = fields.into_iter().map(|(key, value)| Ok((key.value, text(value.value)?)));
                 pairs.collect::<Result<_, _>>().map(|pairs| Some(Given::Pairs(pairs)))
             }
         }
+    }
+}
+
+impl Tree {
+    /// The same with places in words.
+    fn node(self, file: &str, at: serde_saphyr::Location) -> Node {
+        let place = |at: serde_saphyr::Location| format!("{file}:{}:{}", at.line(), at.column());
+        let below = |item: Spanned<Self>| item.value.node(file, item.referenced);
+        let value = match self {
+            Self::Null => Value::Null,
+            Self::Text(text) => Value::Text(text),
+            Self::List(items) => Value::List(items.into_iter().map(below).collect()),
+            Self::Map(fields) => Value::Map(
+                fields
+                    .into_iter()
+                    .map(|(key, item)| Field {
+                        name: key.value,
+                        place: place(key.referenced),
+                        node: below(item),
+                    })
+                    .collect(),
+            ),
+        };
+        Node { place: place(at), value }
     }
 }
 

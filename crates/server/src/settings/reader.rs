@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::definitions::{self, Definition};
 use super::error::{Mistake, Warning};
 use super::file::{ConfigFile, Given};
+use super::node::Node;
 use super::{Flags, Strings, go};
 
 /// Reads settings one by one.
@@ -68,6 +69,11 @@ impl<'a> Reader<'a> {
             }
         };
         Some(Found { place, given, layer })
+    }
+
+    /// The mapping of the file, as it stands there.
+    pub(super) fn mapping(&self) -> Option<Node> {
+        self.file?.mapping().cloned()
     }
 
     fn flag(&self, name: &str) -> Option<String> {

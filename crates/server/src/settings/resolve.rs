@@ -4,6 +4,7 @@
 //! reader, which collects what is wrong.
 
 mod listeners;
+mod mapping;
 mod metrics;
 mod rules;
 mod telling;
@@ -54,6 +55,8 @@ impl Settings {
             memory: memory(r),
             metrics,
             tracing: tracing::read(r),
+            mapping: mapping::read(r),
+            forward_auth: mapping::forward_auth(r),
         };
         listeners::check_apart(&settings, r);
         warn_of_ignored(r);

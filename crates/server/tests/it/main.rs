@@ -1,6 +1,7 @@
 //! The integration tests of the server, in one binary to save link time.
 
 mod admin;
+mod authz;
 mod health;
 mod hostile;
 mod json;

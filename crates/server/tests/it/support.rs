@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use tempfile::TempDir;
-use tollgate_server::settings::{Flags, Settings};
+use tollgate_server::settings::{ConfigFile, Flags, Settings};
 use tollgate_server::{Addresses, BoundTo, Control, Error, Listeners};
 use tonic::transport::{Channel, Endpoint};
 
@@ -42,6 +42,7 @@ pub(crate) struct Server {
 pub(crate) struct Setup {
     folder: TempDir,
     environment: HashMap<String, String>,
+    file: Option<String>,
     waits: bool,
 }
 
@@ -53,12 +54,18 @@ impl Setup {
         for (name, text) in rules {
             std::fs::write(folder.path().join("rules").join(name), text).unwrap();
         }
-        Self { folder, environment: HashMap::new(), waits: true }
+        Self { folder, environment: HashMap::new(), file: None, waits: true }
     }
 
     /// The same with a variable of the environment.
     pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.environment.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with a `tollgate.yaml`.
+    pub(crate) fn file(mut self, text: impl Into<String>) -> Self {
+        self.file = Some(text.into());
         self
     }
 
@@ -75,7 +82,7 @@ impl Setup {
 
     /// Starts it, and waits until rules are in force.
     pub(crate) async fn start(self) -> Server {
-        let Self { folder, environment, waits } = self;
+        let Self { folder, environment, file, waits } = self;
         let any = || Some("127.0.0.1:0".to_owned());
         let flags = Flags {
             rules: vec![folder.path().join("rules")],
@@ -84,7 +91,8 @@ impl Setup {
             admin: any(),
             ..Flags::default()
         };
-        let (settings, _) = Settings::resolve(&flags, &environment, None).unwrap();
+        let file = file.map(|text| ConfigFile::parse("tollgate.yaml", &text).unwrap());
+        let (settings, _) = Settings::resolve(&flags, &environment, file.as_ref()).unwrap();
         let listeners = Listeners::bind(&settings, 2).unwrap();
         let addresses = listeners.addresses().clone();
         let control = Control::new();

@@ -285,6 +285,28 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Forward-auth",
+        note: "How nginx, Traefik and Caddy ask at `/v1/authz`, and all that `mapping` may say, is in [forward-auth](forward-auth.md).",
+        settings: &[
+            row(["", "", "mapping"], "", "How an HTTP request becomes descriptors."),
+            row(
+                ["", "", "forward_auth.deny_status"],
+                "429",
+                "The status of a refusal: `429`, or `403` for nginx, which passes on no other.",
+            ),
+            row(
+                ["", "", "forward_auth.max_hold"],
+                "5s",
+                "A request that is to wait is held so long at most, and refused if that is not enough; up to 20s.",
+            ),
+            row(
+                ["", "", "forward_auth.request_from"],
+                "auto",
+                "Where the request is described: `x-forwarded` headers, `x-original` headers, the question `itself`, or whichever is there.",
+            ),
+        ],
+    },
+    Section {
         title: "Metrics",
         note: "The admin listener always serves `/metrics`. StatsD is used only if `USE_STATSD` is true, or if it is not set and `STATSD_HOST` or `STATSD_PORT` is: where no StatsD server runs, none is looked for. At most one of StatsD, DogStatsD and the Prometheus listener can be asked for.",
         settings: &[

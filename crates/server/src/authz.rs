@@ -1,0 +1,209 @@
+//! `/v1/authz`: proxies ask here before they forward a request.
+//!
+//! nginx (`auth_request`), Traefik (`ForwardAuth`) and Caddy (`forward_auth`)
+//! describe a request in headers; the mapping of the settings makes descriptors
+//! of it, and the answer is a status that the proxy obeys.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `from_wire` | a proxy's question → the request that it is about |
+//! | `to_wire` | answers and refusals → responses |
+//!
+//! Invariants: only a trusted proxy is answered, because whoever describes a
+//! request can describe any. Where two descriptions disagree, neither is
+//! believed. A request that is to wait is held, never forwarded early.
+//!
+//! Deliberately not here: the mapping itself (`tollgate_gateway`).
+
+mod from_wire;
+mod to_wire;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::any;
+use tokio::sync::watch;
+use tollgate_core::{Micros, Operation, Verdict};
+use tollgate_gateway::{Facts, Mapped, Mapping, Tokens};
+
+use crate::bounds::CERTIFICATE_LOOK_EVERY;
+use crate::error::Error;
+use crate::listen::life::stopped;
+use crate::metrics::Call;
+use crate::service::{Answer, Service};
+use crate::settings::{ForwardAuth, HttpMapping, Settings};
+use crate::tell::Told;
+use to_wire::Refusal;
+
+/// Who is connected to us; whoever serves a connection says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// What proxies are answered by.
+#[derive(Debug)]
+pub(crate) struct Authz {
+    mapping: Option<Mapping>,
+    tokens: Option<Arc<Tokens>>,
+    settings: ForwardAuth,
+    /// Whether a peer that is not trusted was told about in the log.
+    has_warned: AtomicBool,
+}
+
+impl Authz {
+    /// Reads the keys that the settings name.
+    ///
+    /// # Errors
+    /// If one cannot be read or used.
+    pub(crate) fn load(settings: &Settings) -> Result<Self, Error> {
+        let load = |spec| Tokens::load(spec).map(Arc::new).map_err(Error::Keys);
+        let (mapping, tokens) = match settings.mapping.clone() {
+            None => (None, None),
+            Some(HttpMapping { mapping, tokens: None }) => (Some(mapping), None),
+            Some(HttpMapping { mapping, tokens: Some(spec) }) => {
+                let tokens = load(spec)?;
+                (Some(mapping.with_tokens(Arc::clone(&tokens))), Some(tokens))
+            }
+        };
+        Ok(Self { mapping, tokens, settings: settings.forward_auth, has_warned: AtomicBool::new(false) })
+    }
+
+    /// Follows the files with keys until the server is to end.
+    pub(crate) async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let Some(tokens) = &self.tokens else { return };
+        let mut every = tokio::time::interval(CERTIFICATE_LOOK_EVERY);
+        let mut last_error = None;
+        loop {
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                _ = every.tick() => {}
+            }
+            let own = Arc::clone(tokens);
+            let Ok(looked) = tokio::task::spawn_blocking(move || own.refresh()).await else { continue };
+            let error = looked.as_ref().err().map(ToString::to_string);
+            match (looked, &error) {
+                (Ok(true), _) => tracing::info!("the keys for tokens changed and are in force"),
+                (Err(_), Some(error)) if last_error.as_ref() != Some(error) => {
+                    tracing::warn!(%error, "the keys for tokens changed but cannot be used; the old ones stay");
+                }
+                (Ok(false) | Err(_), _) => {}
+            }
+            last_error = error;
+        }
+    }
+
+    /// The mapping, if this peer may ask.
+    fn mapping_for(&self, peer: Option<IpAddr>) -> Result<&Mapping, Refusal> {
+        let mapping = self.mapping.as_ref().ok_or(Refusal::NoMapping)?;
+        if peer.is_some_and(|peer| mapping.proxies().trusts(peer)) {
+            return Ok(mapping);
+        }
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
+            tracing::warn!(peer, "asked at /v1/authz and is not in mapping.trusted_proxies; it is refused");
+        }
+        Err(Refusal::Untrusted)
+    }
+}
+
+/// What the handler needs.
+#[derive(Debug, Clone)]
+struct Context {
+    service: Arc<Service>,
+    authz: Arc<Authz>,
+}
+
+/// The paths that proxies ask at.
+pub(crate) fn router(service: Arc<Service>, authz: Arc<Authz>) -> Router {
+    Router::new()
+        .route("/v1/authz", any(answer))
+        .route("/v1/authz/{*path}", any(answer))
+        .with_state(Context { service, authz })
+}
+
+async fn answer(State(context): State<Context>, request: Request<Body>) -> Response {
+    let Context { service, authz } = &context;
+    let start = service.now();
+    // What a client sent as a body stays with the proxy.
+    let (question, _) = request.into_parts();
+    let decided = decide(service, authz, &question).await;
+    service.metrics().served(Call::Http, service.now().since(start));
+    match decided {
+        Ok(Decided { response, hold }) => {
+            if let Some(hold) = hold {
+                tokio::time::sleep(hold).await;
+            }
+            response
+        }
+        Err(refusal) => to_wire::refuse(&refusal),
+    }
+}
+
+/// What to answer, and how long to wait before.
+struct Decided {
+    response: Response,
+    hold: Option<Duration>,
+}
+
+async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<Decided, Refusal> {
+    let peer = question.extensions.get::<Peer>().map(|peer| peer.0);
+    let mapping = authz.mapping_for(peer)?;
+    let deny_status = from_wire::deny_status(question.uri.query())?.unwrap_or(authz.settings.deny_status);
+    let original = from_wire::original(question, authz.settings.request_from)?;
+    let facts = Facts {
+        peer,
+        method: original.method,
+        target: original.target,
+        host: original.host,
+        headers: &question.headers,
+        now: service.now(),
+    };
+    let mapped = mapping.map(&facts);
+    if mapped.is_empty() {
+        return Ok(Decided { response: to_wire::free(), hold: None });
+    }
+    charge(service, authz, &mapped, deny_status).await
+}
+
+async fn charge(
+    service: &Service,
+    authz: &Authz,
+    mapped: &Mapped<'_>,
+    deny_status: u16,
+) -> Result<Decided, Refusal> {
+    let entries = mapped.entries();
+    let descriptors = mapped.descriptors(&entries);
+    let request = mapped.request(&descriptors);
+    let mut answer = service.operate(&request, Operation::Check).await.map_err(Refusal::Service)?;
+    let mut hold = None;
+    if let Verdict::Delay { wait } = answer.reply.verdict {
+        if Duration::from(wait) <= authz.settings.max_hold {
+            hold = Some(wait.into());
+        } else {
+            // Nobody waits that long for a page, and its place in the queue is for others.
+            service.operate(&request, Operation::Refund).await.map_err(Refusal::Service)?;
+            refuse_delayed(&mut answer, wait);
+        }
+    }
+    let told = Told::new(service.answers(), &request, &answer);
+    Ok(Decided { response: to_wire::respond(&told, deny_status), hold })
+}
+
+/// Makes a refusal of an answer whose wait is too long to be held.
+fn refuse_delayed(answer: &mut Answer, wait: Micros) {
+    let deny = |verdict: Verdict| match verdict {
+        Verdict::Delay { wait } => Verdict::Deny { retry_after: Some(wait) },
+        Verdict::Allow | Verdict::Deny { .. } => verdict,
+    };
+    for ruling in &mut answer.reply.rulings {
+        ruling.decision.verdict = deny(ruling.decision.verdict);
+    }
+    answer.reply.verdict = Verdict::Deny { retry_after: Some(wait) };
+    answer.is_refused = true;
+}

@@ -1,0 +1,117 @@
+//! Answers and refusals → responses.
+//!
+//! Invariant: a refusal by a limit carries the marker `X-Tollgate-Verdict:
+//! deny`, and nothing else does, so that a proxy that turns a 403 into a 429
+//! turns no other.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+use tollgate_core::Verdict;
+
+use crate::service::ServiceError;
+use crate::tell::{PROBLEM_JSON, Told, WAIT};
+
+/// What was decided: `allow`, `delay` (held, and let through now) or `deny`.
+const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
+
+/// Why a question gets no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// The settings do not say what to make of a request.
+    #[error("there is no mapping from HTTP requests to descriptors; write mapping: in tollgate.yaml")]
+    NoMapping,
+    /// Whoever asks may not.
+    #[error("whoever asks here must be a trusted proxy; list its address in mapping.trusted_proxies")]
+    Untrusted,
+    /// A header that must be there once.
+    #[error("the header {name} is there twice; let the proxy overwrite what clients send")]
+    Twice {
+        /// Which one.
+        name: HeaderName,
+    },
+    /// A header that must be text.
+    #[error("the header {name} is not text")]
+    NoText {
+        /// Which one.
+        name: HeaderName,
+    },
+    /// Two descriptions of the request that differ.
+    #[error(
+        "X-Forwarded-… and X-Original-… headers describe different requests; \
+         set forward_auth.request_from to the kind that the proxy writes"
+    )]
+    Disagree,
+    /// No status for a refusal.
+    #[error("?deny= takes 403 or 429")]
+    DenyStatus,
+    /// It could not be decided.
+    #[error(transparent)]
+    Service(ServiceError),
+}
+
+impl Refusal {
+    const fn status(&self) -> StatusCode {
+        match self {
+            Self::NoMapping => StatusCode::NOT_FOUND,
+            Self::Untrusted => StatusCode::FORBIDDEN,
+            Self::Twice { .. } | Self::NoText { .. } | Self::Disagree | Self::DenyStatus => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            Self::Service(ServiceError::NoRules) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    title: &'a str,
+    status: u16,
+    detail: String,
+}
+
+/// What a proxy is told whose question gets no answer.
+pub(super) fn refuse(refusal: &Refusal) -> Response {
+    let status = refusal.status();
+    let title = status.canonical_reason().unwrap_or_default();
+    let problem = Problem { title, status: status.as_u16(), detail: refusal.to_string() };
+    let bytes = serde_json::to_vec(&problem).expect("texts and numbers are always JSON");
+    with_problem(status, bytes)
+}
+
+/// The response for a request that no descriptor was made of: nothing limits it.
+pub(super) fn free() -> Response {
+    let mut response = Response::new(Body::empty());
+    response.headers_mut().insert(VERDICT, HeaderValue::from_static("allow"));
+    response
+}
+
+/// The response to an answer; a refusal has the status that was asked for.
+pub(super) fn respond(told: &Told<'_>, deny_status: u16) -> Response {
+    let (mut response, verdict) = match told.verdict() {
+        Verdict::Allow => (Response::new(Body::empty()), "allow"),
+        Verdict::Delay { .. } => (Response::new(Body::empty()), "delay"),
+        Verdict::Deny { .. } => {
+            let status = StatusCode::from_u16(deny_status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            (with_problem(status, told.problem(status.as_u16()).to_bytes()), "deny")
+        }
+    };
+    let headers = response.headers_mut();
+    // What was to be waited for has been waited for.
+    let still_true = told.headers().into_iter().filter(|(name, _)| *name != WAIT);
+    headers.extend(still_true);
+    headers.insert(VERDICT, HeaderValue::from_static(verdict));
+    response
+}
+
+fn with_problem(status: StatusCode, bytes: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    response
+}

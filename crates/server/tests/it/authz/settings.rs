@@ -1,0 +1,115 @@
+//! `mapping` and `forward_auth` in `tollgate.yaml`: what is wrong, where, all at once.
+
+use std::collections::HashMap;
+
+use tollgate_server::settings::{ConfigFile, Flags, RequestFrom, Settings};
+
+fn resolved(text: &str) -> Result<Settings, String> {
+    let file = ConfigFile::parse("tollgate.yaml", text).map_err(|error| error.to_string())?;
+    let resolved = Settings::resolve(&Flags::default(), &HashMap::new(), Some(&file));
+    resolved.map(|(settings, _)| settings).map_err(|error| error.to_string())
+}
+
+fn refused(text: &str) -> String {
+    resolved(text).expect_err("it is wrong")
+}
+
+#[test]
+fn without_a_word_there_is_no_mapping() {
+    let settings = resolved("").unwrap();
+    assert!(settings.mapping.is_none());
+    assert_eq!(settings.forward_auth.deny_status, 429);
+    assert_eq!(settings.forward_auth.max_hold.as_secs(), 5);
+    assert_eq!(settings.forward_auth.request_from, RequestFrom::Auto);
+}
+
+#[test]
+fn proxies_on_this_machine_are_trusted_where_none_are_named() {
+    let text = "mapping: { domain: edge, descriptors: [[method: {}]] }\n";
+    let mapping = resolved(text).unwrap().mapping.unwrap().mapping;
+    assert!(mapping.proxies().trusts([127, 0, 0, 1].into()));
+    assert!(!mapping.proxies().trusts([10, 0, 0, 1].into()));
+    let nobody = "mapping: { domain: edge, trusted_proxies: [], descriptors: [[method: {}]] }\n";
+    let mapping = resolved(nobody).unwrap().mapping.unwrap().mapping;
+    assert!(!mapping.proxies().trusts([127, 0, 0, 1].into()));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_places() {
+    let text = r#"mapping:
+  trusted_proxies: [10.0.0.0/33, localhost]
+  address_from: x-real-ip
+  colour: red
+  jwt: { keys: [{ pem_file: a, jwks_file: b }, { secret_file: c, algorithms: [none] }] }
+  descriptors:
+    - - remote_address: { v6_prefix_mask_len: 129 }
+      - request_headers: { header_name: "x y" }
+    - - path: { templates: [users, "/a/{b}", "/a/{c}"], max_length: 0 }
+      - query: {}
+      - teapot: {}
+      - jwt_claim: { from: { header: a, cookie: b } }
+      - method
+    - []
+    - actions: []
+forward_auth: { deny_status: 500, max_hold: 1h, request_from: nginx }
+"#;
+    let error = refused(text);
+    for line in [
+        "tollgate.yaml:2:3: 'domain' is missing; write domain: and a text",
+        "tollgate.yaml:2:21: '10.0.0.0/33' is not a network;",
+        "tollgate.yaml:2:34: 'localhost' is not a network;",
+        "tollgate.yaml:3:17: 'x-real-ip' names no address; write x-forwarded-for or forwarded",
+        "tollgate.yaml:4:3: unknown key 'colour'; write one of domain, descriptors,",
+        "tollgate.yaml:5:17: a key is in one file;",
+        "tollgate.yaml:5:82: 'none' is no algorithm;",
+        "tollgate.yaml:7:46: an IPv6 address has 128 bits and not 129; write 0 to 128",
+        "tollgate.yaml:8:41: 'x y' is not the name of a header;",
+        "tollgate.yaml:9:29: 'users' cannot be a path template: it does not begin with a slash;",
+        "tollgate.yaml:9:46: '/a/{c}' cannot be a path template: it matches the same paths as /a/{b};",
+        "tollgate.yaml:9:68: a path of 0 bytes cannot be a value; write 1 to 256",
+        "tollgate.yaml:10:16: 'name' is missing; write name: and a text",
+        "tollgate.yaml:11:9: unknown action 'teapot'; write one of remote_address, request_headers,",
+        "tollgate.yaml:12:20: 'claim' is missing;",
+        "tollgate.yaml:13:9: an action is a map with its name;",
+        "tollgate.yaml:14:7: a descriptor needs actions;",
+        "tollgate.yaml:15:7: a descriptor needs actions;",
+        "tollgate.yaml:16:31: '500' is no status for a refusal; write 429, or 403 for nginx",
+        "tollgate.yaml:16:46: '1h' is too long to hold a request; write 20s or less",
+        "tollgate.yaml:16:64: 'nginx' is unknown; write auto, x-forwarded, x-original or itself",
+    ] {
+        assert!(error.contains(line), "not told: {line}\ntold:\n{error}");
+    }
+    assert_eq!(error.lines().count(), 21, "{error}");
+}
+
+#[test]
+fn a_mapping_of_another_shape_says_what_it_must_be() {
+    for (text, words) in [
+        ("mapping: edge\n", "1:10: must be a map; write domain, descriptors"),
+        ("mapping: { domain: edge }\n", "1:10: 'descriptors' is missing;"),
+        ("mapping: { domain: edge, descriptors: x }\n", "1:39: must be a list;"),
+        ("mapping: { domain: [edge], descriptors: [[method: {}]] }\n", "1:20: must be one value;"),
+        ("mapping: { domain: edge, descriptors: [[{ method: {}, path: {} }]] }\n", "an action has one name;"),
+        ("mapping: { domain: edge, descriptors: [[jwt_claim: { claim: sub }]] }\n", "write mapping.jwt.keys"),
+        ("mapping: { domain: edge, jwt: {}, descriptors: [[method: {}]] }\n", "'keys' is missing;"),
+    ] {
+        let error = refused(text);
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+/// The settings that the guide shows are settings.
+#[test]
+fn the_settings_of_the_guide_work() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/forward-auth.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```yaml\n# not a rule file: settings").skip(1);
+    let blocks: Vec<&str> = blocks
+        .filter_map(|rest| rest.split_once('\n')?.1.split_once("```"))
+        .map(|(block, _)| block)
+        .collect();
+    assert!(blocks.len() >= 2, "the page has lost its settings");
+    for block in blocks {
+        resolved(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+    }
+}
