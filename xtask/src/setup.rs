@@ -25,6 +25,11 @@ const NEEDED: &[Package] = &[
     Package { name: "python3-venv", check: &["python3", "-c", "import ensurepip, venv"] },
     // The Redis client that everybody has.
     Package { name: "redis-tools", check: &["redis-cli", "--version"] },
+    // Tests of the shared store start servers and sentinels of their own.
+    Package { name: "redis-server", check: &["redis-server", "--version"] },
+    Package { name: "redis-sentinel", check: &["redis-sentinel", "--version"] },
+    // Forward-auth is asked by a real proxy.
+    Package { name: "nginx-light", check: &["nginx", "-v"] },
 ];
 
 /// What the machine can do about a missing package.

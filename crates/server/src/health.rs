@@ -6,6 +6,7 @@
 //! Invariant: once stopping, never healthy again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -16,6 +17,9 @@ use crate::source::RuleStatus;
 #[derive(Debug)]
 pub struct Health {
     needs_domain: bool,
+    starts_without_rules: bool,
+    /// Set the moment rules are in force; `rules` is told a little later.
+    in_force: AtomicBool,
     rules: ArcSwap<RuleStatus>,
     state: watch::Sender<State>,
 }
@@ -40,14 +44,32 @@ impl Health {
     /// The health of a server without rules as yet; `needs_domain` if it is
     /// healthy only with rules for at least one domain.
     pub fn new(needs_domain: bool) -> Self {
-        let rules = RuleStatus::default();
-        let state = State { config: rules.is_healthy(needs_domain), stopping: false };
-        Self { needs_domain, rules: ArcSwap::from_pointee(rules), state: watch::Sender::new(state) }
+        Self {
+            needs_domain,
+            starts_without_rules: false,
+            in_force: AtomicBool::new(false),
+            rules: ArcSwap::default(),
+            state: watch::Sender::new(State { config: false, stopping: false }),
+        }
+    }
+
+    /// The same, healthy before the first rules are loaded if `starts`.
+    #[must_use]
+    pub fn starting_without_rules(mut self, starts: bool) -> Self {
+        self.starts_without_rules = starts;
+        self.rules_are(RuleStatus::default());
+        self
+    }
+
+    /// Takes note that rules are in force, before it is known what they are.
+    pub fn rules_are_in_force(&self) {
+        self.in_force.store(true, Ordering::Release);
     }
 
     /// Takes note of rules that were loaded or refused.
     pub fn rules_are(&self, status: RuleStatus) {
-        let config = status.is_healthy(self.needs_domain);
+        let is_started = status.is_loaded() || self.starts_without_rules;
+        let config = is_started && status.is_healthy(self.needs_domain);
         self.rules.store(Arc::new(status));
         self.state.send_if_modified(|state| std::mem::replace(&mut state.config, config) != config);
     }
@@ -74,7 +96,7 @@ impl Health {
 
     /// Whether rules are in force.
     pub fn has_rules(&self) -> bool {
-        self.rules.load().is_loaded()
+        self.in_force.load(Ordering::Acquire)
     }
 }
 
@@ -96,7 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn without_demand_no_rules_are_healthy_too() {
-        assert!(Health::new(false).state().is_healthy());
+    fn a_server_is_healthy_without_rules_only_if_it_may_start_so() {
+        assert!(!Health::new(false).state().is_healthy());
+        assert!(Health::new(false).starting_without_rules(true).state().is_healthy());
+        assert!(!Health::new(true).starting_without_rules(true).state().is_healthy());
     }
 }

@@ -80,7 +80,8 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         Tracer::new(settings.tracing.as_ref())?
     };
     let authz = Arc::new(Authz::load(settings)?);
-    let health = Arc::new(Health::new(settings.rules.healthy_needs_domain));
+    let health = Health::new(settings.rules.healthy_needs_domain);
+    let health = Arc::new(health.starting_without_rules(settings.rules.force_start));
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
     let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
     let service = Arc::new(Service::new(settings, Arc::clone(&metrics), health, tracer));
@@ -257,6 +258,7 @@ impl Server<'_> {
         let on_load = move |outcome: Result<Loaded, LoadError>| match outcome {
             Ok(loaded) => {
                 service.limiter().replace_rules(loaded.rules);
+                service.health().rules_are_in_force();
                 let rules = service.limiter().rules();
                 if std::mem::take(&mut is_first) {
                     first_lines::what_to_try(&rules, &addresses);
