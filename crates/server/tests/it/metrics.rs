@@ -2,11 +2,6 @@
 //!
 //! Scenario C of the reference: extra tags are on the counters of rules and on
 //! those of loads.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on says so by failing"
-)]
 
 use std::collections::BTreeMap;
 

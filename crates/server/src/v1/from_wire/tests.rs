@@ -25,7 +25,11 @@ fn shown(asked: &Asked<'_>) -> Vec<String> {
 fn refused(text: &str) -> (String, String, String) {
     match body(text.as_bytes()).unwrap_err() {
         Refusal::Field { pointer, detail, fix } => (pointer, detail, fix),
-        other => panic!("{other} is about no field"),
+        Refusal::Body(_)
+        | Refusal::MediaType
+        | Refusal::Service(_)
+        | Refusal::NoSuchPath { .. }
+        | Refusal::Method { .. } => panic!("it is about no field"),
     }
 }
 
