@@ -1,7 +1,7 @@
 //! The maths: `(state, limit, now, cost) → (decision, state')`, pure.
 //!
 //! A store calls [`decide`] with the state it holds, and puts back what
-//! [`Change`] says. One file per algorithm; [`pace`] and [`window_log`] hold
+//! [`Change`] says. One file per algorithm; `pace` and `window_log` hold
 //! what two of them share. Each has its page in `spec/algorithms/`.
 //!
 //! Invariants, held by tests for every algorithm: a denial changes nothing

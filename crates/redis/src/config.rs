@@ -2,7 +2,7 @@
 //!
 //! The settings of a service are made into a [`RedisConfig`]; a
 //! [`crate::RedisStore`] is made of that. [`Endpoint`] reads the addresses that
-//! users write ([`url`]).
+//! users write (`url`).
 //!
 //! Invariant: neither Debug nor Display nor an error shows a password.
 //!

@@ -1,10 +1,10 @@
 //! The shared store: a batch of charges in, decisions out, always in time.
 //!
-//! What is known to be denied is denied at once ([`Denials`]). Each other
-//! charge has a [`Place`]: a backend, a slot of it, and who keeps it there. A
+//! What is known to be denied is denied at once (`Denials`). Each other
+//! charge has a `Place`: a backend, a slot of it, and who keeps it there. A
 //! batch whose charges are all in one place, which is the rule, is one call.
-//! Others go from place to place in order ([`Course`]), and give back what they
-//! took if a later place denies. Where a place cannot be asked, [`Local`]
+//! Others go from place to place in order (`Course`), and give back what they
+//! took if a later place denies. Where a place cannot be asked, `Local`
 //! decides.
 //!
 //! Invariant: every call ends by one deadline, which the whole request shares.

@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`settings`] | flags, environment and `tollgate.yaml`, checked |
-//! | [`run`] | puts everything together, and runs it until it is told to stop |
+//! | [`mod@run`] | puts everything together, and runs it until it is told to stop |
 //! | [`listen`] | sockets: what is listened on, who gets in, how long they stay |
 //! | [`tls`] | TLS and mutual TLS, with certificates that change on disk |
 //! | `resp` | `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` for Redis clients |

@@ -6,13 +6,13 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`tally`] | what a decision adds to the reference's counters |
-//! | [`cells`] | counters that threads add to without meeting |
-//! | [`table`] | the counters of every rule in force |
-//! | [`paths`] | paths with callers' values, and their bound |
-//! | [`latency`] | how long calls take |
-//! | [`snapshot`] | the sums under the reference's dotted names |
-//! | [`mapper`], [`render`], [`exposition`], [`process`] | the page for Prometheus |
+//! | `tally` | what a decision adds to the reference's counters |
+//! | `cells` | counters that threads add to without meeting |
+//! | `table` | the counters of every rule in force |
+//! | `paths` | paths with callers' values, and their bound |
+//! | `latency` | how long calls take |
+//! | `snapshot` | the sums under the reference's dotted names |
+//! | [`mapper`], `render`, `exposition`, `process` | the page for Prometheus |
 //! | [`statsd`] | lines for `StatsD` and `DogStatsD` |
 //!
 //! Invariants: [`Metrics::offer`] never waits, and allocates nothing for a rule

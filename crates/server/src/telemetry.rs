@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`log`] | lines on stderr, for people or as JSON |
 //! | [`trace`] | spans for a collector, by OTLP |
-//! | [`parent`] | whose child a call is, from its headers |
+//! | `parent` | whose child a call is, from its headers |
 //!
 //! Deliberately not here: what is counted; that is [`crate::metrics`].
 

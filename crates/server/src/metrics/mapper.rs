@@ -2,7 +2,7 @@
 //!
 //! envoyproxy/ratelimit shows its counters through a built-in
 //! `statsd_exporter`, with a mapping of its own or with one that the operator
-//! wrote. [`Mapper`] does what those mappings do: [`super::render`] asks it for
+//! wrote. [`Mapper`] does what those mappings do: `render` asks it for
 //! the series of each dotted name.
 //!
 //! Invariant: a series has a lawful name whatever the dotted name was.

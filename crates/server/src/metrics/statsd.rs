@@ -7,8 +7,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`lines`] | what a line looks like |
-//! | [`wire`] | sockets, and when to try again |
+//! | `lines` | what a line looks like |
+//! | `wire` | sockets, and when to try again |
 //!
 //! Invariant: a flush ends within seconds, whatever the daemon does.
 //!
