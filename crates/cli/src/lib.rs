@@ -8,6 +8,7 @@
 //! | `check` | `tollgate check`: are these rule files right? |
 //! | `test` | `tollgate test`: do the rules do what the rule tests say? |
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
+//! | `history` | `tollgate history`: how many, of what, when |
 //!
 //! What they share: `console` (where to write, and the exit codes), `words`
 //! (limits and decisions as people read them).
@@ -20,6 +21,7 @@
 mod check;
 mod console;
 mod explain;
+mod history;
 mod serve;
 mod test;
 mod words;
@@ -40,6 +42,8 @@ Quick start:
   tollgate check rules/                              are these rule files right?
   tollgate test rules/                               do they do what the rule tests say?
   tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
+  tollgate history import access.log                 a history from logs, to look at
+  tollgate history /cart --last 24h                  how often, when, and with what verdict?
 
 Exit codes: 0 fine, 1 failed, 64 bad configuration or command line.
 'tollgate COMMAND --help' teaches each command by an example.";
@@ -59,6 +63,7 @@ enum Command {
     Check(check::Args),
     Test(test::Args),
     Explain(explain::Args),
+    History(history::Args),
 }
 
 /// Does what `args` ask for, the name of the program first.
@@ -83,6 +88,7 @@ where
             Command::Check(args) => check::run(&args, &mut console),
             Command::Test(args) => test::run(&args, &mut console),
             Command::Explain(args) => explain::run(&args, &mut console),
+            Command::History(args) => history::run(&args, &mut console),
         },
         Err(answer) => answered(&answer, &mut console),
     };

@@ -3,11 +3,13 @@
 //! | module | what it shows |
 //! |---|---|
 //! | `golden` | how a run is compared with what it must print |
+//! | `history` | a history from a log, asked in every format |
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod golden;
+mod history;
 mod machines;
 mod runs;
 mod serve;

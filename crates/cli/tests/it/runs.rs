@@ -13,6 +13,7 @@ fn the_help_teaches() {
     check("help_check", &["check", "--help"]);
     check("help_test", &["test", "--help"]);
     check("help_explain", &["explain", "--help"]);
+    check("help_history", &["history", "--help"]);
 }
 
 #[test]

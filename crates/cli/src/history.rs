@@ -1,0 +1,218 @@
+//! `tollgate history`: how many, of what, when.
+//!
+//! Turns flags into questions about a data folder, and answers into curves and
+//! tables: `ask` asks, `draw` draws curves, `table` writes the rest, `import` fills
+//! a history from logs.
+//!
+//! Deliberately not here: what is counted and how it is kept; `tollgate_history`
+//! knows. Asking a running server comes with its admin endpoints.
+
+mod ask;
+mod draw;
+mod import;
+mod table;
+
+use std::io;
+use std::path::PathBuf;
+
+use tollgate_history::engine::{Access, Embedded};
+use tollgate_history::query::Span;
+use tollgate_history::{Bounds, By, Error, History};
+use tollgate_limiter::{Clock as _, SystemClock};
+
+use crate::console::{Console, Exit};
+
+/// How many requests, of what, when: the curve and the counts.
+///
+/// With a route alone, its curve; with nothing, the curve of everything.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  tollgate history import access.log --data tollgate-data
+  tollgate history /cart --last 24h
+  tollgate history top --by route --last 1h --limit 10
+  tollgate history summary --from 2026-01-01 --to 2026-02-01 --format json
+
+Times are RFC 3339, unix seconds, or now-6h; spans are 90s, 15m, 24h, 7d, 4w, 1y.
+A folder that a server has open cannot be read beside it.
+
+Exit codes: 0 fine, 1 the history cannot be read or written, 64 a wrong flag or path.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The route whose curve to show; a * at its end for all that begin so
+    #[arg(value_name = "ROUTE")]
+    route: Option<String>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    when: When,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Series(SeriesArgs),
+    Top(TopArgs),
+    Summary(SummaryArgs),
+    Import(import::Args),
+}
+
+/// The curve of a route, a rule or a key, by verdict
+#[derive(Debug, clap::Args)]
+struct SeriesArgs {
+    /// What kind of series
+    #[arg(long, value_enum, default_value_t)]
+    by: Kind,
+    /// Its name; a * at its end for all that begin so; everything if not given
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// From one point to the next, such as 5m; chosen if not given
+    #[arg(long, value_name = "SPAN")]
+    step: Option<String>,
+    /// Also of an earlier time: previous_period, previous_week or previous_year
+    #[arg(long, value_name = "WHEN")]
+    compare: Option<String>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    when: When,
+}
+
+/// The routes, rules or keys with the most, and the rest in one row
+#[derive(Debug, clap::Args)]
+struct TopArgs {
+    /// What kind of series
+    #[arg(long, value_enum, default_value_t)]
+    by: Kind,
+    /// Rows at most
+    #[arg(long, value_name = "ROWS", default_value_t = 10)]
+    limit: usize,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    when: When,
+}
+
+/// All requests in a few numbers
+#[derive(Debug, clap::Args)]
+struct SummaryArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    when: When,
+}
+
+/// Where the history is, and how to print what it says.
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The folder with the history
+    #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
+    data: PathBuf,
+    /// How to print the answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// When.
+#[derive(Debug, clap::Args)]
+struct When {
+    /// So long until now, or until --to; a day if nothing is given
+    #[arg(long, value_name = "SPAN", conflicts_with = "from")]
+    last: Option<String>,
+    /// From when on
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Until when; now if not given
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+impl When {
+    fn span(&self, now_s: u64) -> Result<Span, Error> {
+        Span::read(self.from.as_deref(), self.to.as_deref(), self.last.as_deref(), now_s)
+    }
+}
+
+/// What kind of series, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Kind {
+    /// The path of the request, by template.
+    #[default]
+    Route,
+    /// The rule that ruled.
+    Rule,
+    /// The key that was charged.
+    Key,
+}
+
+impl From<Kind> for By {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Route => Self::Route,
+            Kind::Rule => Self::Rule,
+            Kind::Key => Self::Key,
+        }
+    }
+}
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Format {
+    /// For people: a drawn curve, or a table.
+    #[default]
+    Table,
+    /// For spreadsheets; no cell is a formula.
+    Csv,
+    /// For programs, one document.
+    Json,
+    /// For programs, one object a line.
+    Ndjson,
+}
+
+pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
+    let now_s = SystemClock::new().now().get() / 1_000_000;
+    let done = match &args.command {
+        None => {
+            let route = args.route.clone();
+            let question = When::span(&args.when, now_s).map(|span| ask::series_of_route(route, span));
+            question.and_then(|question| ask::series(&args.place, question, console))
+        }
+        Some(Command::Series(args)) => {
+            ask::question(args, now_s).and_then(|question| ask::series(&args.place, question, console))
+        }
+        Some(Command::Top(args)) => ask::top(args, now_s, console),
+        Some(Command::Summary(args)) => ask::summary(args, now_s, console),
+        Some(Command::Import(args)) => return import::run(args, console),
+    };
+    match done {
+        Ok(printed) => printed.map(|()| Exit::Fine),
+        Err(error) => complain(&error, console),
+    }
+}
+
+/// Opens the folder to ask it.
+fn open(place: &Place) -> Result<History<Embedded>, Error> {
+    History::open(Embedded::open(&place.data, Access::Read)?, Bounds::default())
+}
+
+/// Says what is wrong and what to do about it.
+fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
+    let (help, exit) = match error {
+        Error::InUse { .. } => {
+            ("stop that process first, or copy the folder while it is stopped", Exit::Failed)
+        }
+        Error::Missing { .. } => {
+            let help =
+                "name the folder with --data DIR, or fill one: tollgate history import access.log --data DIR";
+            (help, Exit::BadConfiguration)
+        }
+        Error::TooNew { .. } => ("use the version of tollgate that wrote it, or a newer one", Exit::Failed),
+        Error::Corrupt { .. } => ("restore the folder from a backup, or start a new one", Exit::Failed),
+        Error::File { .. } => ("check the path and its permissions", Exit::BadConfiguration),
+        Error::Question { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),
+        _ => ("", Exit::Failed),
+    };
+    console.complain(&error.full(), help)?;
+    Ok(exit)
+}

@@ -1,0 +1,119 @@
+//! A curve in the terminal, of block characters.
+//!
+//! One column a bucket, eight steps of height in each line. What was denied is at
+//! the foot of each column in red; a dot is a bucket in which nobody counted.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use tollgate_history::By;
+use tollgate_history::query::SeriesAnswer;
+
+use super::table::{grouped, moment, span_words};
+use crate::console::{BAD, BOLD, DIM, clean};
+
+/// Buckets that fit beside the axis on a terminal of 80 columns.
+pub(super) const COLUMNS: u64 = 66;
+
+/// Lines of the curve.
+const LINES: u64 = 8;
+
+/// From nothing to a full cell.
+const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// One column: everything, and what of it was denied.
+type Columns = BTreeMap<u64, (u64, u64)>;
+
+pub(super) fn curve(by: By, answer: &SeriesAnswer, out: &mut dyn Write) -> io::Result<()> {
+    let mut columns = Columns::new();
+    for curve in &answer.series {
+        for (start, count) in &curve.points {
+            let column = columns.entry(*start).or_default();
+            column.0 += count;
+            column.1 += if curve.verdict == "denied" { *count } else { 0 };
+        }
+    }
+    let name = answer.series.first().map_or("", |curve| curve.name.as_str());
+    let name = if name == "*" { "everything" } else { name };
+    writeln!(out, "{BOLD}{by} {}{BOLD:#}, {}", clean(name), span_words(answer.from, answer.to))?;
+    let first = answer.from - answer.from % answer.step_s;
+    let starts: Vec<u64> =
+        (first..answer.to).step_by(usize::try_from(answer.step_s).unwrap_or(usize::MAX)).collect();
+    let most = columns.values().map(|(all, _)| *all).max().unwrap_or(1).max(1);
+    let width = grouped(most).len();
+    for line in (0..LINES).rev() {
+        let label = if line == LINES - 1 { grouped(most) } else { String::new() };
+        write!(out, "{label:>width$} {DIM}│{DIM:#}")?;
+        let mut is_red = false;
+        for start in &starts {
+            let (cell, red) = cell(columns.get(start), line, most);
+            paint(out, red, &mut is_red)?;
+            write!(out, "{cell}")?;
+        }
+        paint(out, false, &mut is_red)?;
+        writeln!(out)?;
+    }
+    writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(starts.len()))?;
+    axis(answer, starts.len(), width, out)?;
+    foot(answer, out)
+}
+
+fn paint(out: &mut dyn Write, red: bool, is_red: &mut bool) -> io::Result<()> {
+    if red != *is_red {
+        *is_red = red;
+        if red { write!(out, "{BAD}") } else { write!(out, "{BAD:#}") }
+    } else {
+        Ok(())
+    }
+}
+
+/// What a column has in a line, counted from below, and whether it was denied.
+fn cell(column: Option<&(u64, u64)>, line: u64, most: u64) -> (char, bool) {
+    let Some((all, denied)) = column else { return (if line == 0 { '·' } else { ' ' }, false) };
+    let height = eighths(*all, most);
+    let filled = height.saturating_sub(line * 8).min(8);
+    let block = usize::try_from(filled).ok().and_then(|at| BLOCKS.get(at)).copied().unwrap_or(' ');
+    (block, filled > 0 && eighths(*denied, most) > line * 8)
+}
+
+/// The height of a count in eighths of lines; something is never nothing.
+fn eighths(count: u64, most: u64) -> u64 {
+    let height = u128::from(count) * u128::from(LINES * 8) / u128::from(most);
+    u64::try_from(height).unwrap_or(LINES * 8).max(u64::from(count > 0))
+}
+
+/// The times of the first and the last bucket.
+fn axis(answer: &SeriesAnswer, columns: usize, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let (from, to) = (moment(answer.from), moment(answer.to));
+    let between = (columns + 2).saturating_sub(from.len() + to.len()).max(1);
+    writeln!(out, "{:>width$} {DIM}{from}{}{to}{DIM:#}", "", " ".repeat(between))
+}
+
+fn foot(answer: &SeriesAnswer, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "total {BOLD}{}{BOLD:#}", grouped(answer.total))?;
+    for curve in &answer.series {
+        let style = if curve.verdict == "denied" { BAD } else { BOLD };
+        write!(out, ", {} {style}{}{style:#}", curve.verdict.replace('_', " "), grouped(curve.total))?;
+    }
+    write!(out, "; a column is {}", tollgate_core::Micros::from_secs(answer.step_s))?;
+    writeln!(out, "{}", if answer.partial_last { ", the last is not over" } else { "" })?;
+    if let Some(before) = &answer.compare {
+        writeln!(out, "{}: {}", span_words(before.from, before.to), grouped(before.total))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heights_are_in_proportion_and_something_is_never_nothing() {
+        let column = |all, denied| [7, 3, 0].map(|line| cell(Some(&(all, denied)), line, 1_000));
+        assert_eq!(column(1_000, 500), [('█', false), ('█', true), ('█', true)]);
+        assert_eq!(column(1, 0), [(' ', false), (' ', false), ('▁', false)]);
+        assert_eq!(column(0, 0), [(' ', false), (' ', false), (' ', false)]);
+        assert_eq!(cell(None, 0, 1_000), ('·', false));
+        assert_eq!(cell(Some(&(u64::MAX, 0)), 7, u64::MAX), ('█', false));
+    }
+}

@@ -1,0 +1,115 @@
+//! `tollgate history import`: fills a history from the logs of web servers.
+//!
+//! Opens the files, unpacks those that are gzipped, and shows how far it is on a
+//! terminal. What a line means and that none counts twice is `tollgate_history`'s.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use indicatif::{ProgressBar, ProgressStyle};
+use tollgate_history::engine::{Access, Embedded};
+use tollgate_history::import::{Imported, Importer};
+use tollgate_history::{Bounds, Error, History};
+use tollgate_limiter::{Clock as _, SystemClock};
+
+use super::complain;
+use super::table::grouped;
+use crate::console::{Console, Exit, Format, GOOD, clean, count};
+
+/// Fill a history from access logs
+///
+/// Common and combined log format, gzipped or not. A line counts as one allowed
+/// request to its path, the query string dropped. What was imported before is not
+/// imported again: not under another name, nor if the log has grown since.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tollgate history import access.log
+  tollgate history import /var/log/nginx/access.log* --data tollgate-data")]
+pub(super) struct Args {
+    /// Logs, gzipped or not
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The folder with the history; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
+    data: PathBuf,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
+    let opened = Embedded::open(&args.data, Access::Write);
+    let mut history = match opened.and_then(|engine| History::open(engine, Bounds::default())) {
+        Ok(history) => history,
+        Err(error) => return complain(&error, console),
+    };
+    let mut importer = Importer::new(&mut history, SystemClock::new().now());
+    let mut sum = Imported::default();
+    let mut exit = Exit::Fine;
+    for path in &args.files {
+        let bar = bar(path);
+        let imported = importer.import(|| open(path, &bar), &mut |_| ());
+        bar.finish_and_clear();
+        match imported {
+            Ok(imported) => {
+                sum.read += imported.read;
+                sum.imported += imported.imported;
+                sum.not_understood += imported.not_understood;
+                sum.known_bytes += imported.known_bytes;
+            }
+            Err(Error::File { action, source, .. }) => {
+                exit = complain(&Error::File { action, path: path.clone(), source }, console)?;
+            }
+            Err(error) => return complain(&error, console),
+        }
+    }
+    show(args, &sum, console)?;
+    Ok(exit)
+}
+
+fn show(args: &Args, sum: &Imported, console: &mut Console<'_>) -> io::Result<()> {
+    if args.format == Format::Json {
+        return console.json(sum);
+    }
+    let [read, imported, not] = [sum.read, sum.imported, sum.not_understood].map(grouped);
+    let files = count(args.files.len(), "file");
+    let told = format!("{read} lines read, {imported} imported, {not} not understood");
+    writeln!(console.out, "{GOOD}done{GOOD:#}: {files}, {told}")?;
+    if sum.known_bytes > 0 {
+        let known = grouped(sum.known_bytes);
+        writeln!(console.out, "{known} bytes were imported before and do not count again")?;
+    }
+    if sum.imported > 0 {
+        let data = args.data.to_string_lossy();
+        let data = clean(&data);
+        let range = "--from 0 --data";
+        writeln!(console.out, "look at it: tollgate history top {range} {data}")?;
+    }
+    Ok(())
+}
+
+/// Draws on standard error, and only if that is a terminal.
+fn bar(path: &Path) -> ProgressBar {
+    let length = std::fs::metadata(path).map_or(0, |about| about.len());
+    let style = ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {eta}");
+    let name = path.to_string_lossy();
+    let bar = ProgressBar::new(length).with_message(clean(&name).into_owned());
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// The log, unpacked if its first bytes say that it is gzipped.
+fn open(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn BufRead>> {
+    let file = File::open(path)?;
+    bar.set_position(0);
+    let mut reader = BufReader::with_capacity(1 << 16, bar.wrap_read(file));
+    let is_gzipped = reader.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(if is_gzipped {
+        let unpacked: Box<dyn Read> = Box::new(MultiGzDecoder::new(reader));
+        Box::new(BufReader::with_capacity(1 << 16, unpacked))
+    } else {
+        Box::new(reader)
+    })
+}
