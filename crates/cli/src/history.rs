@@ -211,7 +211,7 @@ fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
         Error::Corrupt { .. } => ("restore the folder from a backup, or start a new one", Exit::Failed),
         Error::File { .. } => ("check the path and its permissions", Exit::BadConfiguration),
         Error::Question { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),
-        _ => ("", Exit::Failed),
+        Error::Engine { .. } | Error::Stale | _ => ("", Exit::Failed),
     };
     console.complain(&error.full(), help)?;
     Ok(exit)

@@ -38,7 +38,7 @@ pub(super) fn series(place: &Place, mut question: SeriesQuestion, console: &mut 
     Ok(match place.format {
         Format::Table if answer.total == 0 => table::nothing(history.status()?.newest, console.out),
         Format::Table => draw::curve(question.by, &answer, console.out),
-        other => machine(other, &answer, console),
+        other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &answer, console),
     })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Aske
             table::nothing(history.status()?.newest, console.out)
         }
         Format::Table => table::top(args.by.into(), &top, console.out),
-        other => machine(other, &top, console),
+        other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &top, console),
     })
 }
 
@@ -62,7 +62,7 @@ pub(super) fn summary(args: &SummaryArgs, now_s: u64, console: &mut Console<'_>)
     Ok(match args.place.format {
         Format::Table if summary.total == 0 => table::nothing(history.status()?.newest, console.out),
         Format::Table => table::summary(&summary, console.out),
-        other => machine(other, &summary, console),
+        other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &summary, console),
     })
 }
 

@@ -40,7 +40,8 @@ fn ask(args: &[&str]) -> String {
 }
 
 fn ask_json(args: &[&str]) -> Value {
-    let args: Vec<&str> = args.iter().copied().chain(["--from", FROM, "--to", TO, "--format", "json"]).collect();
+    let args: Vec<&str> =
+        args.iter().copied().chain(["--from", FROM, "--to", TO, "--format", "json"]).collect();
     serde_json::from_str(&ask(&args)).expect("JSON")
 }
 
@@ -82,7 +83,18 @@ fn a_gzipped_log_is_unpacked() {
     encoder.finish().expect("a file");
     let (path, data) = (path.to_string_lossy().into_owned(), folder.path().to_string_lossy().into_owned());
     printed(&["history", "import", &path, "--data", &data]);
-    let csv = printed(&["history", "top", "--from", "2026-01-01", "--to", "2026-01-02", "--data", &data, "--format", "csv"]);
+    let csv = printed(&[
+        "history",
+        "top",
+        "--from",
+        "2026-01-01",
+        "--to",
+        "2026-01-02",
+        "--data",
+        &data,
+        "--format",
+        "csv",
+    ]);
     assert_eq!(csv, "name,total,denied\r\n/a,5,0\r\n(other),0,0\r\n");
 }
 
@@ -119,7 +131,10 @@ fn a_summary_has_every_verdict() {
     let summary = ask_json(&["summary"]);
     let keys: Vec<&String> = summary.as_object().expect("an object").keys().collect();
     assert_eq!(keys.len(), 10, "{keys:?}");
-    assert_eq!((&summary["total"], &summary["allowed"], &summary["denied"]), (&json!(300), &json!(300), &json!(0)));
+    assert_eq!(
+        (&summary["total"], &summary["allowed"], &summary["denied"]),
+        (&json!(300), &json!(300), &json!(0))
+    );
     assert!(summary["peak_minute"].as_u64().expect("a number") >= 15);
 }
 
