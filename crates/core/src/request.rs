@@ -113,12 +113,22 @@ pub struct Request<'a> {
     pub descriptors: &'a [Descriptor<'a>],
     /// What it takes from every limit it meets; 0 is a peek.
     pub cost: u64,
+    /// The path by template, where an adapter knows it better than the entries
+    /// tell. No rule sees it; it is for those who keep count.
+    pub route: Option<&'a str>,
 }
 
 impl<'a> Request<'a> {
     /// A request of cost 1.
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
-        Self { domain, descriptors, cost: 1 }
+        Self { domain, descriptors, cost: 1, route: None }
+    }
+
+    /// The same, to a route.
+    #[must_use]
+    pub const fn with_route(mut self, route: &'a str) -> Self {
+        self.route = Some(route);
+        self
     }
 
     /// The same at another cost; 0 is a peek.

@@ -7,7 +7,7 @@
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.
 
-use tollgate_core::Request;
+use tollgate_core::{Operation, Request};
 
 use crate::reply::{Reply, Ruling};
 
@@ -26,6 +26,8 @@ use crate::reply::{Reply, Ruling};
 pub struct Event<'a> {
     /// What was asked.
     pub request: &'a Request<'a>,
+    /// What it was asked for: a check, a report or a refund.
+    pub operation: Operation,
     /// What was answered to the request as a whole.
     pub reply: &'a Reply,
     /// The decision; none where no rule applied to the request at all.

@@ -112,10 +112,10 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
             return;
         }
         if reply.rulings.is_empty() {
-            self.sink.offer(Event { request, reply, ruling: None });
+            self.sink.offer(Event { request, operation, reply, ruling: None });
         }
         for ruling in &reply.rulings {
-            self.sink.offer(Event { request, reply, ruling: Some(ruling) });
+            self.sink.offer(Event { request, operation, reply, ruling: Some(ruling) });
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use tollgate_core::{Descriptor, Entry, Micros, Request};
+use tollgate_core::{Descriptor, Entry, Micros, Operation, Request};
 use tollgate_limiter::rules::{self, Options, Source};
 use tollgate_limiter::{Event, EventSink as _, Limiter};
 use tollgate_server::metrics::{Call, Config, Metrics};
@@ -45,7 +45,8 @@ fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
     let reply = limiter.check(&request);
-    let event = Event { request: &request, reply: &reply, ruling: Some(&reply.rulings[0]) };
+    let (operation, ruling) = (Operation::Check, Some(&reply.rulings[0]));
+    let event = Event { request: &request, operation, reply: &reply, ruling };
     bencher.bench(|| metrics.offer(black_box(event)));
 }
 
@@ -80,7 +81,8 @@ fn page_of_ten_thousand_paths(bencher: Bencher<'_, '_>) {
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("shop", &descriptors);
         let reply = limiter.check(&request);
-        metrics.offer(Event { request: &request, reply: &reply, ruling: Some(&reply.rulings[0]) });
+        let (operation, ruling) = (Operation::Check, Some(&reply.rulings[0]));
+        metrics.offer(Event { request: &request, operation, reply: &reply, ruling });
     }
     bencher.bench(|| metrics.render().len());
 }

@@ -14,7 +14,8 @@ impl EventSink for Seen {
     fn offer(&self, event: Event<'_>) {
         let rule = event.ruling.and_then(|ruling| event.reply.rule(ruling));
         let line = format!(
-            "{} {} {}",
+            "{:?} {} {} {}",
+            event.operation,
             event.request.domain,
             rule.map_or("-", |rule| rule.name()),
             event.ruling.map_or("-", |ruling| ruling.decision.verdict.word()),
@@ -38,8 +39,11 @@ fn every_decision_is_offered_once_a_request_without_rules_too_and_a_peek_never()
         limiter.check(request);
         limiter.peek(request);
         limiter.check(request);
+        limiter.refund(request);
     });
     with_request(&[("nobody", "x")], |request| limiter.check(request));
     let seen = sink.0.lock().unwrap();
-    assert_eq!(*seen, ["d one allow", "d two allow", "d one deny", "d two allow", "d - -"]);
+    let checks = ["Check d one allow", "Check d two allow", "Check d one deny", "Check d two allow"];
+    assert_eq!(seen[..4], checks);
+    assert_eq!(seen[4..], ["Refund d one allow", "Refund d two allow", "Check d - -"]);
 }

@@ -123,7 +123,7 @@ pub(crate) fn with_request<R>(
         .collect();
     // Nothing said means one hit; only a descriptor can ask for none.
     let cost = u64::from(wire.hits_addend.max(1));
-    Ok(ask(&Request { domain: &wire.domain, descriptors: &descriptors, cost }))
+    Ok(ask(&Request::new(&wire.domain, &descriptors).with_cost(cost)))
 }
 
 fn check_bounds(wire: &RateLimitRequest) -> Result<(), BadRequest> {

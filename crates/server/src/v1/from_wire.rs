@@ -174,7 +174,7 @@ impl Asked<'_> {
 
     /// The request over its [`Asked::descriptors`].
     pub(super) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
-        Request { domain: &self.domain.0, descriptors, cost: self.cost.0 }
+        Request::new(&self.domain.0, descriptors).with_cost(self.cost.0)
     }
 }
 

@@ -88,9 +88,9 @@ type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -> Response {
     let looking = async {
         let (domain, pairs) = named(query)?;
-        let (entries, cost) = (entries_of(&pairs), 0);
+        let entries = entries_of(&pairs);
         let descriptors = [Descriptor::new(&entries)];
-        look(&service, &Asking { domain: &domain, descriptors: &descriptors, cost }).await
+        look(&service, &Asking::new(&domain, &descriptors).with_cost(0)).await
     };
     looking.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
 }

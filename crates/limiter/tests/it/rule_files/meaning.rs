@@ -27,8 +27,8 @@ fn limit(rules: &RuleSet, path: &str) -> Limit {
 /// The paths of the rules that a request meets.
 fn met(rules: &RuleSet, domain: &str, entries: &[(&str, &str)]) -> Vec<String> {
     let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
-    let descriptor = Descriptor { entries: &entries, limit: None, cost: None, refund: false };
-    let request = Request { domain, descriptors: &[descriptor], cost: 1 };
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new(domain, &descriptors);
     let mut paths = Vec::new();
     rules.charges(&request, Operation::Check, |found| {
         if let Found::Charge(charge) = found {
