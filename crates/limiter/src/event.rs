@@ -1,8 +1,8 @@
 //! What happened, told to whoever keeps count.
 //!
 //! After each request [`crate::Limiter`] offers one [`Event`] for every ruling
-//! to an [`EventSink`]. Metrics and history are sinks. A peek changes nothing
-//! and is not offered.
+//! to an [`EventSink`]. Metrics and history are sinks. A peek, which a cost of
+//! 0 is too, changes nothing and is not offered.
 //!
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.
@@ -26,12 +26,16 @@ use crate::reply::{Reply, Ruling};
 pub struct Event<'a> {
     /// What was asked.
     pub request: &'a Request<'a>,
-    /// What it was asked for: a check, a report or a refund.
-    pub operation: Operation,
     /// What was answered to the request as a whole.
     pub reply: &'a Reply,
     /// The decision; none where no rule applied to the request at all.
     pub ruling: Option<&'a Ruling>,
+    /// What was done: a check, a report or a refund. One request can do
+    /// several, each for another descriptor.
+    pub operation: Operation,
+    /// Whether the request as a whole is to be counted with this event: with
+    /// one of its events, and with none if all that it does is give back.
+    pub is_request: bool,
 }
 
 /// Whoever keeps count.

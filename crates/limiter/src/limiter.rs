@@ -112,10 +112,16 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
             return;
         }
         if reply.rulings.is_empty() {
-            self.sink.offer(Event { request, operation, reply, ruling: None });
+            let operation = if gives_back(request) { Operation::Refund } else { operation };
+            let is_request = operation != Operation::Refund;
+            self.sink.offer(Event { request, reply, ruling: None, operation, is_request });
         }
-        for ruling in &reply.rulings {
-            self.sink.offer(Event { request, operation, reply, ruling: Some(ruling) });
+        let mut is_counted = false;
+        for ruling in reply.rulings.iter().filter(|ruling| ruling.cost > 0) {
+            let is_request = ruling.operation != Operation::Refund && !is_counted;
+            is_counted |= is_request;
+            let operation = ruling.operation;
+            self.sink.offer(Event { request, reply, ruling: Some(ruling), operation, is_request });
         }
     }
 }
@@ -192,6 +198,11 @@ impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
         }
         forgotten
     }
+}
+
+/// Whether all that a request does is give back.
+fn gives_back(request: &Request<'_>) -> bool {
+    !request.descriptors.is_empty() && request.descriptors.iter().all(|descriptor| descriptor.refund)
 }
 
 /// Makes every charge a quota; a descriptor that no rule matches is one that passes.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free};
-use tollgate_core::{Algorithm, Charge, Decision, Micros, Mode, Rule, RuleId, RuleSet, Time, Verdict};
+use tollgate_core::{
+    Algorithm, Charge, Decision, Micros, Mode, Operation, Rule, RuleId, RuleSet, Time, Verdict,
+};
 
 use crate::store::{Answer, Batch, CHARGES_USUAL};
 
@@ -38,6 +40,8 @@ pub struct Ruling {
     pub window: Micros,
     /// How a denial bears on the request.
     pub mode: Mode,
+    /// What was done with the cost; one request can take and give back.
+    pub operation: Operation,
     /// What was asked for.
     pub cost: u64,
     /// The decision.
@@ -56,6 +60,7 @@ impl Ruling {
             count: charge.limit().count(),
             window: charge.limit().window(),
             mode: charge.mode,
+            operation: charge.operation,
             cost: charge.cost,
             decision,
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request};
 use tollgate_limiter::rules::{self, Options, Source};
-use tollgate_limiter::{Event, EventSink as _, Limiter};
+use tollgate_limiter::{Event, EventSink as _, Limiter, Reply};
 use tollgate_server::metrics::{Call, Config, Metrics};
 
 const RULES: &str = "
@@ -38,6 +38,11 @@ fn limiter() -> Limiter {
     Limiter::new(rules::load(vec![source], &Options::default()).unwrap().rules)
 }
 
+fn event<'a>(request: &'a Request<'a>, reply: &'a Reply) -> Event<'a> {
+    let ruling = Some(&reply.rulings[0]);
+    Event { request, reply, ruling, operation: Operation::Check, is_request: true }
+}
+
 fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
     let limiter = Arc::new(limiter());
     let metrics = metrics_for(&limiter, config);
@@ -45,8 +50,7 @@ fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
     let reply = limiter.check(&request);
-    let (operation, ruling) = (Operation::Check, Some(&reply.rulings[0]));
-    let event = Event { request: &request, operation, reply: &reply, ruling };
+    let event = event(&request, &reply);
     bencher.bench(|| metrics.offer(black_box(event)));
 }
 
@@ -81,8 +85,7 @@ fn page_of_ten_thousand_paths(bencher: Bencher<'_, '_>) {
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("shop", &descriptors);
         let reply = limiter.check(&request);
-        let (operation, ruling) = (Operation::Check, Some(&reply.rulings[0]));
-        metrics.offer(Event { request: &request, operation, reply: &reply, ruling });
+        metrics.offer(event(&request, &reply));
     }
     bencher.bench(|| metrics.render().len());
 }

@@ -40,8 +40,8 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::{Free, override_metric_path};
-use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time, Verdict};
-use tollgate_limiter::{Event, EventSink, Reply, Ruling, Usage};
+use tollgate_core::{Entry, Micros, Operation, RuleId, RuleSet, Time, Verdict};
+use tollgate_limiter::{Event, EventSink, Ruling, Usage};
 
 use cells::{Cells, Line, Outcome, lines_for};
 use latency::Latency;
@@ -212,7 +212,7 @@ impl Metrics {
 
     fn count_rule(&self, event: &Event<'_>, ruling: &Ruling, id: RuleId) {
         let (rules, entries) = (event.reply.rules(), entries_of(event, ruling));
-        let outcome = Outcome::of_ruling(ruling);
+        let outcome = outcome_of(event, ruling);
         let table = self.table.load();
         if let Some(row) = table.row(rules, id) {
             let line = row.cells.here();
@@ -234,7 +234,7 @@ impl Metrics {
         let table = self.table.load();
         let Some(cells) = table.overrides(event.request.domain) else { return };
         let line = cells.here();
-        line.outcome(Outcome::of_ruling(ruling));
+        line.outcome(outcome_of(event, ruling));
         let path = override_metric_path(event.request.domain, &told(entries_of(event, ruling)));
         let brought =
             event.request.descriptors.get(ruling.descriptor).and_then(|descriptor| descriptor.limit);
@@ -252,7 +252,6 @@ impl Metrics {
     }
 
     fn count_unruled(&self, event: &Event<'_>) {
-        self.requests.here().outcome(Outcome::of_reply(event.reply));
         let is_unknown = |why: &&Option<Free>| **why == Some(Free::UnknownDomain);
         let unknown = event.reply.free.iter().filter(is_unknown).count();
         if unknown > 0 {
@@ -265,14 +264,10 @@ impl Metrics {
 
 impl EventSink for Metrics {
     fn offer(&self, event: Event<'_>) {
-        let Some(ruling) = event.ruling else { return self.count_unruled(&event) };
-        if is_first(event.reply, ruling) {
+        if event.is_request {
             self.requests.here().outcome(Outcome::of_reply(event.reply));
         }
-        if is_refund(&event, ruling) {
-            // Nothing was asked for, so there is nothing to count.
-            return;
-        }
+        let Some(ruling) = event.ruling else { return self.count_unruled(&event) };
         match ruling.rule {
             Some(id) => self.count_rule(&event, ruling, id),
             None => self.count_override(&event, ruling),
@@ -286,13 +281,10 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// A request is offered once for each ruling, and is one request.
-fn is_first(reply: &Reply, ruling: &Ruling) -> bool {
-    reply.rulings.first().is_some_and(|first| std::ptr::eq(first, ruling))
-}
-
-fn is_refund(event: &Event<'_>, ruling: &Ruling) -> bool {
-    event.request.descriptors.get(ruling.descriptor).is_some_and(|descriptor| descriptor.refund)
+/// What became of it; none where something was only given back, which nobody
+/// had to decide.
+fn outcome_of(event: &Event<'_>, ruling: &Ruling) -> Option<Outcome> {
+    (event.operation != Operation::Refund).then(|| Outcome::of_ruling(ruling))
 }
 
 fn entries_of<'a>(event: &Event<'a>, ruling: &Ruling) -> &'a [Entry<'a>] {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tollgate_core::{Mode, Shape};
+use tollgate_core::{Descriptor, Entry, Mode, Request, Shape};
 use tollgate_limiter::{Event, EventSink, Limiter, ManualClock, MemoryStore};
 
 use crate::support::{START, limit, node, rule, rules, with_request};
@@ -46,4 +46,47 @@ fn every_decision_is_offered_once_a_request_without_rules_too_and_a_peek_never()
     let checks = ["Check d one allow", "Check d two allow", "Check d one deny", "Check d two allow"];
     assert_eq!(seen[..4], checks);
     assert_eq!(seen[4..], ["Refund d one allow", "Refund d two allow", "Check d - -"]);
+}
+
+/// What was done, and whether the request is counted with it.
+#[derive(Default)]
+struct Done(Mutex<Vec<String>>);
+
+impl EventSink for Done {
+    fn offer(&self, event: Event<'_>) {
+        let counted = if event.is_request { " request" } else { "" };
+        let cost = event.ruling.map_or(0, |ruling| ruling.cost);
+        self.0.lock().unwrap().push(format!("{:?} {cost}{counted}", event.operation));
+    }
+}
+
+#[test]
+fn an_event_says_what_was_done_and_a_request_is_counted_once() {
+    let limits = vec![rule("ten", limit(10, Shape::FixedWindow), Mode::Enforce)];
+    let sink = Arc::new(Done::default());
+    let limiter = Limiter::with(
+        rules(vec![node("user", limits)]),
+        MemoryStore::default(),
+        ManualClock::at(START),
+        Arc::clone(&sink),
+    );
+    let entries = [Entry::from(("user", "42"))];
+    let one = Descriptor::new(&entries);
+    let (refund, peek, two) = (one.as_refund(), one.with_cost(0), one.with_cost(2));
+    let nobody = [Entry::from(("nobody", "x"))];
+    let done = |limiter: &dyn Fn()| {
+        limiter();
+        std::mem::take(&mut *sink.0.lock().unwrap())
+    };
+    let check =
+        |descriptors: &[Descriptor<'_>]| done(&|| drop(limiter.check(&Request::new("d", descriptors))));
+    assert_eq!(check(&[peek]), [""; 0]);
+    assert_eq!(check(&[peek, refund, one, two]), ["Refund 1", "Check 1 request", "Check 2"]);
+    assert_eq!(check(&[refund]), ["Refund 1"]);
+    assert_eq!(check(&[Descriptor::new(&nobody).as_refund()]), ["Refund 0"]);
+    assert_eq!(check(&[Descriptor::new(&nobody)]), ["Check 0 request"]);
+    let asked = [two];
+    let request = Request::new("d", &asked);
+    assert_eq!(done(&|| drop(limiter.refund(&request))), ["Refund 2"]);
+    assert_eq!(done(&|| drop(limiter.report(&request))), ["Report 2 request"]);
 }

@@ -75,7 +75,7 @@ impl Outcome {
     }
 }
 
-/// One thread's counters of one rule: 80 bytes of counters, on 128 so that a
+/// One thread's counters of one rule: 88 bytes of counters, on 128 so that a
 /// processor that fetches lines in pairs shares none either.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -86,6 +86,7 @@ pub(super) struct Line {
     near_limit: AtomicU64,
     within_limit: AtomicU64,
     shadow_mode: AtomicU64,
+    negative_hits: AtomicU64,
     allowed: AtomicU64,
     soft: AtomicU64,
     delayed: AtomicU64,
@@ -100,10 +101,13 @@ impl Line {
         add(&self.near_limit, tally.near_limit);
         add(&self.within_limit, tally.within_limit);
         add(&self.shadow_mode, tally.shadow_mode);
+        add(&self.negative_hits, tally.negative_hits);
     }
 
-    pub(super) fn outcome(&self, outcome: Outcome) {
-        add(self.of(outcome), 1);
+    pub(super) fn outcome(&self, outcome: impl Into<Option<Outcome>>) {
+        if let Some(outcome) = outcome.into() {
+            add(self.of(outcome), 1);
+        }
     }
 
     const fn of(&self, outcome: Outcome) -> &AtomicU64 {
@@ -158,6 +162,7 @@ impl Cells {
             near_limit: self.sum(|line| &line.near_limit),
             within_limit,
             shadow_mode: self.sum(|line| &line.shadow_mode),
+            negative_hits: self.sum(|line| &line.negative_hits),
         }
     }
 

@@ -28,7 +28,8 @@ pub(super) const CALL_PREFIX: &str = "ratelimit.service.call.should_rate_limit."
 pub(super) const METHOD_PREFIX: &str = "ratelimit_server.";
 
 /// The counters of a rule that the default mapping knows.
-const RULE_COUNTERS: [&str; 5] = ["total_hits", "over_limit", "near_limit", "within_limit", "shadow_mode"];
+const RULE_COUNTERS: [&str; 6] =
+    ["total_hits", "over_limit", "near_limit", "within_limit", "shadow_mode", "total_negative_hits"];
 
 /// How dotted names become Prometheus series.
 #[derive(Debug, Clone)]

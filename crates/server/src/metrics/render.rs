@@ -219,12 +219,13 @@ fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
             None => others.hits(path, hits),
         }
     }
-    let counters: [(&str, ReadHits); 5] = [
+    let counters: [(&str, ReadHits); 6] = [
         ("ratelimit_service_rate_limit_total_hits", |hits| hits.total_hits),
         ("ratelimit_service_rate_limit_over_limit", |hits| hits.over_limit),
         ("ratelimit_service_rate_limit_near_limit", |hits| hits.near_limit),
         ("ratelimit_service_rate_limit_within_limit", |hits| hits.within_limit),
         ("ratelimit_service_rate_limit_shadow_mode", |hits| hits.shadow_mode),
+        ("ratelimit_service_rate_limit_total_negative_hits", |hits| hits.negative_hits),
     ];
     for (name, count) in counters.into_iter().filter(|_| !by_labels.is_empty()) {
         page.family(name, Kind::Counter, help_of(name));
@@ -273,6 +274,7 @@ fn help_of(name: &str) -> &'static str {
         "rate_limit_near_limit" => "Hits near the limit of a rule.",
         "rate_limit_within_limit" => "Hits within the limit of a rule.",
         "rate_limit_shadow_mode" => "Hits over the limit of a rule that is not enforced.",
+        "rate_limit_total_negative_hits" => "Hits given back to a rule.",
         "should_rate_limit_error" => "Calls that got an error and no answer.",
         "total_requests" => "Calls of a gRPC method.",
         "response_time_seconds" => "How long calls of a gRPC method take.",

@@ -53,6 +53,7 @@ impl Snapshot {
             ("over_limit_with_local_cache", 0),
             ("within_limit", hits.within_limit),
             ("shadow_mode", hits.shadow_mode),
+            ("total_negative_hits", hits.negative_hits),
         ];
         for (name, hits) in counters {
             self.add(format!("{RULE_PREFIX}{path}.{name}"), hits);

@@ -9,6 +9,7 @@
 //!
 //! Deliberately not here: where the near limit ratio comes from, and names.
 
+use tollgate_core::Operation;
 use tollgate_limiter::Ruling;
 
 /// What one decision adds, in hits.
@@ -19,6 +20,8 @@ pub(super) struct Tally {
     pub(super) near_limit: u64,
     pub(super) within_limit: u64,
     pub(super) shadow_mode: u64,
+    /// What was given back; it is no hit.
+    pub(super) negative_hits: u64,
 }
 
 impl Tally {
@@ -29,12 +32,14 @@ impl Tally {
         self.near_limit = self.near_limit.wrapping_add(other.near_limit);
         self.within_limit = self.within_limit.wrapping_add(other.within_limit);
         self.shadow_mode = self.shadow_mode.wrapping_add(other.shadow_mode);
+        self.negative_hits = self.negative_hits.wrapping_add(other.negative_hits);
     }
 }
 
 /// What of a decision the counters depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit {
+    operation: Operation,
     cost: u64,
     limit: u64,
     /// What is taken after it.
@@ -50,6 +55,7 @@ impl Hit {
     /// rejected requests or does not.
     pub(super) const fn of(ruling: &Ruling, counts_rejected: bool) -> Self {
         Self {
+            operation: ruling.operation,
             cost: ruling.cost,
             limit: ruling.decision.limit,
             used: ruling.decision.used,
@@ -62,7 +68,13 @@ impl Hit {
     /// What it adds, where a hit is near the limit above `near_ratio` of it.
     pub(super) fn tally(&self, near_ratio: f32) -> Tally {
         let near_from = near_threshold(self.limit, near_ratio);
-        if self.is_denied { self.over(near_from) } else { self.within(near_from) }
+        match self.operation {
+            Operation::Refund => Tally { negative_hits: self.cost, ..Tally::default() },
+            // It has happened and is never denied, but may be over all the same.
+            Operation::Report if self.used > self.limit => self.over(near_from),
+            Operation::Check | Operation::Peek | Operation::Report if self.is_denied => self.over(near_from),
+            Operation::Check | Operation::Peek | Operation::Report => self.within(near_from),
+        }
     }
 
     fn within(&self, near_from: u64) -> Tally {
@@ -77,7 +89,8 @@ impl Hit {
     }
 
     fn over(&self, near_from: u64) -> Tally {
-        let after = if self.counts_rejected { self.used } else { self.used.saturating_add(self.cost) };
+        let is_counted = self.counts_rejected || !self.is_denied;
+        let after = if is_counted { self.used } else { self.used.saturating_add(self.cost) };
         let before = after.saturating_sub(self.cost);
         // Some algorithms refuse what would fit the number alone, such as a
         // queue whose wait is too long: then every hit is over.
@@ -88,7 +101,7 @@ impl Hit {
             (self.cost, 0)
         };
         let shadow_mode = if self.is_shadow { over_limit } else { 0 };
-        Tally { total_hits: self.cost, over_limit, near_limit, within_limit: 0, shadow_mode }
+        Tally { total_hits: self.cost, over_limit, near_limit, shadow_mode, ..Tally::default() }
     }
 }
 
@@ -108,7 +121,8 @@ mod tests {
     use super::*;
 
     fn hit(limit: u64, cost: u64, used: u64) -> Hit {
-        Hit { cost, limit, used, is_denied: used > limit, is_shadow: false, counts_rejected: true }
+        let operation = Operation::Check;
+        Hit { operation, cost, limit, used, is_denied: used > limit, is_shadow: false, counts_rejected: true }
     }
 
     fn told(hit: &Hit) -> (u64, u64, u64) {
@@ -167,6 +181,22 @@ mod tests {
     fn a_limit_that_does_not_count_refusals_is_told_like_one_that_does() {
         let refused = Hit { used: 15, is_denied: true, counts_rejected: false, ..hit(20, 7, 22) };
         assert_eq!(told(&refused), told(&hit(20, 7, 22)));
+    }
+
+    #[test]
+    fn a_report_beyond_the_limit_is_over_it_though_nothing_is_denied() {
+        for counts_rejected in [true, false] {
+            let report =
+                Hit { operation: Operation::Report, is_denied: false, counts_rejected, ..hit(20, 7, 22) };
+            assert_eq!(told(&report), (2, 4, 0));
+            assert_eq!(told(&Hit { used: 19, ..report }), (0, 3, 7));
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_told_apart_and_is_no_hit() {
+        let refund = Hit { operation: Operation::Refund, is_denied: false, ..hit(20, 7, 22) };
+        assert_eq!(refund.tally(0.8), Tally { negative_hits: 7, ..Tally::default() });
     }
 
     #[test]

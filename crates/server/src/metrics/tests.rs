@@ -176,7 +176,11 @@ fn a_refund_is_not_a_hit() {
     let entries = [Entry::from(("key2", "x"))];
     let descriptors = [Descriptor::new(&entries).as_refund()];
     drop(limiter.check(&Request::new("another", &descriptors)));
+    let descriptors = [Descriptor::new(&entries)];
+    drop(limiter.refund(&Request::new("another", &descriptors)));
     assert_eq!(counters(&metrics, "another.key2"), Some([1, 0, 0, 1, 0]));
+    assert_eq!(dotted(&metrics, "another.key2.total_negative_hits"), Some(2));
+    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{verdict="allowed"}"#).as_deref(), Some("1"));
 }
 
 #[test]
@@ -253,8 +257,8 @@ fn values_that_callers_send_are_bounded_in_number_and_in_length() {
     }
     let of_users: Vec<_> =
         metrics.dotted().into_iter().filter(|(name, _)| name.contains(".d.user")).collect();
-    // Ten with a value and two for the rest, six counters each.
-    assert_eq!(of_users.len(), 12 * 6);
+    // Ten with a value and two for the rest, seven counters each.
+    assert_eq!(of_users.len(), 12 * 7);
     assert!(of_users.iter().all(|(name, _)| name.len() < 256));
     let hits = of_users.iter().filter(|(name, _)| name.ends_with("total_hits")).map(|(_, hits)| hits);
     assert_eq!(hits.sum::<u64>(), 200);

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::wire::{ask_one, descriptor, request};
+use crate::support::wire::{ask, ask_one, descriptor, request, with_hits};
 use crate::support::{DEADLINE, Server, Setup, http};
 
 const RULES: &str = "
@@ -42,6 +43,50 @@ async fn the_page_tells_what_callers_did() {
         r#"tollgate_request_duration_seconds_count{interface="grpc"} 3"#,
         "tollgate_store_keys 1",
         "tollgate_rules_load_failed 0",
+    ];
+    for line in expected {
+        assert!(page.lines().any(|of_page| of_page == line), "{line} is not on the page:\n{page}");
+    }
+}
+
+const TOKENS: &str = "
+domain: basic
+descriptors:
+  - key: tokens
+    rate_limit: { requests_per_unit: 10, unit: year }
+";
+
+#[tokio::test]
+async fn a_peek_counts_nothing_a_refund_apart_and_a_report_what_is_over() {
+    let server = Server::with(TOKENS).await;
+    let mut client = server.client().await;
+    let tokens = |hits| with_hits(hits, descriptor(&[("tokens", "foo")]));
+    let refund = |hits| RateLimitDescriptor { is_negative_hits: true, ..tokens(hits) };
+    // 6 are taken and 2 given back, in one request with a peek and then alone: 4, then 2.
+    ask(&mut client, request("basic", vec![tokens(0), tokens(6), refund(2)])).await;
+    ask(&mut client, request("basic", vec![refund(2)])).await;
+    ask(&mut client, request("basic", vec![tokens(0)])).await;
+    let asked = |cost| format!(r#"{{"domain":"basic","descriptors":[{{"tokens":"foo"}}],"cost":{cost}}}"#);
+    // Back at 0; then 9 that fit and are near, and 5 that have happened and do not fit.
+    for (verb, cost, status) in [("refund", 2, 200), ("peek", 3, 200), ("report", 9, 200), ("report", 5, 200)]
+    {
+        let (got, body) = http::post(server.addresses.http, &format!("/v1/{verb}"), &asked(cost)).await;
+        assert_eq!(got, status, "{verb} {cost}: {body}");
+    }
+    let (_, page) = http::get(server.addresses.admin, "/metrics").await;
+    let rule = r#"{domain="basic",key1="tokens"}"#;
+    let decisions = r#"tollgate_decisions_total{domain="basic",rule="basic.tokens",algorithm="fixed_window""#;
+    let expected = [
+        format!("ratelimit_service_rate_limit_total_hits{rule} 20"),
+        format!("ratelimit_service_rate_limit_within_limit{rule} 15"),
+        format!("ratelimit_service_rate_limit_near_limit{rule} 2"),
+        format!("ratelimit_service_rate_limit_over_limit{rule} 4"),
+        format!("ratelimit_service_rate_limit_total_negative_hits{rule} 6"),
+        format!(r#"{decisions},verdict="allowed"}} 3"#),
+        format!(r#"{decisions},verdict="denied"}} 0"#),
+        r#"tollgate_requests_total{verdict="allowed"} 3"#.to_owned(),
+        r#"tollgate_requests_total{verdict="denied"} 0"#.to_owned(),
+        r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 3"#.to_owned(),
     ];
     for line in expected {
         assert!(page.lines().any(|of_page| of_page == line), "{line} is not on the page:\n{page}");
