@@ -23,7 +23,9 @@ pub(super) use shapes::{BodySchema, RequestSchema};
 #[openapi(
     info(title = "Tollgate", description = "Limits how many requests anyone may send.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(decide::check, decide::peek, decide::report, decide::refund),
-    components(schemas(RequestSchema, DescriptorSchema, BodySchema)),
+    components(schemas(
+        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema<'_>, RefusedBody<'_>, ProblemBody<'_>
+    )),
     tags((name = "decide", description = "May this happen?"))
 )]
 struct ForCallers;
@@ -32,7 +34,7 @@ struct ForCallers;
 #[openapi(
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list),
-    components(schemas(RequestSchema, DescriptorSchema)),
+    components(schemas(RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>)),
     tags((name = "keys", description = "What counters hold."), (name = "rules", description = "What holds."))
 )]
 struct ForOperators;

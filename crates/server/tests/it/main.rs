@@ -18,4 +18,6 @@ mod settings;
 mod source;
 mod support;
 mod tls;
+mod told;
 mod unix;
+mod v1;

@@ -6,6 +6,7 @@
 )]
 
 pub(crate) mod certs;
+pub(crate) mod golden;
 pub(crate) mod http;
 pub(crate) mod wire;
 

@@ -1,0 +1,4 @@
+//! What people are told, byte by byte.
+
+mod exact;
+mod wire;
