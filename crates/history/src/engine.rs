@@ -1,7 +1,8 @@
 //! Where bytes are kept: three calls, and any ordered map will do.
 //!
 //! Below the store, which knows what the bytes mean. [`Memory`] is for tests and
-//! for servers without a folder, [`Embedded`] is a file.
+//! for servers without a folder, [`Embedded`] is a file; the one on Redis is in
+//! `tollgate-redis`, and [`Shared`], because several processes write to it.
 //!
 //! Invariants that every engine keeps, shown by `tests/it/engines.rs`:
 //! - a batch is written whole or not at all, and is there after a crash once
@@ -14,6 +15,7 @@ mod memory;
 use std::ops::{ControlFlow, Range};
 
 use crate::error::Result;
+use crate::flush::{Appended, FlushName};
 
 pub use embedded::{Access, Embedded};
 pub use memory::Memory;
@@ -76,6 +78,48 @@ impl Batch {
     }
 }
 
+/// What an engine can do that several processes write to.
+///
+/// Each of them writes its flushes into the table `Log` by itself, and whoever
+/// leads folds them. Editions keep them apart: every commit makes a new one, and
+/// what was read of an older one is not mixed with it.
+///
+/// Invariants, shown by the same suite:
+/// - a post is one command, which can be repeated, and nothing else;
+/// - a commit that is not based on the newest edition changes nothing and fails
+///   with [`crate::Error::Moved`], whoever thinks that he leads;
+/// - so does reading when the edition is not the one of the last `renew`.
+pub trait Shared {
+    /// Writes a flush under its name, unless it is there or was folded before.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be written; whether it was written is then not known.
+    fn post(&mut self, name: FlushName, bytes: &[u8]) -> Result<Appended>;
+
+    /// Calls `visit` with every post that is wanted by its key.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be read.
+    fn posts(&self, is_wanted: &dyn Fn(&[u8]) -> bool, visit: &mut Visit<'_>) -> Result<()>;
+
+    /// Whether it is for this process to commit. This may be wrong at any time
+    /// without harm, and is only asked so that not all do the same work.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be asked.
+    fn lead(&mut self) -> Result<bool>;
+
+    /// Turns to the newest edition; whether it is another than before.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be read.
+    fn renew(&mut self) -> Result<bool>;
+}
+
 /// What a scan does with a key and its value.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
@@ -123,6 +167,25 @@ pub trait Engine: Send + Sync {
         Ok(found)
     }
 
+    /// The first key of a range, for whoever does not want its value.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be read.
+    fn first_key(&self, table: Table, range: Range<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut first = None;
+        self.scan(table, range, &mut |key, _| {
+            first = Some(key.to_vec());
+            ControlFlow::Break(())
+        })?;
+        Ok(first)
+    }
+
+    /// What it can do beside, if several processes write to it.
+    fn shared(&mut self) -> Option<&mut dyn Shared> {
+        None
+    }
+
     /// The bytes that the values take, if the engine can tell.
     ///
     /// # Errors
@@ -144,6 +207,14 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn commit(&mut self, batch: &Batch) -> Result<()> {
         (**self).commit(batch)
+    }
+
+    fn first_key(&self, table: Table, range: Range<&[u8]>) -> Result<Option<Vec<u8>>> {
+        (**self).first_key(table, range)
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn Shared> {
+        (**self).shared()
     }
 
     fn disk_bytes(&self) -> Result<Option<u64>> {

@@ -62,6 +62,9 @@ pub enum Error {
     /// A write has failed, and what is there could not be read since.
     #[error("the history has to be read again after a failed write, and cannot be yet")]
     Stale,
+    /// Somebody else has committed since this process read it.
+    #[error("another process has changed the history meanwhile; ask again")]
+    Moved,
     /// A question that cannot be answered.
     #[error("{what}: {text:?}")]
     Question {

@@ -54,6 +54,30 @@ pub struct FlushName {
     pub seq: u64,
 }
 
+impl FlushName {
+    /// Its key in a log that several processes share: the instance, and the number
+    /// with its highest byte first.
+    ///
+    /// ```
+    /// use tollgate_history::{FlushName, Instance};
+    /// let name = FlushName { instance: Instance([7; 16]), seq: 1 };
+    /// assert_eq!(FlushName::of_key(&name.key()), Some(name));
+    /// ```
+    pub fn key(&self) -> [u8; 24] {
+        let mut key = [0; 24];
+        for (to, from) in key.iter_mut().zip(self.instance.0.into_iter().chain(self.seq.to_be_bytes())) {
+            *to = from;
+        }
+        key
+    }
+
+    /// The name by that key; none if it is no such key.
+    pub fn of_key(key: &[u8]) -> Option<Self> {
+        let (instance, seq) = key.split_first_chunk::<16>()?;
+        Some(Self { instance: Instance(*instance), seq: u64::from_be_bytes(seq.try_into().ok()?) })
+    }
+}
+
 /// What one minute has counted.
 pub(crate) type MinuteCounts = Map<Label, Counts>;
 
@@ -119,4 +143,13 @@ pub struct Flush {
     pub name: FlushName,
     /// The counts.
     pub tally: Tally,
+}
+
+/// What became of a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It counts now.
+    Written,
+    /// It counted already.
+    Repeated,
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::codec::bytes::{Reader, put_text};
+use crate::codec::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result, corrupt};
 use crate::outcome::Outcome;
 
@@ -128,7 +128,7 @@ impl Label {
             Self::Key { rule, .. } => (b'K', &**rule),
         };
         bytes.push(kind);
-        put_text(&mut bytes, rule);
+        put_bytes(&mut bytes, rule.as_bytes());
         bytes.extend_from_slice(self.name().as_bytes());
         bytes
     }
@@ -161,8 +161,19 @@ impl Sid {
     pub(crate) const RULINGS: Self = Self(1);
     /// The first that a name gets.
     pub(crate) const FIRST: Self = Self(2);
-    /// One more than the last: three bits are for the slot.
-    pub(crate) const END: u32 = 1 << 29;
+    /// One more than the last: three bits of a row are for the slot, and half of
+    /// what is left is for labels that wait for a number.
+    pub(crate) const END: u32 = 1 << 28;
+
+    /// The place of a label among those of a post that had no number.
+    pub(crate) const fn waiting(place: u32) -> Self {
+        Self(Self::END + place)
+    }
+
+    /// That place, if it waits for a number.
+    pub(crate) const fn place(self) -> Option<u32> {
+        self.0.checked_sub(Self::END)
+    }
 
     pub(crate) const fn row(self, outcome: Outcome) -> RowId {
         RowId((self.0 << 3) | outcome.slot())
@@ -181,6 +192,11 @@ impl RowId {
 
     pub(crate) const fn sid(self) -> Sid {
         Sid(self.0 >> 3)
+    }
+
+    /// The same curve of another series.
+    pub(crate) const fn of(self, sid: Sid) -> Self {
+        Self((sid.0 << 3) | (self.0 & 7))
     }
 
     pub(crate) fn outcome(self) -> Option<Outcome> {

@@ -10,7 +10,7 @@
 //! | `recorder` | [`Recorder`]: counts while decisions are made; which names get a series |
 //! | `flush` | [`Flush`]: what was counted since the last time, under a name of its own |
 //! | `codec` | records and blocks as bytes |
-//! | [`engine`] | where bytes are kept: memory, or a folder |
+//! | [`engine`] | where bytes are kept: memory, a folder, or what several processes share |
 //! | `tier` | how finely which past is kept |
 //! | `store` | [`History`]: append, fold, roll up |
 //! | [`query`] | series, top lists, summaries; [`when`] reads points in time |
@@ -38,11 +38,11 @@ mod tier;
 pub mod when;
 
 pub use error::{Error, Result};
-pub use flush::{Flush, FlushName, Instance, Tally};
+pub use flush::{Appended, Flush, FlushName, Instance, Tally};
 pub use label::{By, Label};
 pub use outcome::{Circumstances, Counts, OUTCOMES, Outcome};
 pub use recorder::{Asked, Caps, FLUSH_EVERY_S, Filter, Recorder, Ruled};
-pub use store::{Appended, Bounds, History};
+pub use store::{Bounds, History};
 
 /// A hash map with the hasher that is used throughout; its seed is random.
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -21,6 +21,7 @@ mod chunks;
 mod fold;
 mod head;
 mod keys;
+mod shared;
 mod state;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use tollgate_core::Time;
 use crate::codec::record::{self, Minute};
 use crate::engine::{Batch, Engine, Table};
 use crate::error::{Error, Result};
-use crate::flush::{Flush, Instance};
+use crate::flush::{Appended, Flush, Instance, MinuteCounts};
 use crate::label::{Label, RowId, Sid};
 use crate::outcome::Counts;
 use crate::tier::minute_of;
@@ -38,6 +39,7 @@ pub(crate) use catalogue::Catalogue;
 pub(crate) use head::Head;
 pub(crate) use keys::{block_key, block_range, read_block_key};
 use keys::{log_key, seen_key, table_range};
+use shared::Posts;
 pub(crate) use state::State;
 
 /// Bounds of a history.
@@ -57,15 +59,6 @@ impl Default for Bounds {
     fn default() -> Self {
         Self { series: 50_000 }
     }
-}
-
-/// What became of a flush.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appended {
-    /// It counts now.
-    Written,
-    /// It counted already.
-    Repeated,
 }
 
 /// The history of one data folder or other engine.
@@ -91,6 +84,10 @@ pub struct History<E> {
     pub(crate) head: Head,
     pub(crate) state: State,
     bounds: Bounds,
+    /// What is in the head, if several processes share the engine.
+    posts: Posts,
+    /// How many flushes and blocks could not be read, and are lost.
+    pub(crate) damaged: u64,
     /// A commit has failed, so memory may differ from the engine.
     is_stale: bool,
 }
@@ -108,16 +105,24 @@ impl<E: Engine> History<E> {
             head: Head::default(),
             state: State::default(),
             bounds,
-            is_stale: false,
+            posts: Posts::default(),
+            damaged: 0,
+            is_stale: true,
         };
-        history.reload()?;
+        history.refresh()?;
         Ok(history)
     }
 
     fn reload(&mut self) -> Result<()> {
+        self.is_stale = true;
         self.state = State::load(&self.engine)?;
         self.catalogue = Catalogue::load(&self.engine, self.bounds.series)?;
-        self.head = Head::load(&self.engine)?;
+        if self.engine.shared().is_some() {
+            self.head = Head::default();
+            self.posts.begin_after(self.catalogue.next());
+        } else {
+            self.head = Head::load(&self.engine)?;
+        }
         self.is_stale = false;
         Ok(())
     }
@@ -128,13 +133,22 @@ impl<E: Engine> History<E> {
         if done.is_err() {
             self.is_stale = true;
             // If this fails too, the next call tries again, and nothing is answered until then.
-            drop(self.reload());
+            drop(self.freshen());
         }
         done
     }
 
     fn freshen(&mut self) -> Result<()> {
         if self.is_stale { self.reload() } else { Ok(()) }
+    }
+
+    /// Reads what others have written since the last time, where others can.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be read, or has what this version cannot read.
+    pub fn refresh(&mut self) -> Result<()> {
+        if self.engine.shared().is_some() { self.refresh_shared() } else { self.freshen() }
     }
 
     /// Memory equals the engine, so that questions can be answered.
@@ -149,6 +163,9 @@ impl<E: Engine> History<E> {
     ///
     /// If the engine fails. Append the same flush again: it counts once.
     pub fn append(&mut self, flush: &Flush) -> Result<Appended> {
+        if self.engine.shared().is_some() {
+            return self.post(flush);
+        }
         self.freshen()?;
         let seen = self.last_flush(flush.name.instance)?;
         if seen.is_some_and(|seen| seen >= flush.name.seq) {
@@ -172,14 +189,15 @@ impl<E: Engine> History<E> {
         Ok(Appended::Written)
     }
 
-    /// The number of an instance's last flush.
+    /// The number of an instance's last flush; of the last that was folded, where
+    /// several processes share the engine.
     ///
     /// # Errors
     ///
     /// If the engine cannot be read.
     pub fn last_flush(&self, instance: Instance) -> Result<Option<u64>> {
         let value = self.engine.get(Table::Seen, &seen_key(instance))?;
-        Ok(value.and_then(|bytes| bytes.as_slice().try_into().ok()).map(u64::from_be_bytes))
+        Ok(value.and_then(|bytes| read_seen(&bytes)))
     }
 
     /// Every instance that has ever flushed, and the number of its last flush.
@@ -191,8 +209,8 @@ impl<E: Engine> History<E> {
         let mut all = Vec::new();
         let (from, to) = table_range();
         self.engine.scan(Table::Seen, &from..&to, &mut |key, value| {
-            if let (Ok(instance), Ok(seq)) = (key.try_into(), value.try_into()) {
-                all.push((Instance(instance), u64::from_be_bytes(seq)));
+            if let (Ok(instance), Some(seq)) = (key.try_into(), read_seen(value)) {
+                all.push((Instance(instance), seq));
             }
             std::ops::ControlFlow::Continue(())
         })?;
@@ -200,37 +218,30 @@ impl<E: Engine> History<E> {
     }
 
     /// The flush in rows, with numbers for labels that are new.
-    fn rows_by_hour(&mut self, flush: &Flush, batch: &mut Batch) -> BTreeMap<u32, Vec<Minute>> {
-        let mut hours: BTreeMap<u32, Vec<Minute>> = BTreeMap::new();
-        for (minute, counts) in &flush.tally.minutes {
-            let mut rows = Vec::with_capacity(counts.len() + 1);
-            rows.push((RowId::UP, 1));
+    fn rows_by_hour(&mut self, flush: &Flush, batch: &mut Batch) -> Hours {
+        by_hour(flush, |minute, counts, rows| {
             let mut unknown = Vec::new();
             for (label, counts) in counts {
                 let sid = match label {
                     Label::Requests => Some(Sid::REQUESTS),
                     Label::Rulings => Some(Sid::RULINGS),
                     Label::Route(_) | Label::Rule(_) | Label::Key { .. } => {
-                        self.catalogue.known(label, *minute, batch)
+                        self.catalogue.known(label, minute, batch)
                     }
                 };
                 match sid {
-                    Some(sid) => push_rows(&mut rows, sid, counts),
+                    Some(sid) => push_rows(rows, sid, counts),
                     None => unknown.push((label, counts)),
                 }
             }
             // In order, so that the same flushes always make the same history.
             unknown.sort_unstable_by_key(|(label, _)| *label);
             for (label, counts) in unknown {
-                if let Some(sid) = self.catalogue.number(label, *minute, batch) {
-                    push_rows(&mut rows, sid, counts);
+                if let Some(sid) = self.catalogue.number(label, minute, batch) {
+                    push_rows(rows, sid, counts);
                 }
             }
-            rows.sort_unstable();
-            let of_hour = u8::try_from(minute % 60).unwrap_or(0);
-            hours.entry(minute / 60).or_default().push(Minute { of_hour, rows });
-        }
-        hours
+        })
     }
 
     /// Folds the hours that are over, and rolls up the days that are old enough.
@@ -240,6 +251,9 @@ impl<E: Engine> History<E> {
     ///
     /// If the engine fails. What was done stays done; call it again.
     pub fn maintain(&mut self, now: Time) -> Result<()> {
+        if self.engine.shared().is_some() {
+            return self.maintain_shared(minute_of(now));
+        }
         self.freshen()?;
         while self.fold(minute_of(now))? {}
         self.roll_up()
@@ -249,6 +263,28 @@ impl<E: Engine> History<E> {
     pub fn into_engine(self) -> E {
         self.engine
     }
+}
+
+/// The minutes of a flush, by hour.
+type Hours = BTreeMap<u32, Vec<Minute>>;
+
+/// The flush in rows, as `add` makes them of each minute.
+fn by_hour(flush: &Flush, mut add: impl FnMut(u32, &MinuteCounts, &mut Vec<(RowId, u64)>)) -> Hours {
+    let mut hours = Hours::new();
+    for (minute, counts) in &flush.tally.minutes {
+        let mut rows = Vec::with_capacity(counts.len() + 1);
+        rows.push((RowId::UP, 1));
+        add(*minute, counts, &mut rows);
+        rows.sort_unstable();
+        let of_hour = u8::try_from(minute % 60).unwrap_or(0);
+        hours.entry(minute / 60).or_default().push(Minute { of_hour, rows });
+    }
+    hours
+}
+
+/// The number of a last flush; engines that are shared keep more behind it.
+fn read_seen(value: &[u8]) -> Option<u64> {
+    value.first_chunk::<8>().map(|seq| u64::from_be_bytes(*seq))
 }
 
 fn push_rows(rows: &mut Vec<(RowId, u64)>, sid: Sid, counts: &Counts) {

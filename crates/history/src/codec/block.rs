@@ -9,9 +9,9 @@
 //! A curve reads one row without the others, and a top list needs the totals of
 //! the header alone; a sparse row is short enough to be summed.
 
-use super::bytes::{Reader, checked, index, put_checksum, put_varint, wide};
+use super::bytes::{Reader, index, put_bytes, put_checksum, put_row_id, put_varint, versioned, wide};
 use super::row::{self, Encoder, Shape};
-use crate::error::{Error, Result, corrupt};
+use crate::error::{Result, corrupt};
 use crate::label::RowId;
 
 /// The format that is written.
@@ -33,13 +33,12 @@ pub(crate) fn encode<'a>(points: usize, rows: impl Iterator<Item = (RowId, &'a [
             continue;
         }
         let (shape, bytes) = encoder.encode(values);
-        put_varint(&mut header, u64::from(id.0 - last));
+        put_row_id(&mut header, id, &mut last);
         row::put_head(&mut header, shape, bytes.len());
         if shape == Shape::Dense {
             put_varint(&mut header, total);
         }
         payload.extend_from_slice(bytes);
-        last = id.0;
         count += 1;
     }
     if count == 0 {
@@ -48,8 +47,7 @@ pub(crate) fn encode<'a>(points: usize, rows: impl Iterator<Item = (RowId, &'a [
     let mut block = vec![VERSION];
     put_varint(&mut block, wide(points));
     put_varint(&mut block, count);
-    put_varint(&mut block, wide(header.len()));
-    block.extend_from_slice(&header);
+    put_bytes(&mut block, &header);
     block.extend_from_slice(&payload);
     put_checksum(&mut block);
     Some(block)
@@ -65,22 +63,14 @@ pub(crate) struct Block<'a> {
 
 impl<'a> Block<'a> {
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self> {
-        match bytes.first() {
-            Some(&VERSION) => {}
-            Some(&found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
-            Some(_) => return Err(corrupt("a block of no known version")),
-            None => return Err(corrupt("a block without bytes")),
-        }
-        let mut reader = Reader::new(checked(bytes)?);
-        reader.byte()?;
+        let mut reader = versioned(bytes, VERSION, "a block of no known version")?;
         let points = index(reader.varint()?);
         if points > POINTS_MAX {
             return Err(corrupt("a block has too many points"));
         }
         // The number of rows is for people who look at the bytes.
         reader.varint()?;
-        let length = index(reader.varint()?);
-        let header = reader.take(length)?;
+        let header = reader.bytes()?;
         Ok(Self { points, header, payload: reader.rest() })
     }
 
@@ -143,15 +133,13 @@ pub(crate) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn read(&mut self) -> Result<Row<'a>> {
-        let delta = self.header.varint_u32()?;
-        let id = self.last.checked_add(delta).ok_or(corrupt("a row's number is too large"))?;
+        let id = self.header.row_id(&mut self.last)?;
         let (shape, length) = row::read_head(&mut self.header)?;
         let total = if shape == Shape::Dense { Some(self.header.varint()?) } else { None };
         let (bytes, rest) =
             self.payload.split_at_checked(length).ok_or(corrupt("a row is longer than its block"))?;
         self.payload = rest;
-        self.last = id;
-        Ok(Row { id: RowId(id), points: self.points, shape, total, bytes })
+        Ok(Row { id, points: self.points, shape, total, bytes })
     }
 }
 
@@ -173,6 +161,7 @@ impl<'a> Iterator for Rows<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::error::Error;
 
     /// Opens a block and reads all of it.
     pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<(u32, Vec<u64>)>> {

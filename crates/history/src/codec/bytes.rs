@@ -1,9 +1,10 @@
-//! Variable-length numbers, texts and checksums.
+//! Variable-length numbers, texts, versions and checksums.
 //!
-//! Below [`super::record`] and [`super::block`]. A number takes seven bits a
+//! Below [`super::record`], [`super::post`] and [`super::block`]. A number takes seven bits a
 //! byte, the lowest first, and the high bit says that more follow.
 
-use crate::error::{Result, corrupt};
+use crate::error::{Error, Result, corrupt};
+use crate::label::RowId;
 
 /// The longest number: 64 bits by seven.
 const VARINT_BYTES_MAX: u32 = 10;
@@ -22,10 +23,16 @@ pub(crate) const fn low_byte(value: u64) -> u8 {
     (value & 0xff) as u8
 }
 
-/// Appends a length and then the text.
-pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put_varint(bytes, wide(text.len()));
-    bytes.extend_from_slice(text.as_bytes());
+/// Appends a length and then so many bytes.
+pub(crate) fn put_bytes(bytes: &mut Vec<u8>, piece: &[u8]) {
+    put_varint(bytes, wide(piece.len()));
+    bytes.extend_from_slice(piece);
+}
+
+/// Appends a row's number as the distance from the last one, which it becomes.
+pub(crate) fn put_row_id(bytes: &mut Vec<u8>, id: RowId, last: &mut u32) {
+    put_varint(bytes, u64::from(id.0 - *last));
+    *last = id.0;
 }
 
 /// A length as a number. A `usize` is never wider than 64 bits here.
@@ -54,6 +61,18 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
         return Err(corrupt("a checksum does not match"));
     }
     Ok(body)
+}
+
+/// What stands between the version and the checksum, if both are right.
+pub(crate) fn versioned<'a>(bytes: &'a [u8], known: u8, unknown: &'static str) -> Result<Reader<'a>> {
+    match bytes.first() {
+        Some(&found) if found == known => {}
+        Some(&found) if found > known => return Err(Error::TooNew { found, known }),
+        Some(_) | None => return Err(corrupt(unknown)),
+    }
+    let mut reader = Reader::new(checked(bytes)?);
+    reader.byte()?;
+    Ok(reader)
 }
 
 /// Reads bytes from the front.
@@ -107,9 +126,21 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'a str> {
+    /// A length and then so many bytes.
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = index(self.varint()?);
-        std::str::from_utf8(self.take(length)?).map_err(|_| corrupt("a text is not UTF-8"))
+        self.take(length)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| corrupt("a text is not UTF-8"))
+    }
+
+    /// A row's number, kept as the distance from the last one.
+    pub(crate) fn row_id(&mut self, last: &mut u32) -> Result<RowId> {
+        let id = last.checked_add(self.varint_u32()?).ok_or(corrupt("a row's number is too large"))?;
+        *last = id;
+        Ok(RowId(id))
     }
 }
 

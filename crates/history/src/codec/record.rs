@@ -8,8 +8,8 @@
 //! The record's name, the hour, the instance and the sequence number, is its key
 //! and not part of it.
 
-use super::bytes::{Reader, checked, put_checksum, put_varint, wide};
-use crate::error::{Error, Result, corrupt};
+use super::bytes::{put_checksum, put_row_id, put_varint, versioned, wide};
+use crate::error::{Result, corrupt};
 use crate::label::RowId;
 
 /// The format that is written.
@@ -34,9 +34,8 @@ pub(crate) fn encode(minutes: &[Minute]) -> Vec<u8> {
         put_varint(&mut bytes, wide(minute.rows.len()));
         let mut last = 0;
         for (id, count) in &minute.rows {
-            put_varint(&mut bytes, u64::from(id.0 - last));
+            put_row_id(&mut bytes, *id, &mut last);
             put_varint(&mut bytes, *count);
-            last = id.0;
         }
     }
     put_checksum(&mut bytes);
@@ -45,14 +44,7 @@ pub(crate) fn encode(minutes: &[Minute]) -> Vec<u8> {
 
 /// Calls `visit` with the minute of the hour, the row and the count of every increment.
 pub(crate) fn decode(bytes: &[u8], visit: &mut impl FnMut(u8, RowId, u64)) -> Result<()> {
-    match bytes.first() {
-        Some(&VERSION) => {}
-        Some(&found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
-        Some(_) => return Err(corrupt("a record of no known version")),
-        None => return Err(corrupt("a record without bytes")),
-    }
-    let mut reader = Reader::new(checked(bytes)?);
-    reader.byte()?;
+    let mut reader = versioned(bytes, VERSION, "a record of no known version")?;
     for _ in 0..reader.varint()? {
         let of_hour = reader.byte()?;
         if of_hour >= 60 {
@@ -60,9 +52,7 @@ pub(crate) fn decode(bytes: &[u8], visit: &mut impl FnMut(u8, RowId, u64)) -> Re
         }
         let mut last = 0_u32;
         for _ in 0..reader.varint()? {
-            let id = last.checked_add(reader.varint_u32()?).ok_or(corrupt("a row's number is too large"))?;
-            visit(of_hour, RowId(id), reader.varint()?);
-            last = id;
+            visit(of_hour, reader.row_id(&mut last)?, reader.varint()?);
         }
     }
     if reader.is_empty() { Ok(()) } else { Err(corrupt("a record has bytes at its end")) }

@@ -16,7 +16,10 @@ pub struct Status {
     pub series: usize,
     /// Hours that are not folded into blocks yet.
     pub open_hours: usize,
-    /// Bytes on disk, if the engine can tell.
+    /// Flushes and blocks that could not be read and are lost, since this process
+    /// has opened the history.
+    pub damaged: u64,
+    /// Bytes on disk, or in the memory of Redis, if the engine can tell.
     pub disk_bytes: Option<u64>,
     /// What is kept how finely.
     pub tiers: Vec<TierStatus>,
@@ -57,6 +60,7 @@ impl<E: Engine> History<E> {
             newest: (self.state.newest_minute > 0).then(|| self.state.newest_s()),
             series: self.catalogue.len(),
             open_hours: self.head.hours(),
+            damaged: self.damaged,
             disk_bytes: self.engine.disk_bytes()?,
             tiers: Tier::ALL.map(tier).into(),
         })

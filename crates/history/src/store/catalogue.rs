@@ -126,6 +126,11 @@ impl Catalogue {
         }
     }
 
+    /// The number that the next new label gets.
+    pub(super) const fn next(&self) -> Sid {
+        Sid(self.next)
+    }
+
     /// The numbers of a kind whose names satisfy `is_meant`.
     pub(crate) fn find(&self, by: By, is_meant: impl Fn(&str) -> bool) -> Vec<Sid> {
         let of_kind = self.entries.iter().filter(|(label, _)| label.by() == Some(by));

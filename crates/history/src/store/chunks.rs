@@ -10,7 +10,7 @@ use super::{Catalogue, RowId};
 use crate::Map;
 use crate::codec::block::{self, Block};
 use crate::engine::{Batch, Engine, Table};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tier::Tier;
 
 /// The points of a chunk, by row.
@@ -37,13 +37,12 @@ impl Chunks {
     }
 
     /// Puts the chunks into the batch, with what is stored of them already. Rows
-    /// of forgotten labels are left out.
-    pub(super) fn write(self, engine: &impl Engine, known: &Catalogue, batch: &mut Batch) -> Result<()> {
+    /// of forgotten labels are left out. Tells how many stored blocks were damaged:
+    /// what they held is lost, and stops nothing.
+    pub(super) fn write(mut self, engine: &impl Engine, known: &Catalogue, batch: &mut Batch) -> Result<u64> {
+        let damaged = self.add_stored(engine)?;
         for ((tier, start_s, shard), mut rows) in self.shards {
             let key = block_key(tier, start_s, shard);
-            if let Some(stored) = engine.get(Table::Blocks, &key)? {
-                add_stored(&stored, tier, &mut rows)?;
-            }
             rows.retain(|id, _| known.label(id.sid()).is_some());
             let mut sorted: Vec<(RowId, Vec<u64>)> = rows.into_iter().collect();
             sorted.sort_unstable_by_key(|(id, _)| *id);
@@ -52,7 +51,24 @@ impl Chunks {
                 None => batch.remove(Table::Blocks, key),
             }
         }
-        Ok(())
+        Ok(damaged)
+    }
+
+    fn add_stored(&mut self, engine: &impl Engine) -> Result<u64> {
+        let keys: Vec<Vec<u8>> =
+            self.shards.keys().map(|(tier, start_s, shard)| block_key(*tier, *start_s, *shard)).collect();
+        let mut shards: Vec<(Tier, &mut Rows)> =
+            self.shards.iter_mut().map(|((tier, _, _), rows)| (*tier, rows)).collect();
+        let (mut damaged, mut failed) = (0, None);
+        engine.get_many(Table::Blocks, &keys, &mut |place, bytes| {
+            let Some((tier, rows)) = shards.get_mut(place) else { return };
+            match add_stored(bytes, *tier, rows) {
+                Ok(()) => {}
+                Err(Error::Corrupt { .. }) => damaged += 1,
+                Err(error) => failed = Some(error),
+            }
+        })?;
+        failed.map_or(Ok(damaged), Err)
     }
 }
 

@@ -17,7 +17,7 @@ use super::{History, block_range};
 use crate::codec::block::Block;
 use crate::codec::bytes::wide;
 use crate::engine::{Batch, Engine, Table};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::label::{RowId, Sid};
 use crate::tier::Tier;
 
@@ -47,7 +47,7 @@ impl<E: Engine> History<E> {
             return Ok(false);
         }
         let mut batch = Batch::default();
-        chunks.write(&self.engine, &self.catalogue, &mut batch)?;
+        let damaged = chunks.write(&self.engine, &self.catalogue, &mut batch)?;
         for hour in &folded {
             let (from, to) = log_range(*hour, hour.saturating_add(1));
             self.engine.scan(Table::Log, &from..&to, &mut |key, _| {
@@ -56,6 +56,7 @@ impl<E: Engine> History<E> {
             })?;
         }
         self.commit(batch)?;
+        self.damaged += damaged;
         for hour in folded {
             self.head.remove(hour);
         }
@@ -81,12 +82,8 @@ impl<E: Engine> History<E> {
     /// Where the first chunk of a tier before `end_s` starts.
     pub(crate) fn first_chunk(&self, tier: Tier, end_s: u64) -> Result<Option<u64>> {
         let (from, to) = block_range(tier, 0, end_s);
-        let mut first = None;
-        self.engine.scan(Table::Blocks, &from..&to, &mut |key, _| {
-            first = Some(read_block_key(key));
-            ControlFlow::Break(())
-        })?;
-        first.map(|read| read.map(|(start_s, _)| start_s)).transpose()
+        let first = self.engine.first_key(Table::Blocks, &from..&to)?;
+        first.map(|key| read_block_key(&key).map(|(start_s, _)| start_s)).transpose()
     }
 
     fn roll_up_period(&mut self, tier: Tier, coarser: Tier, start_s: u64) -> Result<()> {
@@ -94,11 +91,16 @@ impl<E: Engine> History<E> {
         let (from, to) = block_range(tier, start_s, end_s);
         let mut period = Period { tier, coarser, chunks: Chunks::default(), totals: BTreeMap::new() };
         let mut batch = Batch::default();
-        let mut failed = None;
+        let (mut damaged, mut failed) = (0, None);
         self.engine.scan(Table::Blocks, &from..&to, &mut |key, value| {
             batch.remove(Table::Blocks, key.to_vec());
             match period.add_block(key, value) {
                 Ok(()) => ControlFlow::Continue(()),
+                // What it held is lost, which is no reason to stop for ever.
+                Err(Error::Corrupt { .. }) => {
+                    damaged += 1;
+                    ControlFlow::Continue(())
+                }
                 Err(error) => {
                     failed = Some(error);
                     ControlFlow::Break(())
@@ -109,14 +111,16 @@ impl<E: Engine> History<E> {
             return Err(error);
         }
         period.add_peaks();
-        period.chunks.write(&self.engine, &self.catalogue, &mut batch)?;
+        damaged += period.chunks.write(&self.engine, &self.catalogue, &mut batch)?;
         self.state.rolled.advance(tier, end_s);
-        self.commit(batch)
+        self.commit(batch)?;
+        self.damaged += damaged;
+        Ok(())
     }
 }
 
 /// Adds an hour of the log to the chunk of the tier that its time belongs to.
-fn add_hour(chunks: &mut Chunks, tier: Tier, hour: u32, rows: &Hour) {
+pub(super) fn add_hour(chunks: &mut Chunks, tier: Tier, hour: u32, rows: &Hour) {
     let start_s = u64::from(hour) * 3_600;
     let mut totals = BTreeMap::new();
     for (id, row) in rows {

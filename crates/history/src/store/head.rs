@@ -74,6 +74,12 @@ impl Head {
         record::decode(value, &mut |of_hour, id, count| hour.entry(id).or_default().add(of_hour, count))
     }
 
+    /// Counts in a minute since the epoch.
+    pub(super) fn add(&mut self, minute: u32, id: RowId, count: u64) {
+        let of_hour = u8::try_from(minute % 60).unwrap_or(0);
+        self.hours.entry(minute / 60).or_default().entry(id).or_default().add(of_hour, count);
+    }
+
     pub(super) fn add_minute(&mut self, hour: u32, minute: &Minute) {
         let hour = self.hours.entry(hour).or_default();
         for (id, count) in &minute.rows {

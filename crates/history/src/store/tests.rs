@@ -17,13 +17,13 @@ use crate::flush::{FlushName, Tally};
 use crate::outcome::Outcome;
 use crate::query::{SeriesQuestion, Span, TopQuestion};
 
-const DAY_MIN: u32 = 1_440;
+pub(super) const DAY_MIN: u32 = 1_440;
 /// A Sunday at noon, so that days, weeks and chunks of 32 days all begin elsewhere.
-const START_MIN: u32 = 20_001 * DAY_MIN + 720;
+pub(super) const START_MIN: u32 = 20_001 * DAY_MIN + 720;
 
 /// What becomes of a commit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Fate {
+pub(super) enum Fate {
     Done,
     FailsBefore,
     FailsAfter,
@@ -82,7 +82,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-fn label(which: u8) -> Label {
+pub(super) fn label(which: u8) -> Label {
     match which {
         0..=3 => Label::Route(format!("/{which}").into()),
         4 => Label::Rule("r".into()),
@@ -92,12 +92,12 @@ fn label(which: u8) -> Label {
     }
 }
 
-fn outcome(count: u64) -> Outcome {
+pub(super) fn outcome(count: u64) -> Outcome {
     Outcome::ALL[usize::try_from(count % 6).unwrap()]
 }
 
 /// Counts by label and day.
-type Model = BTreeMap<(Label, u32), u64>;
+pub(super) type Model = BTreeMap<(Label, u32), u64>;
 
 struct World {
     history: History<Fateful>,
@@ -151,43 +151,40 @@ impl World {
             assert_eq!(self.history.append(&flush).unwrap(), Appended::Repeated);
         }
     }
+}
 
-    /// Every day of every series, as queries tell it.
-    fn told(&self) -> Model {
-        let span = Span { from_s: 0, to_s: 40_000 * 86_400 };
-        let mut told = Model::new();
-        for which in 0..8 {
-            let label = label(which);
-            let by = label.by().unwrap_or(if label == Label::Requests { By::Route } else { By::Rule });
-            let name = label.by().map(|_| label.name().to_owned());
-            for start in (19_800..20_600_u64).step_by(100) {
-                let span = Span { from_s: start * 86_400, to_s: (start + 100) * 86_400 };
-                let question = SeriesQuestion {
-                    name: name.clone(),
-                    step_s: Some(86_400),
-                    ..SeriesQuestion::new(by, span)
-                };
-                let answer = self.history.series(&question).unwrap();
-                assert_eq!(answer.step_s, 86_400);
-                for (second, count) in answer.series.iter().flat_map(|curve| &curve.points) {
-                    let day = u32::try_from(second / 86_400).unwrap();
-                    *told.entry((label.clone(), day)).or_default() += count;
-                }
+/// Every day of every series, as queries tell it.
+pub(super) fn told<E: Engine>(history: &History<E>) -> Model {
+    let span = Span { from_s: 0, to_s: 40_000 * 86_400 };
+    let mut told = Model::new();
+    for which in 0..8 {
+        let label = label(which);
+        let by = label.by().unwrap_or(if label == Label::Requests { By::Route } else { By::Rule });
+        let name = label.by().map(|_| label.name().to_owned());
+        for start in (19_800..20_600_u64).step_by(100) {
+            let span = Span { from_s: start * 86_400, to_s: (start + 100) * 86_400 };
+            let question =
+                SeriesQuestion { name: name.clone(), step_s: Some(86_400), ..SeriesQuestion::new(by, span) };
+            let answer = history.series(&question).unwrap();
+            assert_eq!(answer.step_s, 86_400);
+            for (second, count) in answer.series.iter().flat_map(|curve| &curve.points) {
+                let day = u32::try_from(second / 86_400).unwrap();
+                *told.entry((label.clone(), day)).or_default() += count;
             }
         }
-        told.retain(|_, count| *count > 0);
-        for by in By::ALL {
-            let top = self.history.top(&TopQuestion { by, span, limit: 100 }).unwrap();
-            for row in &top.rows {
-                let days =
-                    told.iter().filter(|((label, _), _)| label.by() == Some(by) && label.name() == row.name);
-                assert_eq!(days.map(|(_, count)| count).sum::<u64>(), row.total);
-            }
-        }
-        let requests = told.iter().filter(|((label, _), _)| *label == Label::Requests);
-        assert_eq!(self.history.summary(span).unwrap().total, requests.map(|(_, count)| count).sum::<u64>());
-        told
     }
+    told.retain(|_, count| *count > 0);
+    for by in By::ALL {
+        let top = history.top(&TopQuestion { by, span, limit: 100 }).unwrap();
+        for row in &top.rows {
+            let days =
+                told.iter().filter(|((label, _), _)| label.by() == Some(by) && label.name() == row.name);
+            assert_eq!(days.map(|(_, count)| count).sum::<u64>(), row.total);
+        }
+    }
+    let requests = told.iter().filter(|((label, _), _)| *label == Label::Requests);
+    assert_eq!(history.summary(span).unwrap().total, requests.map(|(_, count)| count).sum::<u64>());
+    told
 }
 
 proptest! {
@@ -200,14 +197,14 @@ proptest! {
             world.take(step);
         }
         world.history.engine.fates.clear();
-        prop_assert_eq!(world.told(), world.model.clone());
+        prop_assert_eq!(told(&world.history), world.model.clone());
         world.history.maintain(world.now()).unwrap();
         world.clock_min += 400 * i64::from(DAY_MIN);
         world.flush(&[(0, 6, 1)]);
         world.history.maintain(world.now()).unwrap();
-        prop_assert_eq!(world.told(), world.model.clone());
+        prop_assert_eq!(told(&world.history), world.model.clone());
         world.restart();
-        prop_assert_eq!(world.told(), world.model.clone());
+        prop_assert_eq!(told(&world.history), world.model.clone());
     }
 }
 
