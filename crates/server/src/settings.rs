@@ -310,6 +310,19 @@ pub struct Telling {
     pub partition_keys: bool,
     /// Up to so many whole seconds are added to `Retry-After`, by chance.
     pub retry_after_jitter: Duration,
+    /// What of it goes through Envoy.
+    pub through_envoy: ThroughEnvoy,
+}
+
+/// What Envoy is asked to tell the caller, beyond what the reference tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThroughEnvoy {
+    /// Nothing: replies are those of envoyproxy/ratelimit.
+    Off,
+    /// The headers.
+    Headers,
+    /// The headers, and the body of a refusal.
+    All,
 }
 
 /// Which form the IETF's fields have.

@@ -31,6 +31,8 @@ pub(crate) struct Around {
     pub(crate) upstream: SocketAddr,
     /// Whether a request fails if Tollgate does.
     pub(crate) fails_closed: bool,
+    /// Whether Envoy makes headers of its own of what Tollgate says.
+    pub(crate) has_own_headers: bool,
 }
 
 impl Envoy {
@@ -39,7 +41,8 @@ impl Envoy {
         let config = CONFIG
             .replace("UPSTREAM_PORT", &around.upstream.port().to_string())
             .replace("TOLLGATE_PORT", &around.tollgate.port().to_string())
-            .replace("FAILS_CLOSED", &around.fails_closed.to_string());
+            .replace("FAILS_CLOSED", &around.fails_closed.to_string())
+            .replace("OWN_HEADERS", if around.has_own_headers { "DRAFT_VERSION_03" } else { "OFF" });
         let (config_path, admin_path) = (folder.join("envoy.yaml"), folder.join("admin-address"));
         fs::write(&config_path, config).unwrap();
         let mut child = Command::new(program())

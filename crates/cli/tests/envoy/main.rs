@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `answers` | what an HTTP caller gets to see of every kind of rule |
+//! | `telling` | the headers and the body that callers get where Tollgate may tell them |
 //! | `life` | rules that change and servers that end while requests flow |
 //! | `world` | the three processes, together |
 //! | `envoy`, `tollgate`, `upstream` | one of them each |
@@ -17,6 +18,7 @@ mod envoy;
 mod http;
 mod life;
 mod patience;
+mod telling;
 mod tollgate;
 mod upstream;
 mod world;

@@ -12,6 +12,9 @@ use crate::upstream;
 /// What the answers are about; each kind of rule once.
 pub(crate) const RULES: &str = include_str!("rules.yaml");
 
+/// The setting with which Tollgate tells callers by itself.
+pub(crate) const TELL: &str = "TOLLGATE_TELL_THROUGH_ENVOY";
+
 /// The three of them; ended with this value.
 pub(crate) struct World {
     // Ended first, so that it does not complain about the other.
@@ -39,7 +42,10 @@ impl World {
         fs::create_dir_all(folder.join("rules")).unwrap();
         write_rules(&folder, RULES);
         let tollgate = Tollgate::start(&folder.join("rules"), settings, "127.0.0.1:0");
-        let around = Around { tollgate: tollgate.grpc, upstream: upstream::start(), fails_closed };
+        // Where Tollgate tells callers by itself, Envoy's own headers would come besides.
+        let has_own_headers = settings.iter().all(|(name, _)| *name != TELL);
+        let (grpc, upstream) = (tollgate.grpc, upstream::start());
+        let around = Around { tollgate: grpc, upstream, fails_closed, has_own_headers };
         let envoy = Envoy::start(&folder, &around);
         Self { envoy, tollgate, folder }
     }

@@ -9,6 +9,7 @@
 //! Deliberately not here: any choice about limits; [`Answer::shown`] has made it.
 
 mod metadata;
+mod tell;
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
@@ -46,10 +47,12 @@ pub(crate) fn response(
     if let Some(wait) = wait {
         headers.push(header(WAIT_HEADER, wait.as_millis_ceil()));
     }
+    let raw_body = tell::through_envoy(request, answer, answers, &mut headers);
     RateLimitResponse {
         overall_code: code(answer.is_refused),
         statuses,
         response_headers_to_add: headers,
+        raw_body,
         dynamic_metadata: metadata::dynamic_metadata(wire, answer, wait, answers.dynamic_metadata),
         ..RateLimitResponse::default()
     }

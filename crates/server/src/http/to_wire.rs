@@ -9,6 +9,8 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use envoy_types::pb::envoy::config::core::v3::HeaderValue as WireHeader;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
@@ -92,6 +94,9 @@ struct Told<'a> {
     statuses: Vec<Status<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     response_headers_to_add: Vec<Header<'a>>,
+    /// Bytes are base64 in protobuf's JSON.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    raw_body: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     dynamic_metadata: Option<Fields<'a>>,
 }
@@ -102,6 +107,7 @@ impl<'a> From<&'a RateLimitResponse> for Told<'a> {
             overall_code: code(wire.overall_code),
             statuses: wire.statuses.iter().map(Status::from).collect(),
             response_headers_to_add: wire.response_headers_to_add.iter().map(Header::from).collect(),
+            raw_body: BASE64_STANDARD.encode(&wire.raw_body),
             dynamic_metadata: wire.dynamic_metadata.as_ref().map(Fields),
         }
     }

@@ -83,6 +83,24 @@ async fn zero_values_are_left_out_and_everything_else_is_there() {
 }
 
 #[tokio::test]
+async fn what_envoy_is_to_tell_is_in_the_reply_if_asked_for() {
+    let server = Setup::new(&[("rules.yaml", RULES)]).env("TOLLGATE_TELL_THROUGH_ENVOY", "all").start().await;
+    let asked = r#"{"domain":"d","descriptors":[{"entries":[{"key":"zero"}]}]}"#;
+    let (status, body) = post(server.addresses.http, "/json", asked).await;
+    let golden = [
+        r#"{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit":{"unit":"YEAR"},"durationUntilReset":"Ns"}],"#,
+        r#""responseHeadersToAdd":[{"key":"x-ratelimit-limit","value":"0"},{"key":"x-ratelimit-remaining","value":"0"},"#,
+        r#"{"key":"ratelimit-policy","value":"\"d.zero\";q=0;w=31536000"},{"key":"ratelimit","value":"\"d.zero\";r=0"},"#,
+        r#"{"key":"content-type","value":"application/problem+json"}],"rawBody":""#,
+        // The problem, in base64.
+        "eyJ0eXBlIjoiaHR0cHM6Ly9pYW5hLm9yZy9hc3NpZ25tZW50cy9odHRwLXByb2JsZW0tdHlwZXMjcXVvdGEtZXhjZWVkZWQi",
+    ];
+    let told = without_reset(&body);
+    assert_eq!(status, 429);
+    assert!(told.starts_with(&golden.concat()), "{told}");
+}
+
+#[tokio::test]
 async fn any_method_will_do() {
     let server = Server::with(RULES).await;
     let body = r#"{"domain":"d","descriptors":[{"entries":[{"key":"free"}]}]}"#;

@@ -282,6 +282,11 @@ pub const SECTIONS: &[Section] = &[
                 "0s",
                 "Up to so much is added to `Retry-After` by chance, in whole seconds, so that not all come back at once.",
             ),
+            row(
+                ["", "TOLLGATE_TELL_THROUGH_ENVOY", "answers.tell_through_envoy"],
+                "off",
+                "Replies over gRPC and `/json` ask Envoy to tell callers the same: `headers`, or `all` for the headers and the body of a refusal; `off` for the replies of envoyproxy/ratelimit.",
+            ),
         ],
     },
     Section {

@@ -81,6 +81,7 @@ async fn statuses_match_descriptors_in_number_and_order() {
     assert!(response.statuses[1].duration_until_reset.is_none());
     assert!((1..=86_400).contains(&reset_s(&response.statuses[0])));
     assert!(headers(&response).is_empty() && response.dynamic_metadata.is_none());
+    assert!(response.raw_body.is_empty(), "only if asked for");
 }
 
 #[tokio::test]

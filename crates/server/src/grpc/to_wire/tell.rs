@@ -1,0 +1,38 @@
+//! What Envoy is asked to tell the caller: the headers, and the body of a refusal.
+//!
+//! Only where the settings say so, since the reference's replies have neither.
+//!
+//! Deliberately not here: what is told; `tell` says the same to everyone.
+
+use envoy_types::pb::envoy::config::core::v3::HeaderValue;
+use hyper::StatusCode;
+use hyper::header::CONTENT_TYPE;
+use tollgate_core::Request;
+
+use super::header;
+use crate::service::Answer;
+use crate::settings::{Answers, ThroughEnvoy};
+use crate::tell::{PROBLEM_JSON, Told, WAIT};
+
+/// Adds the headers to `headers`, and returns the body, which is empty where there is none.
+pub(super) fn through_envoy(
+    request: &Request<'_>,
+    answer: &Answer,
+    answers: &Answers,
+    headers: &mut Vec<HeaderValue>,
+) -> Vec<u8> {
+    let has_body = match answers.telling.through_envoy {
+        ThroughEnvoy::Off => return Vec::new(),
+        ThroughEnvoy::Headers => false,
+        ThroughEnvoy::All => answer.is_refused,
+    };
+    let told = Told::new(answers, request, answer);
+    // Every reply tells of a wait, whatever the settings say.
+    let more = told.headers().into_iter().filter(|(name, _)| *name != WAIT);
+    headers.extend(more.map(|(name, value)| header(name.as_str(), value.to_str().unwrap_or_default())));
+    if !has_body {
+        return Vec::new();
+    }
+    headers.push(header(CONTENT_TYPE.as_str(), PROBLEM_JSON));
+    told.problem(StatusCode::TOO_MANY_REQUESTS.as_u16()).to_bytes()
+}
