@@ -28,11 +28,16 @@ mod words;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
 use clap::{Parser, Subcommand};
 
 use console::Console;
 pub use console::Exit;
+
+/// What the binary of envoyproxy/ratelimit is called; a link of this name is
+/// all that its deployments need.
+const REPLACED: &str = "ratelimit";
 
 const ABOUT: &str = "Limits how many requests anyone may send to an API.";
 
@@ -82,6 +87,7 @@ where
     T: Into<OsString> + Clone,
 {
     let mut console = Console { out, err };
+    let args = by_another_name(args.into_iter().map(Into::into).collect());
     let done = match Cli::try_parse_from(args) {
         Ok(cli) => match cli.command {
             Command::Serve(args) => serve::run(args, &mut console),
@@ -96,6 +102,21 @@ where
         Ok(exit) => exit,
         Err(error) => cannot_write(&error, &mut console),
     }
+}
+
+/// The arguments as `tollgate` takes them: called by the name of the program
+/// that it replaces, it does what that one does, which has no commands.
+fn by_another_name(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_other =
+        args.first().is_some_and(|program| Path::new(program).file_name() == Some(REPLACED.as_ref()));
+    let serves = match args.get(1).map(|first| first.as_encoded_bytes()) {
+        None => true,
+        Some(first) => first.starts_with(b"-") && !matches!(first, b"-V" | b"--version"),
+    };
+    if is_other && serves {
+        args.insert(1, "serve".into());
+    }
+    args
 }
 
 /// What the parser of arguments says by itself: help, the version, or what is

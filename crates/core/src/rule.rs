@@ -215,6 +215,32 @@ pub enum LimitsSpec {
     Limits(Vec<RuleSpec>),
 }
 
+/// What a rule set lets through without counting.
+///
+/// ```
+/// use tollgate_core::RuleSet;
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec};
+/// let limits = LimitsSpec::Unlimited { label: "staff".into(), replaces: Vec::new() };
+/// let staff = DescriptorSpec { key: "staff".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![staff] }])?;
+/// assert_eq!((rules.unlimited()[0].name(), rules.unlimited()[0].path.as_str()), ("staff", "shop.staff"));
+/// # Ok::<(), tollgate_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unlimited {
+    /// The label; may be empty.
+    pub label: String,
+    /// `domain.level.level`, as written.
+    pub path: String,
+}
+
+impl Unlimited {
+    /// The label, or the path where there is none.
+    pub fn name(&self) -> &str {
+        if self.label.is_empty() { &self.path } else { &self.label }
+    }
+}
+
 /// One limit at a node, as read.
 ///
 /// ```

@@ -25,7 +25,7 @@ use crate::algorithm::Operation;
 use crate::charge::Charge;
 use crate::key::Key;
 use crate::request::{Descriptor, Entry, Request};
-use crate::rule::{DomainSpec, Mode, Rule};
+use crate::rule::{DomainSpec, Mode, Rule, Unlimited};
 
 pub use children::How;
 pub use trace::{Candidate, Level, Trace};
@@ -76,6 +76,7 @@ pub struct RuleSet {
     domains: HashMap<String, usize>,
     trees: Vec<Tree>,
     rules: Vec<Rule>,
+    unlimited: Vec<Unlimited>,
     /// By rule: the tree and the node it stands at.
     places: Vec<(usize, usize)>,
 }
@@ -150,7 +151,7 @@ impl RuleSet {
             if set.domains.insert(domain.name.clone(), tree).is_some() {
                 return Err(RuleError::DomainTwice { domain: domain.name });
             }
-            let tree = Tree::build(domain, tree, &mut set.rules, &mut set.places)?;
+            let tree = Tree::build(domain, tree, &mut set)?;
             set.trees.push(tree);
         }
         Ok(set)
@@ -169,6 +170,12 @@ impl RuleSet {
     /// All rules.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// What is let through without counting; not among [`RuleSet::rules`],
+    /// because there is no limit to decide by.
+    pub fn unlimited(&self) -> &[Unlimited] {
+        &self.unlimited
     }
 
     /// The rule of that id, if it is one of this set.

@@ -24,6 +24,9 @@ use tonic::transport::{Channel, Endpoint};
 /// Far more than anything here takes, even on a machine that is busy.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Ports that nobody else has.
+const ANY: [&str; 6] = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+
 /// A server that is killed with this value.
 struct Serving {
     child: Child,
@@ -33,16 +36,15 @@ struct Serving {
 
 impl Serving {
     fn start(folder: &Path, args: &[&str]) -> Self {
-        let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .arg("serve")
-            .args(any)
-            .args(args)
-            .env_clear()
-            .current_dir(folder)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::run(
+            Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("serve").args(ANY).args(args).env_clear(),
+            folder,
+        )
+    }
+
+    /// The program that `command` names, in `folder`.
+    fn run(command: &mut Command, folder: &Path) -> Self {
+        let mut child = command.current_dir(folder).stderr(Stdio::piped()).spawn().unwrap();
         let (tell, log) = channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(tell.send(line))));
@@ -109,6 +111,57 @@ fn with_nothing_said_an_example_is_served_and_what_to_try_works() {
     assert!(answer.contains("\"currentLimit\""), "it meets a rule: {answer}");
     server.signal("INT");
     assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn by_the_name_of_the_reference_it_serves_without_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("ratelimit/config");
+    std::fs::create_dir_all(&rules).unwrap();
+    std::fs::write(rules.join("rules.yaml"), "domain: d\n").unwrap();
+    let link = folder.path().join("ratelimit/ratelimit");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tollgate"), &link).unwrap();
+    let istio = |command: &mut Command| {
+        let root = folder.path().to_str().unwrap().to_owned();
+        command.env_clear().envs([
+            ("RUNTIME_ROOT", root.as_str()),
+            ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+            ("RUNTIME_WATCH_ROOT", "false"),
+            ("HOST", "127.0.0.1"),
+            ("PORT", "0"),
+            ("GRPC_HOST", "127.0.0.1"),
+            ("GRPC_PORT", "0"),
+            ("DEBUG_PORT", "0"),
+        ]);
+    };
+    for args in [&[][..], &["--rules", "ratelimit/config"], &ANY] {
+        let mut command = Command::new(&link);
+        istio(&mut command);
+        let mut server = Serving::run(command.args(args), folder.path());
+        server.until("rules loaded");
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), Some(0), "{args:?}");
+    }
+    let check =
+        Command::new(&link).args(["check", "ratelimit/config"]).current_dir(folder.path()).output().unwrap();
+    assert!(check.status.success(), "its own commands stay: {check:?}");
+    let version = Command::new(&link).arg("--version").output().unwrap();
+    assert!(version.stdout.starts_with(b"tollgate "), "{version:?}");
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_is_told_in_the_log_and_by_the_health_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.arg("serve").args(ANY).env_clear();
+    // Nobody listens on port 1.
+    command.envs([("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "127.0.0.1:1")]);
+    let mut server = Serving::run(&mut command, folder.path());
+    let address = server.address("HTTP (/json, /healthcheck) listens on ");
+    server.until("no stream to the xDS server, and there are no rules yet");
+    let answer = http(address, "/healthcheck?verbose", "");
+    assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+    assert!(answer.contains("\"source_error\":\"no stream to the server: "), "{answer}");
 }
 
 #[test]

@@ -6,10 +6,10 @@
 use std::ops::Range;
 
 use super::children::{Children, How, text_of};
-use super::{DEPTH_MAX, RuleError};
+use super::{DEPTH_MAX, RuleError, RuleSet};
 use crate::pattern::Pattern;
 use crate::request::{Descriptor, Entry};
-use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, Rule, RuleSpec};
+use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, Rule, RuleSpec, Unlimited};
 
 /// The rules of one domain.
 #[derive(Debug)]
@@ -54,15 +54,11 @@ pub(super) enum Limits {
 }
 
 impl Tree {
-    pub(super) fn build(
-        domain: DomainSpec,
-        index: usize,
-        rules: &mut Vec<Rule>,
-        places: &mut Vec<(usize, usize)>,
-    ) -> Result<Self, RuleError> {
+    /// The tree of `domain`, the one of that index; its rules go into `set`.
+    pub(super) fn build(domain: DomainSpec, index: usize, set: &mut RuleSet) -> Result<Self, RuleError> {
         let tree = Self { name: domain.name, nodes: vec![Node::default()], has_replaces: false };
         let path = tree.name.clone();
-        let mut builder = Builder { tree, index, rules, places };
+        let mut builder = Builder { tree, index, set };
         builder.level(0, &path, domain.descriptors, 1)?;
         Ok(builder.tree)
     }
@@ -147,8 +143,7 @@ impl Node {
 struct Builder<'a> {
     tree: Tree,
     index: usize,
-    rules: &'a mut Vec<Rule>,
-    places: &'a mut Vec<(usize, usize)>,
+    set: &'a mut RuleSet,
 }
 
 impl Builder<'_> {
@@ -238,15 +233,18 @@ impl Builder<'_> {
     fn limits(&mut self, path: &str, node: usize, spec: LimitsSpec) -> Result<Limits, RuleError> {
         match spec {
             LimitsSpec::None => Ok(Limits::None),
-            LimitsSpec::Unlimited { label, .. } => Ok(Limits::Unlimited { label }),
+            LimitsSpec::Unlimited { label, .. } => {
+                self.set.unlimited.push(Unlimited { label: label.clone(), path: path.to_owned() });
+                Ok(Limits::Unlimited { label })
+            }
             LimitsSpec::Limits(specs) => {
                 let number = |n: usize| u32::try_from(n).map_err(|_| RuleError::TooMany);
-                let (first, several) = (self.rules.len(), specs.len() > 1);
+                let (first, several) = (self.set.rules.len(), specs.len() > 1);
                 for (place, spec) in specs.into_iter().enumerate() {
                     let path = if several { format!("{path}[{place}]") } else { path.to_owned() };
                     self.rule(path, node, first, spec);
                 }
-                Ok(Limits::Rules(number(first)?..number(self.rules.len())?))
+                Ok(Limits::Rules(number(first)?..number(self.set.rules.len())?))
             }
         }
     }
@@ -255,10 +253,10 @@ impl Builder<'_> {
         let same_kind = |other: &&Rule| {
             other.limit.algorithm() == spec.limit.algorithm() && other.limit.window() == spec.limit.window()
         };
-        let siblings = self.rules.get(first_sibling..).unwrap_or_default();
+        let siblings = self.set.rules.get(first_sibling..).unwrap_or_default();
         let ordinal = u32::try_from(siblings.iter().filter(same_kind).count()).unwrap_or(u32::MAX);
-        self.places.push((self.index, node));
-        self.rules.push(Rule {
+        self.set.places.push((self.index, node));
+        self.set.rules.push(Rule {
             label: spec.label,
             path,
             limit: spec.limit,

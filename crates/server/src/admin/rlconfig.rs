@@ -5,11 +5,13 @@
 
 use std::fmt::Write as _;
 
+use tollgate_core::rule::Unlimited;
 use tollgate_core::{Algorithm, Rule, RuleSet};
 
 /// The page.
 pub(super) fn page(rules: &RuleSet) -> String {
-    let mut lines: Vec<String> = rules.rules().iter().map(line).collect();
+    let limits = rules.rules().iter().map(line);
+    let mut lines: Vec<String> = limits.chain(rules.unlimited().iter().map(without_limit)).collect();
     lines.sort();
     lines.concat()
 }
@@ -29,6 +31,19 @@ fn line(rule: &Rule) -> String {
     if rule.limit.algorithm() != Algorithm::FixedWindow {
         add(&mut line, "algorithm", rule.limit.algorithm());
     }
+    if !rule.label.is_empty() {
+        add(&mut line, "name", &rule.label);
+    }
+    line.push('\n');
+    line
+}
+
+/// The reference has no unit for it, and prints that.
+fn without_limit(rule: &Unlimited) -> String {
+    let mut line = format!(
+        "{}: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false, unlimited: true",
+        rule.path
+    );
     if !rule.label.is_empty() {
         add(&mut line, "name", &rule.label);
     }

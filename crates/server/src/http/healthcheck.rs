@@ -41,6 +41,9 @@ struct Rules<'a> {
     warnings: &'a [String],
     /// Why the newest set was refused; empty if it is in force.
     errors: &'a [String],
+    /// Why nothing new can come, such as a server that cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_error: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -92,5 +95,6 @@ fn rules(known: &RuleStatus) -> Rules<'_> {
         failures: known.failures,
         warnings: &known.warnings,
         errors: known.last_error.as_ref().map_or(&[], |failure| &failure.problems),
+        source_error: known.source_error.as_deref(),
     }
 }

@@ -27,6 +27,12 @@ use crate::service::ServiceError;
 /// Why a request gets no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
+    /// There is nothing in it.
+    #[error(
+        "the body is empty; send a rate limit request as JSON, such as \
+         {{\"domain\":\"shop\",\"descriptors\":[{{\"entries\":[{{\"key\":\"user_id\",\"value\":\"42\"}}]}}]}}"
+    )]
+    Empty,
     /// It is not JSON, or not this JSON.
     #[error("{0}")]
     Json(String),
@@ -48,7 +54,7 @@ impl Refusal {
     /// Whose fault it is, in HTTP's words.
     const fn status(&self) -> StatusCode {
         match self {
-            Self::Json(_) | Self::Request(_) => StatusCode::BAD_REQUEST,
+            Self::Empty | Self::Json(_) | Self::Request(_) => StatusCode::BAD_REQUEST,
             Self::Body(BodyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyError::Broken) => StatusCode::BAD_REQUEST,

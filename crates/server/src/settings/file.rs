@@ -4,7 +4,8 @@
 //! are checked against the list of all settings. What the texts mean is the
 //! reader's business, the same as for the environment.
 //!
-//! Invariant: a key that is no setting is a mistake, and all of them are told.
+//! Invariant: a key that is no setting is a mistake, and hides no other: all
+//! of them are told together with what the reader finds.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,6 +30,8 @@ const MAPPING: &str = "mapping";
 pub struct ConfigFile {
     values: HashMap<&'static str, FileValue>,
     mapping: Option<Node>,
+    /// What is wrong whatever the texts mean.
+    mistakes: Vec<Mistake>,
 }
 
 /// What stands under a key.
@@ -62,16 +65,20 @@ impl ConfigFile {
     /// Reads the text of a file called `name`.
     ///
     /// ```
-    /// use tollgate_server::settings::ConfigFile;
-    /// let error = ConfigFile::parse("tollgate.yaml", "log: { colour: red }\n").unwrap_err();
+    /// use std::collections::HashMap;
+    /// use tollgate_server::settings::{ConfigFile, Flags, Settings};
+    /// let file = ConfigFile::parse("tollgate.yaml", "log: { colour: red }\n")?;
+    /// let error = Settings::resolve(&Flags::default(), &HashMap::new(), Some(&file)).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
     ///     "tollgate.yaml:1:8: unknown key 'log.colour'; write one of log.level, log.format"
     /// );
+    /// # Ok::<(), tollgate_server::settings::SettingsError>(())
     /// ```
     ///
     /// # Errors
-    /// If it is no YAML, or has keys that are no settings; all of them are told.
+    /// If it is no YAML. Keys that are no settings are told by
+    /// [`super::Settings::resolve`], together with all else.
     pub fn parse(name: &str, text: &str) -> Result<Self, SettingsError> {
         let tree: Option<Tree> = serde_saphyr::from_str(text).map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
@@ -89,7 +96,7 @@ impl ConfigFile {
             }
         }
         let Walk { values, mapping, mistakes, .. } = walk;
-        if mistakes.is_empty() { Ok(Self { values, mapping }) } else { Err(SettingsError { mistakes }) }
+        Ok(Self { values, mapping, mistakes })
     }
 
     /// The file that was asked for, or [`FILE_NAME`] in this folder if it exists.
@@ -121,6 +128,11 @@ impl ConfigFile {
 
     pub(super) fn get(&self, key: &str) -> Option<&FileValue> {
         self.values.get(key)
+    }
+
+    /// What is wrong whatever the texts mean.
+    pub(super) fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
     }
 
     pub(super) const fn mapping(&self) -> Option<&Node> {

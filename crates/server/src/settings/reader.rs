@@ -37,7 +37,8 @@ pub(super) enum Layer {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(flags: &'a Flags, strings: &'a dyn Strings, file: Option<&'a ConfigFile>) -> Self {
-        Self { flags, strings, file, mistakes: Vec::new(), warnings: Vec::new() }
+        let mistakes = file.map_or_else(Vec::new, |file| file.mistakes().to_vec());
+        Self { flags, strings, file, mistakes, warnings: Vec::new() }
     }
 
     pub(super) fn mistake(&mut self, place: impl Into<String>, message: impl Into<String>) {

@@ -36,6 +36,11 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
         Self { on_load, clock, status }
     }
 
+    /// Whether rules are in force.
+    pub(super) fn has_rules(&self) -> bool {
+        self.status.borrow().is_loaded()
+    }
+
     /// Says where rules will come from.
     pub(super) fn begin(&mut self, origin: &str) {
         self.status.send_modify(|status| origin.clone_into(&mut status.origin));
@@ -94,7 +99,7 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
     fn refused(&mut self, about: &About, error: LoadError) {
         let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
         let origin = &about.origin;
-        if self.status.borrow().is_loaded() {
+        if self.has_rules() {
             tracing::error!(%origin, problems = problems.len(), "rules refused; those in force stay");
         } else {
             tracing::error!(%origin, problems = problems.len(), "rules refused; there are none in force");

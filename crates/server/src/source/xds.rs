@@ -136,7 +136,12 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
             Ok(resources) => resources,
             Err(reason) => {
                 let origin = &self.origin;
-                tracing::error!(%origin, %reason, "a message of the xDS server was refused; the rules in force stay");
+                let then = if self.teller.has_rules() {
+                    "the rules in force stay"
+                } else {
+                    "there are none in force"
+                };
+                tracing::error!(%origin, %reason, "a message of the xDS server was refused; {then}");
                 self.teller.source_is(Some(reason.clone()));
                 return Err(reason);
             }
@@ -181,8 +186,14 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
     fn tell_break(&mut self, why: &str, wait: Duration) {
         let is_news = self.teller.source_is(Some(format!("no stream to the server: {why}")));
         let origin = &self.origin;
-        if is_news {
+        if is_news && self.teller.has_rules() {
             tracing::warn!(%origin, %why, "no stream to the xDS server; the rules in force stay, and it is tried again");
+        } else if is_news {
+            tracing::warn!(
+                %origin, %why,
+                "no stream to the xDS server, and there are no rules yet; calls get an error until it answers, \
+                 and it is tried again"
+            );
         } else {
             tracing::debug!(%origin, %why, ?wait, "still no stream to the xDS server");
         }

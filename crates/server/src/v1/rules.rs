@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use tollgate_core::rule::Unlimited;
 use tollgate_core::{Mode, Refill, Rule, Shape};
 use utoipa::ToSchema;
 
@@ -20,8 +21,10 @@ use crate::tell::Headers;
 pub(super) struct RulesBody<'a> {
     /// How they came to be.
     status: StatusBody<'a>,
-    /// All of them, in the order of the files.
+    /// All limits, in the order of the files.
     rules: Vec<RuleBody<'a>>,
+    /// What rules let through without limit, in the order of the files.
+    unlimited: Vec<UnlimitedBody<'a>>,
 }
 
 /// How the rules came to be.
@@ -48,6 +51,20 @@ struct StatusBody<'a> {
     warnings: &'a [String],
     /// Why the newest set was refused; empty if it is in force.
     errors: &'a [String],
+    /// Why nothing new can come, such as a server that cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    source_error: Option<&'a str>,
+}
+
+/// A condition that is not limited.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Unlimited)]
+struct UnlimitedBody<'a> {
+    /// Its name, or its path if it has none.
+    name: &'a str,
+    /// Where it stands: the domain and the levels, joined by dots.
+    path: &'a str,
 }
 
 /// One limit with its condition.
@@ -106,7 +123,11 @@ struct RuleBody<'a> {
 pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
     let rules = service.limiter().rules();
     let known = service.health().rules();
-    let body = RulesBody { status: status(&known), rules: rules.rules().iter().map(rule).collect() };
+    let body = RulesBody {
+        status: status(&known),
+        rules: rules.rules().iter().map(rule).collect(),
+        unlimited: rules.unlimited().iter().map(unlimited).collect(),
+    };
     to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body)
 }
 
@@ -121,7 +142,12 @@ fn status(known: &RuleStatus) -> StatusBody<'_> {
         failures: known.failures,
         warnings: &known.warnings,
         errors: known.last_error.as_ref().map_or(&[], |failure| &failure.problems),
+        source_error: known.source_error.as_deref(),
     }
+}
+
+fn unlimited(rule: &Unlimited) -> UnlimitedBody<'_> {
+    UnlimitedBody { name: rule.name(), path: &rule.path }
 }
 
 fn rule(rule: &Rule) -> RuleBody<'_> {

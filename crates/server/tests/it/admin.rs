@@ -17,6 +17,8 @@ descriptors:
     descriptors:
       - key: deep
         rate_limit: { unit: day, requests_per_unit: 7 }
+  - key: staff
+    rate_limit: { unlimited: true, name: staff }
 ";
 
 #[tokio::test]
@@ -26,8 +28,12 @@ async fn the_rules_in_force_are_listed_one_a_line_and_sorted() {
 z.a.deep: unit=DAY requests_per_unit=7, shadow_mode: false, quota_mode: false
 z.a: unit=SECOND requests_per_unit=1, shadow_mode: false, quota_mode: true
 z.b_x: unit=HOUR requests_per_unit=3, shadow_mode: true, quota_mode: false
+z.staff: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false, unlimited: true, name: staff
 ";
     assert_eq!(get(server.addresses.admin, "/rlconfig").await, (200, expected.to_owned()));
+    let (_, listed) = get(server.addresses.admin, "/v1/rules").await;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["unlimited"], serde_json::json!([{ "name": "staff", "path": "z.staff" }]));
 }
 
 #[tokio::test]

@@ -118,7 +118,8 @@ async fn what_is_wrong_is_named_and_whose_fault_it_is_is_told_by_the_status() {
     let cases = [
         (r#"{"domian":"d"}"#, 400, "`domian`"),
         ("not json", 400, "line 1"),
-        ("", 400, "EOF"),
+        ("", 400, r#"the body is empty; send a rate limit request as JSON, such as {"domain":"shop""#),
+        (" \r\n", 400, "the body is empty"),
         (r#"{"descriptors":[{}]}"#, 400, "the domain is empty"),
         (r#"{"domain":"d"}"#, 400, "there are no descriptors"),
         (r#"{"domain":"d","descriptors":[{"limit":{"requestsPerUnit":1}}]}"#, 400, "descriptor 0"),

@@ -388,6 +388,12 @@ fn a_wrong_file_is_refused_with_places() {
             "tollgate.yaml:2:3: unknown key 'listen.htpp'; write one of listen.http, listen.grpc, listen.admin, listen.resp\n\
              tollgate.yaml:3:1: unknown key 'memry'; write one of",
         ),
+        (
+            "log: { level: loud, colour: red }\nmemory: { keys: many }\n",
+            "tollgate.yaml:1:21: unknown key 'log.colour'; write one of log.level, log.format\n\
+             tollgate.yaml:1:15: 'loud' is not a level; write trace, debug, info, warn or error\n\
+             tollgate.yaml:2:17: 'many' is not a whole number in range; write one",
+        ),
         ("memory: { keys: many }\n", "tollgate.yaml:1:17: 'many' is not a whole number in range; write one"),
         (
             "memory: 5\n",
