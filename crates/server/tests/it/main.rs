@@ -12,6 +12,7 @@ mod health;
 mod hostile;
 mod json;
 mod metrics;
+mod parity;
 mod resp;
 mod rls;
 mod settings;

@@ -1,0 +1,69 @@
+//! One truth: the same requests are decided alike, whichever way they come in.
+//!
+//! A script of requests with what must be decided is played through gRPC,
+//! `/json`, `/v1/check`, RESP and `/v1/authz`, each on a server of its own that
+//! has decided nothing yet. Windows are so long that none ends meanwhile.
+//!
+//! Two ways in cannot say everything: a command over RESP has one descriptor,
+//! and a question at `/v1/authz` has a cost of 1 and is held while it waits.
+//! A scene that one of them cannot play is left out there, as a whole, since
+//! each has keys of its own.
+
+mod script;
+mod ways;
+
+use std::collections::BTreeMap;
+
+use script::{SCENES, Scene, Step};
+use ways::{Seen, WAYS, Way};
+
+use crate::support::Setup;
+
+const RULES: &str = include_str!("parity/rules.yaml");
+const SETTINGS: &str = include_str!("parity/tollgate.yaml");
+
+/// What must be seen of a step, where the way tells it.
+fn expected(step: &Step) -> Seen {
+    let words: Vec<&str> = step.expected.split(' ').collect();
+    Seen {
+        verdict: words[0].to_owned(),
+        remaining: words.get(1).and_then(|word| word.parse().ok()),
+        is_soft: Some(words.contains(&"soft")),
+    }
+}
+
+async fn play(way: &Way, scenes: &[&Scene]) -> Vec<(String, Seen, Seen)> {
+    let setup = Setup::new(&[("rules.yaml", RULES)]).file(SETTINGS);
+    let server = setup.env("TOLLGATE_TELL_THROUGH_ENVOY", "headers").env("TOLLGATE_RESP", "127.0.0.1:0");
+    let server = server.start().await;
+    let mut caller = way.caller(&server).await;
+    let mut played = Vec::new();
+    for scene in scenes {
+        for (index, step) in scene.steps.iter().enumerate() {
+            let mut wanted = expected(step);
+            let seen = caller.ask(step).await;
+            if seen.is_soft.is_none() {
+                wanted.is_soft = None;
+            }
+            played.push((format!("{}: {}, step {index}", way.name, scene.name), seen, wanted));
+        }
+    }
+    played
+}
+
+#[tokio::test]
+async fn every_way_in_decides_alike() {
+    let mut played = BTreeMap::new();
+    for way in WAYS {
+        let scenes: Vec<&Scene> = SCENES.iter().filter(|scene| way.can(scene)).collect();
+        for (place, seen, wanted) in play(way, &scenes).await {
+            assert_eq!(seen, wanted, "{place}");
+            *played.entry(way.name).or_insert(0) += 1;
+        }
+    }
+    // Nobody plays next to nothing: all that each can is what it did.
+    let steps = |scenes: &[Scene]| scenes.iter().map(|scene| scene.steps.len()).sum::<usize>();
+    let all = steps(SCENES);
+    assert_eq!([played["gRPC"], played["/json"], played["/v1/check"]], [all; 3]);
+    assert!(played["RESP"] > all / 2 && played["/v1/authz"] > all / 2, "{played:?} of {all}");
+}

@@ -1,0 +1,141 @@
+//! What is asked, and what must be decided.
+
+/// Requests about keys of their own, one after the other.
+pub(super) struct Scene {
+    pub(super) name: &'static str,
+    pub(super) steps: &'static [Step],
+}
+
+/// One request in the domain `shop`.
+pub(super) struct Step {
+    pub(super) descriptors: &'static [&'static [(&'static str, &'static str)]],
+    pub(super) cost: u64,
+    /// The verdict, what remains of the limit that is told, and `soft`.
+    /// Nothing is told of what no limit is enforced for.
+    pub(super) expected: &'static str,
+}
+
+const fn step(
+    descriptors: &'static [&'static [(&'static str, &'static str)]],
+    cost: u64,
+    expected: &'static str,
+) -> Step {
+    Step { descriptors, cost, expected }
+}
+
+pub(super) const SCENES: &[Scene] = &[
+    Scene {
+        name: "a window of the reference's",
+        steps: &[
+            step(&[&[("fixed", "a")]], 1, "allow 2"),
+            step(&[&[("fixed", "a")]], 1, "allow 1"),
+            step(&[&[("fixed", "b")]], 1, "allow 2"),
+            step(&[&[("fixed", "a")]], 1, "allow 0"),
+            step(&[&[("fixed", "a")]], 1, "deny 0"),
+            step(&[&[("fixed", "b")]], 1, "allow 1"),
+        ],
+    },
+    Scene {
+        name: "costs, and what a refused one counts",
+        steps: &[
+            // The reference counts what it refuses; the others do not.
+            step(&[&[("fixed", "cost")]], 2, "allow 1"),
+            step(&[&[("fixed", "cost")]], 2, "deny 0"),
+            step(&[&[("fixed", "cost")]], 1, "deny 0"),
+            step(&[&[("tokens", "cost")]], 2, "allow 1"),
+            step(&[&[("tokens", "cost")]], 2, "deny 1"),
+            step(&[&[("tokens", "cost")]], 0, "allow 1"),
+            step(&[&[("tokens", "cost")]], 1, "allow 0"),
+            step(&[&[("tokens", "cost")]], 9, "deny 0"),
+            step(&[&[("log", "cost")]], 3, "deny 2"),
+            step(&[&[("log", "cost")]], 2, "allow 0"),
+        ],
+    },
+    Scene {
+        name: "every algorithm",
+        steps: &[
+            step(&[&[("log", "a")]], 1, "allow 1"),
+            step(&[&[("log", "a")]], 1, "allow 0"),
+            step(&[&[("log", "a")]], 1, "deny 0"),
+            step(&[&[("counter", "a")]], 1, "allow 1"),
+            step(&[&[("counter", "a")]], 1, "allow 0"),
+            step(&[&[("counter", "a")]], 1, "deny 0"),
+            step(&[&[("buckets", "a")]], 1, "allow 1"),
+            step(&[&[("buckets", "a")]], 1, "allow 0"),
+            step(&[&[("buckets", "a")]], 1, "deny 0"),
+            step(&[&[("tokens", "a")]], 1, "allow 2"),
+            step(&[&[("tokens", "a")]], 1, "allow 1"),
+            step(&[&[("tokens", "a")]], 1, "allow 0"),
+            step(&[&[("tokens", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "a queue",
+        steps: &[
+            step(&[&[("queue", "a")]], 1, "allow 2"),
+            step(&[&[("queue", "a")]], 1, "delay 1"),
+            step(&[&[("queue", "a")]], 1, "delay 0"),
+            step(&[&[("queue", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "two limits on one descriptor",
+        steps: &[
+            step(&[&[("both", "a")]], 1, "allow 1"),
+            step(&[&[("both", "a")]], 1, "allow 0"),
+            step(&[&[("both", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "entries within entries, and wildcards",
+        steps: &[
+            step(&[&[("plan", "free"), ("member", "a")]], 1, "allow 0"),
+            step(&[&[("plan", "free"), ("member", "a")]], 1, "deny 0"),
+            step(&[&[("plan", "free"), ("member", "b")]], 1, "allow 0"),
+            step(&[&[("plan", "gold"), ("member", "a")]], 1, "allow"),
+            step(&[&[("path", "/login/a")]], 1, "allow 0"),
+            step(&[&[("path", "/login/a")]], 1, "deny 0"),
+            step(&[&[("path", "/about")]], 1, "allow"),
+        ],
+    },
+    Scene {
+        name: "several descriptors, all or nothing",
+        steps: &[
+            step(&[&[("log", "x")], &[("tokens", "x")]], 1, "allow 1"),
+            step(&[&[("log", "x")], &[("tokens", "x")]], 1, "allow 0"),
+            step(&[&[("log", "x")], &[("tokens", "x")]], 1, "deny 0"),
+            // The denied one took no token.
+            step(&[&[("tokens", "x")]], 1, "allow 0"),
+            step(&[&[("log", "y")], &[("nobody", "y")], &[("free", "y")]], 1, "allow 1"),
+        ],
+    },
+    Scene {
+        name: "quotas: one that is left is enough",
+        steps: &[
+            step(&[&[("project", "a")], &[("team", "a")]], 1, "allow 0"),
+            step(&[&[("project", "a")], &[("team", "a")]], 1, "allow 0"),
+            step(&[&[("project", "a")], &[("team", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "in the shadow",
+        steps: &[step(&[&[("trial", "a")]], 1, "allow"), step(&[&[("trial", "a")]], 1, "allow")],
+    },
+    Scene {
+        name: "soft",
+        steps: &[
+            step(&[&[("soft", "a")]], 1, "allow 1"),
+            step(&[&[("soft", "a")]], 1, "allow 0"),
+            step(&[&[("soft", "a")]], 1, "allow 0 soft"),
+            step(&[&[("soft", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "always, and never",
+        steps: &[
+            step(&[&[("banned", "a")]], 1, "deny 0"),
+            step(&[&[("free", "a")]], 1, "allow"),
+            step(&[&[("nobody", "a")]], 1, "allow"),
+        ],
+    },
+];

@@ -1,0 +1,195 @@
+//! The ways in, each with a caller of its own.
+#![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
+
+use std::net::SocketAddr;
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use redis::aio::MultiplexedConnection;
+use serde_json::{Value, json};
+
+use super::script::{Scene, Step};
+use crate::support::http::{self, post};
+use crate::support::wire::{OVER, ask, descriptor, request, with_hits};
+use crate::support::{Client, Server};
+
+/// What a caller gets to know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) verdict: String,
+    /// What remains of the limit that is told; none if none is.
+    pub(super) remaining: Option<u64>,
+    /// None if the way cannot tell.
+    pub(super) is_soft: Option<bool>,
+}
+
+/// A way in.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Grpc,
+    Json,
+    Check,
+    Resp,
+    Authz,
+}
+
+pub(super) const WAYS: &[Way] = &[
+    Way { name: "gRPC", kind: Kind::Grpc },
+    Way { name: "/json", kind: Kind::Json },
+    Way { name: "/v1/check", kind: Kind::Check },
+    Way { name: "RESP", kind: Kind::Resp },
+    Way { name: "/v1/authz", kind: Kind::Authz },
+];
+
+impl Way {
+    /// Whether it can say all that a scene has.
+    pub(super) fn can(&self, scene: &Scene) -> bool {
+        match self.kind {
+            Kind::Grpc | Kind::Json | Kind::Check => true,
+            Kind::Resp => scene.steps.iter().all(|step| step.descriptors.len() == 1),
+            Kind::Authz => {
+                scene.steps.iter().all(|step| step.cost == 1 && !step.expected.starts_with("delay"))
+            }
+        }
+    }
+
+    /// Whoever asks.
+    pub(super) async fn caller(&self, server: &Server) -> Caller {
+        let http = server.addresses.http;
+        match self.kind {
+            Kind::Grpc => Caller::Grpc(server.client().await),
+            Kind::Json => Caller::Json(http),
+            Kind::Check => Caller::Check(http),
+            Kind::Resp => {
+                let client =
+                    redis::Client::open(format!("redis://{}", server.addresses.resp.unwrap())).unwrap();
+                Caller::Resp(client.get_multiplexed_async_connection().await.unwrap())
+            }
+            Kind::Authz => Caller::Authz(http),
+        }
+    }
+}
+
+/// Whoever asks.
+pub(super) enum Caller {
+    Grpc(Client),
+    Json(SocketAddr),
+    Check(SocketAddr),
+    Resp(MultiplexedConnection),
+    Authz(SocketAddr),
+}
+
+impl Caller {
+    /// Asks, and tells what came of it.
+    pub(super) async fn ask(&mut self, step: &Step) -> Seen {
+        match self {
+            Self::Grpc(client) => grpc(client, step).await,
+            Self::Json(address) => json(*address, step).await,
+            Self::Check(address) => check(*address, step).await,
+            Self::Resp(connection) => resp(connection, step).await,
+            Self::Authz(address) => authz(*address, step).await,
+        }
+    }
+}
+
+/// What the headers say, by a function that finds one.
+fn by_headers<'a>(is_refused: bool, find: impl Fn(&str) -> Option<&'a str>) -> Seen {
+    let verdict = match is_refused {
+        true => "deny",
+        false if find("x-ratelimit-wait-ms").is_some() => "delay",
+        false => "allow",
+    };
+    Seen {
+        verdict: verdict.to_owned(),
+        remaining: find("x-ratelimit-remaining").map(|text| text.parse().unwrap()),
+        is_soft: Some(find("x-ratelimit-soft") == Some("true")),
+    }
+}
+
+async fn grpc(client: &mut Client, step: &Step) -> Seen {
+    // A cost of 0 for the whole request is one of 1 on this wire.
+    let descriptors = step.descriptors.iter().map(|entries| with_hits(step.cost, descriptor(entries)));
+    let asked = RateLimitRequest { hits_addend: 1, ..request("shop", descriptors.collect()) };
+    let response = ask(client, asked).await;
+    assert_eq!(response.statuses.len(), step.descriptors.len());
+    by_headers(response.overall_code == OVER, |name| {
+        let mut own = response.response_headers_to_add.iter();
+        own.find(|header| header.key.eq_ignore_ascii_case(name)).map(|header| header.value.as_str())
+    })
+}
+
+async fn json(address: SocketAddr, step: &Step) -> Seen {
+    let entry = |(key, value): &(&str, &str)| json!({ "key": key, "value": value });
+    let of = |entries: &&[(&str, &str)]| {
+        let entries: Vec<Value> = entries.iter().map(entry).collect();
+        json!({ "entries": entries, "hits_addend": step.cost })
+    };
+    let descriptors: Vec<Value> = step.descriptors.iter().map(of).collect();
+    let asked = json!({ "domain": "shop", "descriptors": descriptors });
+    let (status, body) = post(address, "/json", &asked.to_string()).await;
+    assert!([200, 429].contains(&status), "{status} {body}");
+    let reply: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(reply["overallCode"] == "OVER_LIMIT", status == 429, "{body}");
+    let none = Vec::new();
+    let headers = reply["responseHeadersToAdd"].as_array().unwrap_or(&none);
+    by_headers(status == 429, |name| {
+        let is = |header: &&Value| header["key"].as_str().unwrap().eq_ignore_ascii_case(name);
+        headers.iter().find(is).map(|header| header["value"].as_str().unwrap())
+    })
+}
+
+async fn check(address: SocketAddr, step: &Step) -> Seen {
+    // By hand, since the order of entries matters and a map would sort them.
+    let of = |entries: &&[(&str, &str)]| {
+        let entries: Vec<String> =
+            entries.iter().map(|(key, value)| format!("\"{key}\":\"{value}\"")).collect();
+        format!("{{{}}}", entries.join(","))
+    };
+    let descriptors: Vec<String> = step.descriptors.iter().map(of).collect();
+    let (descriptors, cost) = (descriptors.join(","), step.cost);
+    let asked = format!(r#"{{"domain":"shop","descriptors":[{descriptors}],"cost":{cost}}}"#);
+    let (status, body) = post(address, "/v1/check", &asked).await;
+    let reply: Value = serde_json::from_str(&body).unwrap();
+    let verdict = reply["verdict"].as_str().unwrap().to_owned();
+    assert_eq!(status, if verdict == "deny" { 429 } else { 200 }, "{body}");
+    let decisions = reply["decisions"].as_array().unwrap();
+    let told = reply.get("binding").and_then(|index| decisions.get(usize::try_from(index.as_u64()?).ok()?));
+    let told = told.filter(|decision| decision["shadow"] == false);
+    Seen {
+        remaining: told.map(|decision| decision["remaining"].as_u64().unwrap()),
+        is_soft: Some(verdict != "deny" && decisions.iter().any(|decision| decision["soft"] == true)),
+        verdict,
+    }
+}
+
+async fn resp(connection: &mut MultiplexedConnection, step: &Step) -> Seen {
+    let mut command = redis::cmd("TOLLGATE.CHECK");
+    command.arg("shop");
+    for (key, value) in step.descriptors[0] {
+        command.arg(key).arg(value);
+    }
+    command.arg("COST").arg(step.cost);
+    let reply: (String, i64, i64, i64, i64, String) = command.query_async(connection).await.unwrap();
+    let (verdict, _, remaining, ..) = reply;
+    // It tells of the shadow, too, since there is no other place for it.
+    let is_shadow = step.descriptors[0].iter().any(|(key, _)| *key == "trial");
+    let remaining = u64::try_from(remaining).ok().filter(|_| !is_shadow);
+    Seen { verdict, remaining, is_soft: None }
+}
+
+async fn authz(address: SocketAddr, step: &Step) -> Seen {
+    let headers = step.descriptors.iter().copied().flatten();
+    let headers: String = headers.map(|(key, value)| format!("x-{key}: {value}\r\n")).collect();
+    let asked = format!("GET /v1/authz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n");
+    let answer = http::raw(address, asked.as_bytes()).await;
+    let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+    let is_refused = head.starts_with("HTTP/1.1 429");
+    assert!(is_refused || head.starts_with("HTTP/1.1 200"), "{head}");
+    let find = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    assert_eq!(find("x-tollgate-verdict"), Some(if is_refused { "deny" } else { "allow" }), "{head}");
+    by_headers(is_refused, find)
+}
