@@ -6,6 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `certificates` | the TLS of every listener that has any |
 //! | `control` | how a running server is told to stop or to reload |
 //! | `worker` | the threads that answer callers |
 //! | `first_lines` | what the log says first: where it listens, what to try |
@@ -15,6 +16,7 @@
 //!
 //! Deliberately not here: settings, and how logs are written (`telemetry`).
 
+mod certificates;
 mod control;
 mod first_lines;
 mod worker;
@@ -49,7 +51,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::source::RuleSource;
 use crate::telemetry::Tracer;
-use crate::tls::Tls;
+use certificates::Certificates;
 use worker::Worker;
 
 pub use control::Control;
@@ -71,9 +73,7 @@ pub fn workers() -> usize {
 /// # Errors
 /// If a certificate cannot be used, or the system refuses what a server needs.
 pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Result<(), Error> {
-    let tls = settings.grpc.tls.as_ref().map(|tls| Tls::load(tls, b"h2")).transpose()?.map(Arc::new);
-    let resp_tls = settings.resp.as_ref().and_then(|resp| resp.tls.as_ref());
-    let resp_tls = resp_tls.map(|tls| Tls::load(tls, b"redis")).transpose()?.map(Arc::new);
+    let certificates = Certificates::load(settings)?;
     let background = runtime("tollgate-background")?;
     let tracer = {
         let _inside = background.enter();
@@ -91,9 +91,9 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     });
 
     let addresses = Arc::new(listeners.addresses().clone());
-    let server = Server { settings, service, tls, resp_tls, control, authz, addresses };
+    let server = Server { settings, service, certificates, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
-    first_lines::listening(&server.addresses);
+    first_lines::listening(&server.addresses, settings);
     let callers = Callers { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
     let threads = server.start_workers(callers, &closing, &done)?;
     let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
@@ -136,8 +136,7 @@ fn runtime(name: &'static str) -> Result<Runtime, Error> {
 struct Server<'a> {
     settings: &'a Settings,
     service: Arc<Service>,
-    tls: Option<Arc<Tls>>,
-    resp_tls: Option<Arc<Tls>>,
+    certificates: Certificates,
     control: &'a Control,
     authz: Arc<Authz>,
     addresses: Arc<crate::listen::Addresses>,
@@ -171,15 +170,16 @@ impl Server<'_> {
         let gate = Gate::for_callers();
         let settings = &self.settings.grpc;
         let (age, grace) = (settings.max_connection_age, settings.max_connection_age_grace);
-        let serve_grpc = ServeGrpc::new(Grpc::new(Arc::clone(&self.service)), self.tls.clone(), age, grace);
+        let serve_grpc =
+            ServeGrpc::new(Grpc::new(Arc::clone(&self.service)), self.certificates.grpc.clone(), age, grace);
         let context = http::Context {
             service: Arc::clone(&self.service),
             addresses: Arc::clone(&self.addresses),
             authz: Arc::clone(&self.authz),
         };
-        let serve_http = ServeHttp::new(http::router(context));
+        let serve_http = ServeHttp::new(http::router(context), self.certificates.http.clone());
         let password = self.settings.resp.as_ref().and_then(|resp| resp.password.clone());
-        let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.resp_tls.clone());
+        let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.certificates.resp.clone());
         let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
         let resp = resp.chain(std::iter::repeat_with(|| None));
         let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).enumerate();
@@ -207,9 +207,7 @@ impl Server<'_> {
         self.follow_rules(done);
         tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
-        for tls in [&self.tls, &self.resp_tls].into_iter().flatten() {
-            tokio::spawn(Arc::clone(tls).follow(done.subscribe()));
-        }
+        self.certificates.follow(done);
         let mut workers = tokio::task::JoinSet::new();
         for thread in threads {
             workers.spawn_blocking(move || thread.join());
@@ -236,10 +234,10 @@ impl Server<'_> {
         let gate = Gate::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
         let site = Site { gate, pool: None, worker: 0, stop: done.subscribe() };
         let pages = admin::router(Arc::clone(&self.service), self.settings.admin.token.clone());
-        spawn_logged(accept_all(operators.admin, site.clone(), ServeHttp::new(pages)));
+        spawn_logged(accept_all(operators.admin, site.clone(), ServeHttp::new(pages, None)));
         if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {
             let page = admin::prometheus_router(Arc::clone(&self.service), &own.path);
-            spawn_logged(accept_all(listener, site, ServeHttp::new(page)));
+            spawn_logged(accept_all(listener, site, ServeHttp::new(page, None)));
         }
     }
 
@@ -254,6 +252,7 @@ impl Server<'_> {
             }
         });
         let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
+        let curl = first_lines::curl(self.settings.http_tls.as_ref(), addresses.http);
         let mut is_first = true;
         let on_load = move |outcome: Result<Loaded, LoadError>| match outcome {
             Ok(loaded) => {
@@ -261,7 +260,7 @@ impl Server<'_> {
                 service.health().rules_are_in_force();
                 let rules = service.limiter().rules();
                 if std::mem::take(&mut is_first) {
-                    first_lines::what_to_try(&rules, &addresses);
+                    first_lines::what_to_try(&rules, &curl);
                 }
                 service.metrics().rules_loaded(rules, service.now());
             }

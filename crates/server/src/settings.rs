@@ -62,6 +62,8 @@ pub struct Flags {
 pub struct Settings {
     /// Where `/json`, `/healthcheck` and the like are served.
     pub http: Address,
+    /// TLS there, if asked for.
+    pub http_tls: Option<ServerTls>,
     /// The gRPC listener.
     pub grpc: Grpc,
     /// The RESP listener; none if not asked for.

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
@@ -26,8 +27,9 @@ use tokio_rustls::rustls::{
     DigitallySignedStruct, DistinguishedName, Error as RustlsError, RootCertStore, ServerConfig,
     SignatureScheme,
 };
+use tokio_rustls::server::TlsStream;
 
-use crate::bounds::{CERTIFICATE_LOOK_EVERY, PEM_MAX};
+use crate::bounds::{CERTIFICATE_LOOK_EVERY, OPENING_MAX, PEM_MAX};
 use crate::error::Error;
 use crate::listen::life::stopped;
 use crate::settings::ServerTls;
@@ -49,6 +51,18 @@ struct Pems {
 }
 
 impl Tls {
+    /// Reads the files if there are any; `protocol` is what is spoken inside,
+    /// such as `h2`.
+    ///
+    /// # Errors
+    /// If a file cannot be read or used.
+    pub fn load_some(
+        settings: Option<&ServerTls>,
+        protocol: &'static [u8],
+    ) -> Result<Option<Arc<Self>>, Error> {
+        settings.map(|settings| Self::load(settings, protocol).map(Arc::new)).transpose()
+    }
+
     /// Reads the files; `protocol` is what is spoken inside, such as `h2`.
     ///
     /// # Errors
@@ -58,9 +72,20 @@ impl Tls {
         Ok(Self { settings: settings.clone(), protocol, current: ArcSwap::from_pointee(config) })
     }
 
-    /// What greets the next connection.
-    pub fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.current.load_full())
+    /// Greets a caller; none if it and we did not agree, or not in time.
+    pub(crate) async fn greet(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let acceptor = TlsAcceptor::from(self.current.load_full());
+        match tokio::time::timeout(OPENING_MAX, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a caller and we did not agree on TLS");
+                None
+            }
+            Err(_) => {
+                tracing::debug!("a caller took too long over TLS");
+                None
+            }
+        }
     }
 
     /// Follows the files until the server is to end.

@@ -101,7 +101,7 @@ fn http(address: SocketAddr, path: &str, body: &str) -> String {
 fn with_nothing_said_an_example_is_served_and_what_to_try_works() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Serving::start(folder.path(), &[]);
-    let http_address = server.address("HTTP (/json, /healthcheck) listens on ");
+    let http_address = server.address("HTTP (/json, /healthcheck, /v1) listens on ");
     server.until("the built-in example is served");
     let tried = server.until("try: curl -i ");
     let (url, body) = tried.split_once(" -d ").unwrap();
@@ -157,7 +157,7 @@ fn a_source_that_cannot_be_reached_is_told_in_the_log_and_by_the_health_check() 
     // Nobody listens on port 1.
     command.envs([("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "127.0.0.1:1")]);
     let mut server = Serving::run(&mut command, folder.path());
-    let address = server.address("HTTP (/json, /healthcheck) listens on ");
+    let address = server.address("HTTP (/json, /healthcheck, /v1) listens on ");
     server.until("no stream to the xDS server, and there are no rules yet");
     let answer = http(address, "/healthcheck?verbose", "");
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");

@@ -10,8 +10,7 @@ use tokio::net::TcpStream;
 
 use super::Grpc;
 use crate::bounds::{
-    CONNECTION_WINDOW, HEADERS_MAX, OPENING_MAX, PING_EVERY, PING_WAIT_MAX, RESETS_MAX, STREAM_WINDOW,
-    STREAMS_MAX,
+    CONNECTION_WINDOW, HEADERS_MAX, PING_EVERY, PING_WAIT_MAX, RESETS_MAX, STREAM_WINDOW, STREAMS_MAX,
 };
 use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::life::{Life, Stay, supervise};
@@ -62,10 +61,8 @@ impl ServeGrpc {
     }
 
     async fn serve_tls(&self, tls: &Tls, stream: TcpStream, life: Life) {
-        match tokio::time::timeout(OPENING_MAX, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => self.serve_io(stream, life).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a caller and we did not agree on TLS"),
-            Err(_) => tracing::debug!("a caller took too long over TLS"),
+        if let Some(stream) = tls.greet(stream).await {
+            self.serve_io(stream, life).await;
         }
     }
 }

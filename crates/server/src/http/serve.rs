@@ -1,4 +1,4 @@
-//! Serves connections of HTTP/1.1.
+//! Serves connections of HTTP/1.1, with TLS or without.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use crate::authz::Peer;
@@ -17,6 +18,7 @@ use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
 use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::life::{Life, Stay, supervise};
 use crate::listen::seen::{Counted, Seen};
+use crate::tls::Tls;
 
 /// A request line with a method, a path and a version is not shorter.
 const OPENING_BYTES: u64 = 14;
@@ -25,11 +27,12 @@ const OPENING_BYTES: u64 = 14;
 #[derive(Debug, Clone)]
 pub(crate) struct ServeHttp {
     router: Router,
+    tls: Option<Arc<Tls>>,
 }
 
 impl ServeHttp {
-    pub(crate) const fn new(router: Router) -> Self {
-        Self { router }
+    pub(crate) const fn new(router: Router, tls: Option<Arc<Tls>>) -> Self {
+        Self { router, tls }
     }
 
     async fn serve_io<I>(&self, io: I, peer: Option<Peer>, life: Life)
@@ -55,12 +58,19 @@ impl Serve for ServeHttp {
         let Arrival { stream, pass, seat, stop } = arrival;
         let stay = Stay { opening_bytes: OPENING_BYTES, age: None, grace: None };
         let life = Life { stay, seen: Arc::new(Seen::default()), stop, pass, _seat: seat };
-        match stream {
-            Stream::Tcp(stream) => {
-                let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
+        let peer = |stream: &TcpStream| stream.peer_addr().ok().map(|address| Peer(address.ip()));
+        match (stream, &self.tls) {
+            (Stream::Tcp(stream), None) => {
+                let peer = peer(&stream);
                 self.serve_io(stream, peer, life).await;
             }
-            Stream::Unix(stream) => self.serve_io(stream, None, life).await,
+            (Stream::Tcp(stream), Some(tls)) => {
+                let peer = peer(&stream);
+                if let Some(stream) = tls.greet(stream).await {
+                    self.serve_io(stream, peer, life).await;
+                }
+            }
+            (Stream::Unix(stream), _) => self.serve_io(stream, None, life).await,
         }
     }
 }

@@ -18,7 +18,7 @@ use super::life::{Cut, Looks, Sight};
 use super::session::{Session, Shared};
 use super::to_wire::Writer;
 use crate::body::Held;
-use crate::bounds::{BODY_WAIT_MAX, LOOK_EVERY, OPENING_MAX, RESP_COMMAND_MAX, RESP_READ};
+use crate::bounds::{BODY_WAIT_MAX, LOOK_EVERY, RESP_COMMAND_MAX, RESP_READ};
 use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::at_once;
 use crate::listen::gate::Pass;
@@ -79,10 +79,8 @@ impl Serve for ServeResp {
             (Stream::Tcp(stream), None) => self.serve_io(stream, rest).await,
             (Stream::Unix(stream), _) => self.serve_io(stream, rest).await,
             (Stream::Tcp(stream), Some(tls)) => {
-                match tokio::time::timeout(OPENING_MAX, tls.acceptor().accept(stream)).await {
-                    Ok(Ok(stream)) => self.serve_io(stream, rest).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "a caller and we did not agree on TLS"),
-                    Err(_) => tracing::debug!("a caller took too long over TLS"),
+                if let Some(stream) = tls.greet(stream).await {
+                    self.serve_io(stream, rest).await;
                 }
             }
         }

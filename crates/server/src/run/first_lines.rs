@@ -5,18 +5,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tollgate_core::{Entry, RuleSet};
 
 use crate::listen::Addresses;
+use crate::settings::{ServerTls, Settings};
 
 /// So many rules are looked at for one that makes a simple example.
 const RULES_LOOKED_AT: usize = 100;
 
 /// Says what listens where.
-pub(super) fn listening(addresses: &Addresses) {
+pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
     let Addresses { grpc, http, admin, prometheus, resp } = addresses;
     tracing::info!("Tollgate {} is starting", env!("CARGO_PKG_VERSION"));
-    tracing::info!("gRPC (Envoy rate limit service v3, health, reflection) listens on {grpc}");
-    tracing::info!("HTTP (/json, /healthcheck) listens on {http}");
+    let tls = spoken(settings.grpc.tls.as_ref());
+    tracing::info!("gRPC (Envoy rate limit service v3, health, reflection{tls}) listens on {grpc}");
+    let tls = spoken(settings.http_tls.as_ref());
+    tracing::info!("HTTP (/json, /healthcheck, /v1{tls}) listens on {http}");
     if let Some(resp) = resp {
-        tracing::info!("RESP (CL.THROTTLE, THROTTLE, TOLLGATE.CHECK) listens on {resp}");
+        let tls = spoken(settings.resp.as_ref().and_then(|resp| resp.tls.as_ref()));
+        tracing::info!("RESP (CL.THROTTLE, THROTTLE, TOLLGATE.CHECK{tls}) listens on {resp}");
     }
     tracing::info!("admin pages (/metrics, /rlconfig, /stats) are at http://{}/", reachable(*admin));
     if let Some(prometheus) = prometheus {
@@ -24,10 +28,32 @@ pub(super) fn listening(addresses: &Addresses) {
     }
 }
 
-/// Says what to try with these rules.
-pub(super) fn what_to_try(rules: &RuleSet, addresses: &Addresses) {
+/// How the protocol of a listener is wrapped.
+fn spoken(tls: Option<&ServerTls>) -> &'static str {
+    match tls {
+        None => "",
+        Some(ServerTls { client_ca: None, .. }) => "; TLS",
+        Some(ServerTls { client_ca: Some(_), .. }) => "; mutual TLS",
+    }
+}
+
+/// The command that asks HTTP on that address. The certificate is hardly for
+/// the address, so that it is not looked at.
+pub(super) fn curl(tls: Option<&ServerTls>, http: SocketAddr) -> String {
+    let address = reachable(http);
+    match tls {
+        None => format!("curl -i http://{address}"),
+        Some(ServerTls { client_ca: None, .. }) => format!("curl -ik https://{address}"),
+        Some(ServerTls { client_ca: Some(_), .. }) => {
+            format!("curl -ik --cert YOUR.pem --key YOUR.key https://{address}")
+        }
+    }
+}
+
+/// Says what to try with these rules, by that command.
+pub(super) fn what_to_try(rules: &RuleSet, curl: &str) {
     if let Some(body) = example(rules) {
-        tracing::info!("try: curl -i http://{}/json -d '{body}'", reachable(addresses.http));
+        tracing::info!("try: {curl}/json -d '{body}'");
     }
 }
 

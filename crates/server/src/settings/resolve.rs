@@ -46,6 +46,7 @@ impl Settings {
         let admin = listeners::admin(r);
         let settings = Self {
             http: listeners::http(r),
+            http_tls: listeners::http_tls(r),
             grpc: listeners::grpc(r),
             resp: listeners::resp(r),
             admin,

@@ -352,12 +352,15 @@ fn resp_is_off_until_it_is_asked_for() {
 }
 
 #[test]
-fn wrong_settings_of_resp_are_told() {
+fn wrong_settings_of_our_own_listeners_are_told() {
     let told = mistakes(&[("TOLLGATE_RESP", "6380"), ("TOLLGATE_RESP_TLS_CERT", "a.pem")]);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("TOLLGATE_RESP: '6380' is not an address; write HOST:PORT"), "{told:?}");
     let key = "TOLLGATE_RESP_TLS_KEY: TLS of the RESP listener needs it; write the path of a PEM file";
     assert_eq!(told[1], key);
+    let told = mistakes(&[("TOLLGATE_HTTP_TLS_CERT", "a.pem"), ("TOLLGATE_HTTP_TLS_CLIENT_SAN", "envoy")]);
+    let needed = "TLS of the HTTP listener needs it; write the path of a PEM file";
+    assert_eq!(told, ["KEY", "CLIENT_CA"].map(|name| format!("TOLLGATE_HTTP_TLS_{name}: {needed}")));
     let told = mistakes(&[("TOLLGATE_RESP", "127.0.0.1:8080")]);
     assert!(told[0].contains("HTTP on 0.0.0.0:8080 and RESP on 127.0.0.1:8080"), "{told:?}");
 }

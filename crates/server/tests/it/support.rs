@@ -8,6 +8,7 @@
 pub(crate) mod certs;
 pub(crate) mod golden;
 pub(crate) mod http;
+pub(crate) mod secure;
 pub(crate) mod wire;
 
 use std::collections::HashMap;

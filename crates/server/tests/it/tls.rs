@@ -1,6 +1,8 @@
 //! TLS: mutual, by name, with certificates that change. Scenarios D and E.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
+mod http;
+
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 

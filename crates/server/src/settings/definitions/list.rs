@@ -116,6 +116,28 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "TLS of the HTTP listener",
+        note: "Changed files are picked up. Where certificates are demanded, health probes need one too; probe the gRPC listener or the bare port instead.",
+        settings: &[
+            row(
+                ["", "TOLLGATE_HTTP_TLS_CERT", "http.tls.cert"],
+                "",
+                "The certificate chain, in PEM; with it the listener speaks TLS.",
+            ),
+            row(["", "TOLLGATE_HTTP_TLS_KEY", "http.tls.key"], "", "Its key, in PEM."),
+            row(
+                ["", "TOLLGATE_HTTP_TLS_CLIENT_CA", "http.tls.client_ca"],
+                "",
+                "Callers must show a certificate signed by one of these.",
+            ),
+            row(
+                ["", "TOLLGATE_HTTP_TLS_CLIENT_SAN", "http.tls.client_san"],
+                "",
+                "And it must be for this DNS name.",
+            ),
+        ],
+    },
+    Section {
         title: "Rules",
         note: "Rules come from `--rules`, or else from xDS if `CONFIG_TYPE` says so, or else from the folders of `RUNTIME_*` if one of them is set, or else from `rules` of the file, or else from `./rules`, or else from `/srv/runtime_data/current`, or else a built-in example is served.",
         settings: &[

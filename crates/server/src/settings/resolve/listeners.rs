@@ -22,6 +22,30 @@ const GRPC: Listener =
 const ADMIN: Listener =
     Listener { id: "listen.admin", host: "DEBUG_HOST", port: "DEBUG_PORT", default: (LOOPBACK, 6070) };
 
+/// The names of what a listener of ours needs for TLS.
+struct TlsNames {
+    listener: &'static str,
+    cert: &'static str,
+    key: &'static str,
+    client_ca: &'static str,
+    client_san: Option<&'static str>,
+}
+
+const HTTP_TLS: TlsNames = TlsNames {
+    listener: "HTTP",
+    cert: "TOLLGATE_HTTP_TLS_CERT",
+    key: "TOLLGATE_HTTP_TLS_KEY",
+    client_ca: "TOLLGATE_HTTP_TLS_CLIENT_CA",
+    client_san: Some("TOLLGATE_HTTP_TLS_CLIENT_SAN"),
+};
+const RESP_TLS: TlsNames = TlsNames {
+    listener: "RESP",
+    cert: "TOLLGATE_RESP_TLS_CERT",
+    key: "TOLLGATE_RESP_TLS_KEY",
+    client_ca: "TOLLGATE_RESP_TLS_CLIENT_CA",
+    client_san: None,
+};
+
 const LOOPBACK: &str = "127.0.0.1";
 /// As the reference has it.
 const AGE: Duration = Duration::from_secs(24 * 3_600);
@@ -90,16 +114,33 @@ pub(super) fn resp(reader: &mut Reader<'_>) -> Option<Resp> {
     let address =
         reader.parsed("TOLLGATE_RESP", |text| text.parse().map_err(|error: AddressError| error.to_string()));
     let password = reader.text("TOLLGATE_RESP_PASSWORD").map(Secret::new);
-    let (cert, key) = (reader.path("TOLLGATE_RESP_TLS_CERT"), reader.path("TOLLGATE_RESP_TLS_KEY"));
-    let client_ca = reader.path("TOLLGATE_RESP_TLS_CLIENT_CA");
-    let is_tls = cert.is_some() || key.is_some() || client_ca.is_some();
-    for (name, path) in [("TOLLGATE_RESP_TLS_CERT", &cert), ("TOLLGATE_RESP_TLS_KEY", &key)] {
-        if is_tls && path.is_none() {
-            reader.mistake(name, "TLS of the RESP listener needs it; write the path of a PEM file");
-        }
-    }
-    let tls = cert.zip(key).map(|(cert, key)| ServerTls { cert, key, client_ca, client_san: None });
+    let tls = own_tls(reader, &RESP_TLS);
     Some(Resp { address: address?, password, tls })
+}
+
+pub(super) fn http_tls(reader: &mut Reader<'_>) -> Option<ServerTls> {
+    own_tls(reader, &HTTP_TLS)
+}
+
+/// TLS of a listener that the reference has not, or has without: on as soon
+/// as anything is said about it.
+fn own_tls(reader: &mut Reader<'_>, names: &TlsNames) -> Option<ServerTls> {
+    let (cert, key) = (reader.path(names.cert), reader.path(names.key));
+    let client_ca = reader.path(names.client_ca);
+    let client_san = names.client_san.and_then(|name| reader.text(name));
+    if cert.is_none() && key.is_none() && client_ca.is_none() && client_san.is_none() {
+        return None;
+    }
+    let listener = names.listener;
+    let mut needed = vec![(names.cert, cert.is_some()), (names.key, key.is_some())];
+    if client_san.is_some() {
+        needed.push((names.client_ca, client_ca.is_some()));
+    }
+    for (name, _) in needed.into_iter().filter(|(_, is_there)| !is_there) {
+        reader
+            .mistake(name, format!("TLS of the {listener} listener needs it; write the path of a PEM file"));
+    }
+    Some(ServerTls { cert: cert?, key: key?, client_ca, client_san })
 }
 
 /// The address, and who named the host.

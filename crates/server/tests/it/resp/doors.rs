@@ -1,20 +1,12 @@
 //! Who gets in: the password, and TLS.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
-use std::sync::Arc;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::clients::redis_cli;
 use super::support::{Caller, address, command, setup};
 use crate::support::certs::{Authority, Certificate};
-use crate::support::{Server, Setup};
+use crate::support::{Server, Setup, secure};
 
 #[tokio::test]
 async fn without_the_password_nothing_is_decided() {
@@ -58,24 +50,7 @@ async fn ping_over_tls(
     authority: &Authority,
     shows: Option<Certificate>,
 ) -> Option<Vec<u8>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let config = match shows {
-        None => builder.with_no_client_auth(),
-        Some(own) => builder
-            .with_client_auth_cert(
-                vec![CertificateDer::from_pem_slice(own.cert.as_bytes()).unwrap()],
-                PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap(),
-            )
-            .unwrap(),
-    };
-    let stream = TcpStream::connect(address(server)).await.unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    let mut stream = secure::connect(address(server), authority, shows).await?;
     stream.write_all(b"PING\r\n").await.ok()?;
     let mut heard = vec![0; 7];
     stream.read_exact(&mut heard).await.ok()?;

@@ -33,12 +33,17 @@ pub(crate) async fn request(address: SocketAddr, bytes: &str) -> (u16, String) {
     (status.parse().expect("a status is a number"), body.to_owned())
 }
 
-/// All that comes back for `bytes` until the connection is closed.
+/// All that comes back for `bytes` until the connection is closed, as text.
 pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    String::from_utf8(raw_bytes(address, bytes).await).expect("an answer is text")
+}
+
+/// All that comes back for `bytes` until the connection is closed.
+pub(crate) async fn raw_bytes(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.expect("the server listens");
     // A server that has heard enough may close while we still talk.
     drop(stream.write_all(bytes).await);
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer).await);
-    String::from_utf8(answer).expect("an answer is text")
+    answer
 }
