@@ -177,9 +177,15 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// Check, peek, report or refund on a store that is not in this process.
     pub async fn operate_remote(&self, request: &Request<'_>, operation: Operation) -> Reply {
+        self.operate_remote_at(request, operation, self.clock.now()).await
+    }
+
+    /// The same at an instant of the clock, for callers that decide several
+    /// requests at one. The store may have a better clock.
+    pub async fn operate_remote_at(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
         let rules = self.rules.load();
         let (batch, free) = self.lookup(&rules, request, operation);
-        let answer = self.store.check(&batch, self.clock.now()).await;
+        let answer = self.store.check(&batch, now).await;
         let decided = reply::Decided::new(&batch, &answer);
         drop(batch);
         let reply = Reply::new(rules, answer.now, free, decided);

@@ -48,12 +48,15 @@ pub struct Ruling {
     pub decision: Decision,
     /// Decided without the store, because it could not be asked.
     pub degraded: bool,
+    /// Denied from memory of an earlier denial, without asking the store.
+    pub remembered: bool,
 }
 
 impl Ruling {
-    fn new(charge: &Charge<'_>, decision: Decision, degraded: bool) -> Self {
+    fn new(charge: &Charge<'_>, decision: Decision) -> Self {
         Self {
-            degraded,
+            degraded: false,
+            remembered: false,
             descriptor: charge.descriptor,
             rule: charge.rule,
             algorithm: charge.limit().algorithm(),
@@ -156,8 +159,12 @@ impl Decided {
     pub(crate) fn new(batch: &Batch<'_>, answer: &Answer) -> Self {
         let degraded = answer.degraded.iter().copied().chain(std::iter::repeat(false));
         let decided = batch.charges.iter().zip(&answer.decisions).zip(degraded);
-        let rulings =
-            decided.map(|((charge, decision), degraded)| Ruling::new(charge, *decision, degraded)).collect();
+        let rulings = decided.map(|((charge, decision), degraded)| Ruling {
+            degraded,
+            remembered: answer.remembered && decision.verdict.is_deny(),
+            ..Ruling::new(charge, *decision)
+        });
+        let rulings = rulings.collect();
         Self { rulings, denied: batch.is_denied(&answer.decisions) }
     }
 }

@@ -154,6 +154,8 @@ pub struct Answer {
     /// For each charge, whether it was decided without the store; empty if
     /// none was.
     pub degraded: SmallVec<[bool; CHARGES_USUAL]>,
+    /// It was denied from memory of an earlier denial; nothing was asked.
+    pub remembered: bool,
 }
 
 /// Where state lives, if that is not in this process.

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::config::{Endpoint, Topology};
-use crate::dial::{self, Dialer};
+use crate::dial::{self, DIAL_TIMEOUT, Dialer};
 use crate::error::{Error, Trouble};
 use crate::keys;
-use crate::node::{Ask, Call, Node};
+use crate::node::{self, Ask, Call, Node};
 use crate::stats::Stats;
 
 /// The servers of one endpoint.
@@ -72,6 +72,14 @@ impl Backend {
     ) -> Result<Vec<Value>, Trouble> {
         let answer = self.call(name, &Ask::Commands(commands), deadline).await?;
         if let Value::Array(values) = answer { Ok(values) } else { Err(Trouble::Other) }
+    }
+
+    /// Whether a key of ours can be written.
+    pub(crate) async fn takes_a_write(&self, prefix: &str) -> bool {
+        let name = keys::probe(prefix);
+        let mut write = Pipeline::new();
+        write.add_command(node::probe(&name));
+        self.commands(&name, &write, Instant::now() + DIAL_TIMEOUT).await.is_ok()
     }
 
     async fn call(&self, name: &str, ask: &Ask<'_>, deadline: Instant) -> Result<Value, Trouble> {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tollgate_core::{Charge, Decision, Micros, OnStoreError, Operation, State, Time, Verdict, decide};
 use tollgate_limiter::store::{Batch, Decisions};
-use tollgate_limiter::{Capacity, MemoryStore, Store};
+use tollgate_limiter::{Capacity, MemoryStore, Store, Usage};
 
 use crate::course::{Course, How, Picks};
 
@@ -55,6 +55,16 @@ impl Local {
     /// Notes what the store now has under a charge's key.
     pub(crate) fn learn(&self, charge: &Charge<'_>, state: Option<State>, now: Time) {
         self.mirror.put(&charge.key, state, now);
+    }
+
+    /// What the mirror holds.
+    pub(crate) fn usage(&self) -> Usage {
+        self.mirror.usage()
+    }
+
+    /// Drops what has run out.
+    pub(crate) fn sweep(&self, now: Time) {
+        self.mirror.sweep(now);
     }
 
     pub(crate) fn forget(&self, charge_key: &tollgate_core::Key<'_>) -> bool {

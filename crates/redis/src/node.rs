@@ -223,9 +223,7 @@ impl Node {
                 return false;
             }
         };
-        let mut write = redis::cmd("SET");
-        write.arg(&self.probe_key).arg(1).arg("PX").arg(PROBE_LIFE_MS);
-        match timeout(DIAL_TIMEOUT, link.send(&write)).await {
+        match timeout(DIAL_TIMEOUT, link.send(&probe(&self.probe_key))).await {
             // In a cluster the key is most likely elsewhere, which only a
             // server that is well says.
             Ok(Ok(_) | Err(Refusal::Moved { .. })) => {}
@@ -304,6 +302,13 @@ impl Node {
             lane
         })
     }
+}
+
+/// A write that harms nobody.
+pub(crate) fn probe(key: &str) -> Cmd {
+    let mut write = redis::cmd("SET");
+    write.arg(key).arg(1).arg("PX").arg(PROBE_LIFE_MS);
+    write
 }
 
 /// Servers that leave a cluster are not given up any more.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
+use tollgate_limiter::Usage;
 use tollgate_limiter::store::{Answer, Batch, CHARGES_USUAL, Decisions, RemoteStore, counts_anyway};
 
 use crate::backend::Backend;
@@ -100,8 +101,29 @@ impl RedisStore {
     }
 
     /// What the store counts about itself.
-    pub fn stats(&self) -> &Stats {
+    pub const fn stats(&self) -> &Arc<Stats> {
         &self.stats
+    }
+
+    /// What this node remembers of the store's counters.
+    pub fn local_usage(&self) -> Usage {
+        self.local.usage()
+    }
+
+    /// Drops what has run out of what this node remembers.
+    pub fn sweep_local(&self, now: Time) {
+        self.local.sweep(self.local.store_time(now));
+    }
+
+    /// Whether every endpoint takes a write, and no server is given up. It may
+    /// take longer than a request would wait; it is for health, not for requests.
+    pub async fn is_well(&self) -> bool {
+        for backend in std::iter::once(&self.main).chain(&self.per_second) {
+            if !backend.takes_a_write(&self.prefix).await {
+                return false;
+            }
+        }
+        !self.stats.is_degraded()
     }
 
     fn moment(&self, now: Time) -> Moment {
@@ -173,7 +195,8 @@ impl RedisStore {
     /// others what this node last saw.
     fn denied_again(&self, batch: &Batch<'_>, moment: Moment) -> Answer {
         let now = self.store_time(moment);
-        let mut answer = Answer { now, decisions: self.local.peek(batch, now), ..Answer::default() };
+        let decisions = self.local.peek(batch, now);
+        let mut answer = Answer { now, decisions, remembered: true, ..Answer::default() };
         if let Some(denials) = &self.denials {
             for (charge, decision) in batch.charges.iter().zip(&mut answer.decisions) {
                 *decision = denials.recall(charge, now).unwrap_or(*decision);
@@ -190,7 +213,7 @@ impl RedisStore {
             Err(_) => {
                 let now = self.store_time(moment);
                 let degraded = smallvec::smallvec![true; batch.charges.len()];
-                Answer { now, decisions: self.local.check(batch, now), degraded }
+                Answer { now, decisions: self.local.check(batch, now), degraded, ..Answer::default() }
             }
         }
     }
@@ -227,7 +250,7 @@ impl RedisStore {
             self.give_back(batch, &mut course, (place, until, picks, &named), moment).await;
         }
         let (decisions, degraded) = course.finish();
-        Answer { now, decisions, degraded }
+        Answer { now, decisions, degraded, ..Answer::default() }
     }
 
     /// Gives back what was taken at a place although the request is denied.

@@ -48,6 +48,9 @@ pub enum Error {
     /// Keys that tokens are verified with cannot be used.
     #[error("cannot use the keys for tokens: {0}")]
     Keys(tollgate_gateway::Error),
+    /// The store cannot be asked as the settings say.
+    #[error("cannot use the store: {0}")]
+    Store(tollgate_redis::Error),
     /// The operating system refuses something that every server needs.
     #[error("cannot {what}: {source}")]
     System {

@@ -41,9 +41,8 @@ use body::ReplyBody;
 pub use from_wire::BadRequest;
 pub use to_wire::WAIT_HEADER;
 
-pub(crate) use from_wire::with_request;
 pub(crate) use serve::ServeGrpc;
-pub(crate) use to_wire::response;
+pub(crate) use should_rate_limit::respond;
 
 /// The path of Envoy's call.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

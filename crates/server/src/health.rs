@@ -1,6 +1,6 @@
 //! Whether this server wants to be asked.
 //!
-//! Fed by the rule source and by the end of the process; read by
+//! Fed by the rule source, by the store and by the end of the process; read by
 //! `grpc.health.v1`, by `/healthcheck` and by the admin pages.
 //!
 //! Invariant: once stopping, never healthy again.
@@ -29,6 +29,10 @@ pub struct Health {
 pub struct State {
     /// The rules are as they should be.
     pub config: bool,
+    /// The store answers; while it does not, limits do what their rules say.
+    pub store: bool,
+    /// Without the store nobody is to ask here.
+    pub needs_store: bool,
     /// The process is about to end.
     pub stopping: bool,
 }
@@ -36,7 +40,7 @@ pub struct State {
 impl State {
     /// Whether all is well.
     pub const fn is_healthy(self) -> bool {
-        self.config && !self.stopping
+        self.config && !self.stopping && (self.store || !self.needs_store)
     }
 }
 
@@ -49,7 +53,12 @@ impl Health {
             starts_without_rules: false,
             in_force: AtomicBool::new(false),
             rules: ArcSwap::default(),
-            state: watch::Sender::new(State { config: false, stopping: false }),
+            state: watch::Sender::new(State {
+                config: false,
+                store: true,
+                needs_store: false,
+                stopping: false,
+            }),
         }
     }
 
@@ -59,6 +68,18 @@ impl Health {
         self.starts_without_rules = starts;
         self.rules_are(RuleStatus::default());
         self
+    }
+
+    /// The same, healthy only while the store answers if `needs`.
+    #[must_use]
+    pub fn needing_the_store(self, needs: bool) -> Self {
+        self.state.send_modify(|state| state.needs_store = needs);
+        self
+    }
+
+    /// Takes note of whether the store answers.
+    pub fn store_is(&self, well: bool) {
+        self.state.send_if_modified(|state| std::mem::replace(&mut state.store, well) != well);
     }
 
     /// Takes note that rules are in force, before it is known what they are.
@@ -115,6 +136,18 @@ mod tests {
         health.stop();
         health.rules_are(RuleStatus { domains: 1, loads: 3, ..RuleStatus::default() });
         assert!(!health.state().is_healthy());
+    }
+
+    #[test]
+    fn a_lost_store_makes_ill_only_those_who_need_it() {
+        for (needs, healthy) in [(false, true), (true, false)] {
+            let health = Health::new(false).starting_without_rules(true).needing_the_store(needs);
+            assert!(health.state().is_healthy());
+            health.store_is(false);
+            assert_eq!(health.state().is_healthy(), healthy, "{needs}");
+            health.store_is(true);
+            assert!(health.state().is_healthy());
+        }
     }
 
     #[test]

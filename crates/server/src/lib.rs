@@ -18,6 +18,7 @@
 //! | `authz` | `/v1/authz`: proxies ask before they forward |
 //! | [`admin`] | pages for operators and their tools |
 //! | [`service`] | the one thing that adapters call |
+//! | [`store`] | where counters live |
 //! | [`health`] | whether this server wants to be asked |
 //! | [`source`] | where rules come from: files that change, xDS |
 //! | [`metrics`] | what is counted, and how it is told: Prometheus, StatsD |
@@ -41,6 +42,7 @@ pub mod run;
 pub mod service;
 pub mod settings;
 pub mod source;
+pub mod store;
 pub mod telemetry;
 pub mod tell;
 pub mod tls;

@@ -41,8 +41,9 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, Operation, RuleId, RuleSet, Time, Verdict};
-use tollgate_limiter::{Event, EventSink, Ruling, Usage};
+use tollgate_limiter::{Event, EventSink, Ruling};
 
+use crate::store::Sight;
 use cells::{Cells, Line, Outcome, lines_for};
 use latency::Latency;
 use paths::{Paths, VALUE_MAX, cut, sanitised, told};
@@ -107,7 +108,7 @@ pub struct Metrics {
     global_shadow: AtomicU64,
     service_errors: AtomicU64,
     store_errors: AtomicU64,
-    store: OnceLock<Box<dyn Fn() -> Usage + Send + Sync>>,
+    store: OnceLock<Box<dyn Fn() -> Sight + Send + Sync>>,
 }
 
 impl Metrics {
@@ -154,11 +155,11 @@ impl Metrics {
         self.failed_loads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Asks `usage` for what the store holds whenever somebody wants to know.
+    /// Has `look` look at the store whenever somebody wants to know about it.
     /// Only the first one is asked.
-    pub fn watch_store(&self, usage: impl Fn() -> Usage + Send + Sync + 'static) {
+    pub fn watch_store(&self, look: impl Fn() -> Sight + Send + Sync + 'static) {
         // A second store would be a mistake of the wiring, and the first is as good.
-        drop(self.store.set(Box::new(usage)));
+        drop(self.store.set(Box::new(look)));
     }
 
     /// A call was answered, in that time.

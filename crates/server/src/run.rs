@@ -50,6 +50,7 @@ use crate::resp::ServeResp;
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::source::RuleSource;
+use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
 use worker::Worker;
@@ -60,6 +61,8 @@ pub use control::Control;
 const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// So long may the last counters take on their way out.
 const LAST_FLUSH_MAX: Duration = Duration::from_secs(5);
+/// The store is asked so often whether it is well.
+const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Keys that have run out are dropped so often where nobody asks for them.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -81,19 +84,22 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     };
     let authz = Arc::new(Authz::load(settings)?);
     let health = Health::new(settings.rules.healthy_needs_domain);
-    let health = Arc::new(health.starting_without_rules(settings.rules.force_start));
+    let health = health.starting_without_rules(settings.rules.force_start);
+    let health = Arc::new(health.needing_the_store(settings.health_needs_store));
+    let store = AnyStore::new(&settings.store)?;
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
     let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
-    let service = Arc::new(Service::new(settings, Arc::clone(&metrics), health, tracer));
+    let service = Arc::new(Service::new(settings, store, Arc::clone(&metrics), health, tracer));
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
-        weak.upgrade().map(|service| service.limiter().store().usage()).unwrap_or_default()
+        weak.upgrade().map(|service| service.limiter().store().sight()).unwrap_or_default()
     });
 
     let addresses = Arc::new(listeners.addresses().clone());
     let server = Server { settings, service, certificates, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     first_lines::listening(&server.addresses, settings);
+    first_lines::counting(&settings.store);
     let callers = Callers { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
     let threads = server.start_workers(callers, &closing, &done)?;
     let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
@@ -207,6 +213,9 @@ impl Server<'_> {
         self.follow_rules(done);
         tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
+        if self.service.limiter().store().is_remote() {
+            tokio::spawn(look_after_store(Arc::clone(&self.service), done.subscribe()));
+        }
         self.certificates.follow(done);
         let mut workers = tokio::task::JoinSet::new();
         for thread in threads {
@@ -313,4 +322,18 @@ fn spawn_logged(work: impl Future<Output = io::Result<()>> + Send + 'static) {
             tracing::error!(%error, "a listener for operators ended");
         }
     });
+}
+
+/// Asks the store whether it is well, also where no caller does.
+async fn look_after_store(service: Arc<Service>, mut done: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(STORE_LOOK_EVERY);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stopped(&mut done) => return,
+            _ = every.tick() => {}
+        }
+        let is_well = service.limiter().store().is_well().await;
+        service.health().store_is(is_well);
+    }
 }

@@ -6,23 +6,24 @@
 //!
 //! Deliberately not here: wire formats, and the limits themselves.
 
-mod together;
+mod throttle;
 
 use std::sync::Arc;
 
 use tollgate_core::ruleset::Free;
 use tollgate_core::{Operation, Request, Time, Verdict};
-use tollgate_limiter::{Clock as _, Limiter, MemoryStore, Reply, Ruling, SystemClock};
+use tollgate_limiter::{Clock as _, Limiter, Reply, Ruling, SystemClock};
 
 use crate::health::Health;
 use crate::metrics::{Failure, Metrics};
 use crate::settings::{Answers, Settings};
+use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 
-pub use together::Throttled;
+pub use throttle::Throttled;
 
 /// The limiter as this server runs it.
-pub type Engine = Limiter<MemoryStore, SystemClock, Arc<Metrics>>;
+pub type Engine = Limiter<AnyStore, SystemClock, Arc<Metrics>>;
 
 /// The one thing that adapters call.
 #[derive(Debug)]
@@ -72,8 +73,13 @@ pub enum Shown<'a> {
 
 impl Service {
     /// A service without rules as yet.
-    pub fn new(settings: &Settings, metrics: Arc<Metrics>, health: Arc<Health>, tracer: Tracer) -> Self {
-        let store = MemoryStore::new(settings.memory);
+    pub fn new(
+        settings: &Settings,
+        store: AnyStore,
+        metrics: Arc<Metrics>,
+        health: Arc<Health>,
+        tracer: Tracer,
+    ) -> Self {
         let limiter =
             Limiter::with(tollgate_core::RuleSet::default(), store, SystemClock::new(), Arc::clone(&metrics))
                 .with_all_quota(settings.answers.quota);
@@ -87,22 +93,29 @@ impl Service {
         }
     }
 
-    /// Decides a request.
-    ///
-    /// # Errors
-    /// If there is nothing to decide, or nothing to decide by.
-    pub fn check(&self, request: &Request<'_>) -> Result<Answer, ServiceError> {
-        self.decidable(request)?;
-        Ok(self.answer(self.limiter.check(request)))
-    }
-
-    /// Check, peek, report or refund. It may have to wait for a store.
+    /// Check, peek, report or refund. It may have to wait for the store, never
+    /// longer than the store's timeout.
     ///
     /// # Errors
     /// If there is nothing to decide, or nothing to decide by.
     pub async fn operate(&self, request: &Request<'_>, operation: Operation) -> Result<Answer, ServiceError> {
+        self.operate_at(request, operation, self.now()).await
+    }
+
+    /// The same at an instant of the limiter's clock, for adapters that decide
+    /// several requests at one.
+    ///
+    /// # Errors
+    /// If there is nothing to decide, or nothing to decide by.
+    pub async fn operate_at(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> Result<Answer, ServiceError> {
         self.decidable(request)?;
-        Ok(self.answer(self.limiter.operate(request, operation)))
+        let reply = self.limiter.operate_remote_at(request, operation, now).await;
+        Ok(Answer { is_refused: self.is_refused(reply.verdict), reply })
     }
 
     /// Forgets what the counters of this request hold; how many held anything.
@@ -111,7 +124,7 @@ impl Service {
     /// If there is nothing to forget, or no rules that say where it is.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, ServiceError> {
         self.decidable(request)?;
-        Ok(self.limiter.reset(request))
+        Ok(self.limiter.reset_remote(request).await)
     }
 
     /// Whether there is something to decide, and something to decide by.
@@ -130,13 +143,12 @@ impl Service {
         Err(error)
     }
 
-    /// What the flags of this server make of a reply.
-    fn answer(&self, reply: Reply) -> Answer {
-        let is_denied = reply.verdict.is_deny();
-        if is_denied && self.answers.shadow {
+    /// Whether a denial is one, as the flags of this server have it.
+    fn is_refused(&self, verdict: Verdict) -> bool {
+        if verdict.is_deny() && self.answers.shadow {
             self.metrics.global_shadow();
         }
-        Answer { is_refused: is_denied && !self.answers.shadow, reply }
+        verdict.is_deny() && !self.answers.shadow
     }
 
     /// How requests are answered.

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_limiter::Capacity;
+use tollgate_redis::RedisConfig;
 
 pub use address::{Address, AddressError, GrpcAddress};
 pub use error::{Mistake, SettingsError, Warning};
@@ -76,8 +77,10 @@ pub struct Settings {
     pub rules: Rules,
     /// How requests are answered.
     pub answers: Answers,
-    /// How much the memory store may hold.
-    pub memory: Capacity,
+    /// Where counters live.
+    pub store: Store,
+    /// Healthy only while the store answers.
+    pub health_needs_store: bool,
     /// Where metrics go besides the admin listener.
     pub metrics: Metrics,
     /// Traces by OTLP; none if not asked for.
@@ -86,6 +89,15 @@ pub struct Settings {
     pub mapping: Option<HttpMapping>,
     /// How proxies are answered that ask before they forward.
     pub forward_auth: ForwardAuth,
+}
+
+/// Where counters live.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// In the memory of this process, so many.
+    Memory(Capacity),
+    /// On servers that several nodes share.
+    Redis(Box<RedisConfig>),
 }
 
 /// How an HTTP request becomes descriptors.

@@ -38,6 +38,9 @@ pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining
 pub const LIMIT_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
 /// Present and `true` if a request passes only because a limit is soft.
 pub const SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
+/// Present and `true` if a limit was decided without the store, which could
+/// not be asked.
+pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 /// How many milliseconds to hold a request that passes later.
 pub const WAIT: HeaderName = HeaderName::from_static("x-ratelimit-wait-ms");
 /// The IETF's field of policies.
@@ -121,6 +124,9 @@ impl<'a> Told<'a> {
         }
         if self.answer.reply.is_soft() {
             headers.push((SOFT, HeaderValue::from_static("true")));
+        }
+        if self.answer.reply.is_degraded() {
+            headers.push((DEGRADED, HeaderValue::from_static("true")));
         }
         match self.telling.ratelimit_fields {
             RateLimitFields::Draft11 => {

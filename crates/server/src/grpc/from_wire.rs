@@ -4,7 +4,7 @@
 //! Together with `to_wire` the only place that sees Envoy's messages.
 //!
 //! Invariant: what is handed on is within [`crate::bounds`]; a request of
-//! usual size is turned without an allocation.
+//! usual size that brings no limit along is turned without an allocation.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
@@ -90,40 +90,62 @@ pub enum BadRequest {
     },
 }
 
-/// Turns `wire` into a request and hands it to `ask`. Limits brought along
-/// count what they reject if `count_rejected`, as Envoy's do.
-pub(crate) fn with_request<R>(
-    wire: &RateLimitRequest,
-    count_rejected: bool,
-    ask: impl FnOnce(&Request<'_>) -> R,
-) -> Result<R, BadRequest> {
-    check_bounds(wire)?;
-    let mut brought: SmallVec<[Option<Override>; DESCRIPTORS_USUAL]> = SmallVec::new();
-    let mut entries: SmallVec<[Entry<'_>; ENTRIES_USUAL]> = SmallVec::new();
-    for (index, descriptor) in wire.descriptors.iter().enumerate() {
-        let limit = descriptor.limit.as_ref().map(|limit| override_of(limit, index, count_rejected));
-        brought.push(limit.transpose()?);
-        entries.extend(descriptor.entries.iter().map(|entry| Entry { key: &entry.key, value: &entry.value }));
+/// A request that is within bounds. The request of the limiter borrows its
+/// entries and descriptors, which the caller holds meanwhile:
+/// [`Asked::entries`], [`Asked::descriptors`], [`Asked::request`].
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    wire: &'a RateLimitRequest,
+    /// The limits that descriptors bring along.
+    brought: Brought,
+}
+
+type Brought = SmallVec<[Option<Box<Override>>; DESCRIPTORS_USUAL]>;
+
+/// The entries of all descriptors, one after the other.
+pub(crate) type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
+
+/// The descriptors of a request.
+pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL]>;
+
+impl<'a> Asked<'a> {
+    /// Looks through `wire`. Limits brought along count what they reject if
+    /// `count_rejected`, as Envoy's do.
+    pub(crate) fn new(wire: &'a RateLimitRequest, count_rejected: bool) -> Result<Self, BadRequest> {
+        check_bounds(wire)?;
+        let mut brought = Brought::new();
+        for (index, descriptor) in wire.descriptors.iter().enumerate() {
+            let limit = descriptor.limit.as_ref().map(|limit| override_of(limit, index, count_rejected));
+            brought.push(limit.transpose()?.map(Box::new));
+        }
+        Ok(Self { wire, brought })
     }
-    let mut rest = entries.as_slice();
-    let descriptors: SmallVec<[Descriptor<'_>; DESCRIPTORS_USUAL]> = wire
-        .descriptors
-        .iter()
-        .zip(&brought)
-        .map(|(descriptor, limit)| {
-            let (own, others) = rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
+
+    pub(crate) fn entries(&self) -> Entries<'a> {
+        let entries = self.wire.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+        entries.map(|entry| Entry { key: &entry.key, value: &entry.value }).collect()
+    }
+
+    pub(crate) fn descriptors<'b>(&'b self, entries: &'b [Entry<'a>]) -> Descriptors<'b> {
+        let mut rest = entries;
+        let descriptor = |(wire, limit): (&RateLimitDescriptor, &'b Option<Box<Override>>)| {
+            let (own, others) = rest.split_at_checked(wire.entries.len()).unwrap_or((rest, &[]));
             rest = others;
             Descriptor {
                 entries: own,
-                limit: limit.as_ref(),
-                cost: descriptor.hits_addend.as_ref().map(|hits| hits.value),
-                refund: descriptor.is_negative_hits,
+                limit: limit.as_deref(),
+                cost: wire.hits_addend.as_ref().map(|hits| hits.value),
+                refund: wire.is_negative_hits,
             }
-        })
-        .collect();
-    // Nothing said means one hit; only a descriptor can ask for none.
-    let cost = u64::from(wire.hits_addend.max(1));
-    Ok(ask(&Request::new(&wire.domain, &descriptors).with_cost(cost)))
+        };
+        self.wire.descriptors.iter().zip(&self.brought).map(descriptor).collect()
+    }
+
+    pub(crate) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
+        // Nothing said means one hit; only a descriptor can ask for none.
+        let cost = u64::from(self.wire.hits_addend.max(1));
+        Request::new(&self.wire.domain, descriptors).with_cost(cost)
+    }
 }
 
 fn check_bounds(wire: &RateLimitRequest) -> Result<(), BadRequest> {

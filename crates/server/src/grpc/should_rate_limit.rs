@@ -6,18 +6,20 @@
 //! Deliberately not here: compression, which a message of a few hundred bytes
 //! has no use for, and streaming.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use tollgate_core::Operation;
 use tonic::Status;
 
 use super::body::ReplyBody;
-use super::{frame, from_wire, to_wire};
+use super::from_wire::{Asked, BadRequest};
+use super::{frame, to_wire};
 use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
 use crate::metrics::Call;
-use crate::service::Service;
+use crate::service::{Service, ServiceError};
 use crate::telemetry::CallSpan;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -33,7 +35,10 @@ pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Res
     let start = service.now();
     let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
     let taken = body::take(request.into_body(), GRPC_MESSAGE_MAX + frame::HEAD).await;
-    let answered = taken.map_err(Status::from).and_then(|bytes| decide(service, bytes, &mut span));
+    let answered = match taken {
+        Ok(bytes) => decide(service, bytes, &mut span).await,
+        Err(error) => Err(error.into()),
+    };
     service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
     match answered {
         Ok(message) => {
@@ -48,12 +53,22 @@ pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Res
     }
 }
 
-fn decide(service: &Service, bytes: Bytes, span: &mut CallSpan) -> Result<Bytes, Status> {
+async fn decide(service: &Service, bytes: Bytes, span: &mut CallSpan) -> Result<Bytes, Status> {
     let wire: RateLimitRequest = frame::open(bytes)?;
-    let response = from_wire::with_request(&wire, service.counts_rejected(), |request| {
-        let answer = service.check(request)?;
-        span.decided(request.domain, answer.reply.verdict.word());
-        Ok::<_, Status>(to_wire::response(&wire, request, &answer, service.answers()))
-    })?;
-    frame::close(&response?)
+    frame::close(&respond::<Status>(service, &wire, span).await?)
+}
+
+/// Decides what Envoy asks, however it came.
+pub(crate) async fn respond<E: From<BadRequest> + From<ServiceError>>(
+    service: &Service,
+    wire: &RateLimitRequest,
+    span: &mut CallSpan,
+) -> Result<RateLimitResponse, E> {
+    let asked = Asked::new(wire, service.counts_rejected())?;
+    let entries = asked.entries();
+    let descriptors = asked.descriptors(&entries);
+    let request = asked.request(&descriptors);
+    let answer = service.operate(&request, Operation::Check).await?;
+    span.decided(request.domain, answer.reply.verdict.word());
+    Ok(to_wire::response(wire, &request, &answer, service.answers()))
 }

@@ -30,6 +30,10 @@ use crate::settings::{Answers, HeaderNames};
 /// lets through later, in whole milliseconds, rounded up.
 pub const WAIT_HEADER: &str = "X-Ratelimit-Wait-Ms";
 
+/// The header that says that a limit was decided without the store, which could
+/// not be asked.
+pub(super) const DEGRADED_HEADER: &str = "X-Ratelimit-Degraded";
+
 /// The response to `wire`, which was decided as `request`.
 pub(crate) fn response(
     wire: &RateLimitRequest,
@@ -46,6 +50,9 @@ pub(crate) fn response(
     let wait = wait_of(answer);
     if let Some(wait) = wait {
         headers.push(header(WAIT_HEADER, wait.as_millis_ceil()));
+    }
+    if answer.reply.is_degraded() {
+        headers.push(header(DEGRADED_HEADER, true));
     }
     let raw_body = tell::through_envoy(request, answer, answers, &mut headers);
     RateLimitResponse {

@@ -23,6 +23,8 @@ struct Verbose<'a> {
 struct Components {
     /// The rules are as they should be.
     config: &'static str,
+    /// The store answers; `degraded` where limits are decided without it.
+    store: &'static str,
     /// The process is not about to end.
     sigterm: &'static str,
 }
@@ -67,7 +69,15 @@ pub(super) async fn answer(State(context): State<Context>, RawQuery(query): RawQ
     let known = health.rules();
     let verbose = Verbose {
         healthy: state.is_healthy(),
-        components: Components { config: word(state.config), sigterm: word(!state.stopping) },
+        components: Components {
+            config: word(state.config),
+            store: match (state.store, state.needs_store) {
+                (true, _) => "ok",
+                (false, false) => "degraded",
+                (false, true) => "failed",
+            },
+            sigterm: word(!state.stopping),
+        },
         rules: rules(&known),
         addresses: Addresses {
             grpc: context.addresses.grpc.to_string(),

@@ -19,7 +19,7 @@ pub(super) async fn answer(State(context): State<Context>, request: Request<Body
     let start = service.now();
     let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
     let answered = match body::take(request.into_body(), JSON_BODY_MAX).await {
-        Ok(bytes) => decide(service, &bytes, &mut span),
+        Ok(bytes) => decide(service, &bytes, &mut span).await,
         Err(error) => Err(error.into()),
     };
     service.metrics().served(Call::Http, service.now().since(start));
@@ -29,12 +29,8 @@ pub(super) async fn answer(State(context): State<Context>, request: Request<Body
     })
 }
 
-fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, Refusal> {
+async fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, Refusal> {
     let wire = from_wire::request(bytes)?;
-    let response = grpc::with_request(&wire, service.counts_rejected(), |request| {
-        let answer = service.check(request)?;
-        span.decided(request.domain, answer.reply.verdict.word());
-        Ok::<_, Refusal>(grpc::response(&wire, request, &answer, service.answers()))
-    })?;
-    to_wire::respond(&response?)
+    let response = grpc::respond::<Refusal>(service, &wire, span).await?;
+    to_wire::respond(&response)
 }

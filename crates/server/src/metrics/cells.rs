@@ -83,6 +83,7 @@ pub(super) struct Line {
     /// All hits but those within the limit: one addition less for most requests.
     rejected_hits: AtomicU64,
     over_limit: AtomicU64,
+    remembered: AtomicU64,
     near_limit: AtomicU64,
     within_limit: AtomicU64,
     shadow_mode: AtomicU64,
@@ -98,6 +99,7 @@ impl Line {
     pub(super) fn tally(&self, tally: &Tally) {
         add(&self.rejected_hits, tally.total_hits.saturating_sub(tally.within_limit));
         add(&self.over_limit, tally.over_limit);
+        add(&self.remembered, tally.remembered);
         add(&self.near_limit, tally.near_limit);
         add(&self.within_limit, tally.within_limit);
         add(&self.shadow_mode, tally.shadow_mode);
@@ -159,6 +161,7 @@ impl Cells {
         Tally {
             total_hits: within_limit.wrapping_add(self.sum(|line| &line.rejected_hits)),
             over_limit: self.sum(|line| &line.over_limit),
+            remembered: self.sum(|line| &line.remembered),
             near_limit: self.sum(|line| &line.near_limit),
             within_limit,
             shadow_mode: self.sum(|line| &line.shadow_mode),

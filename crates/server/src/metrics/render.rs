@@ -1,8 +1,10 @@
 //! The page for Prometheus: our own series, the reference's, the process's.
 //!
-//! Reads sums only; [`super::exposition`] knows the format.
+//! Reads sums only; `store` tells about the store, and [`super::exposition`] knows the format.
 //!
 //! Invariant: no series is on the page twice.
+
+mod store;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -28,7 +30,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     durations(&mut page, metrics);
     rules(&mut page, metrics);
     limits(&mut page, metrics);
-    store(&mut page, metrics);
+    store::add(&mut page, metrics);
     bounds(&mut page, metrics);
     reference(&mut page, metrics);
     process::add(&mut page);
@@ -141,15 +143,6 @@ fn limits(page: &mut Page, metrics: &Metrics) {
     for ((domain, rule), (_, window_us)) in &rows {
         page.sample(name, &[("domain", domain), ("rule", rule)], Seconds(*window_us));
     }
-}
-
-fn store(page: &mut Page, metrics: &Metrics) {
-    let Some(usage) = metrics.store.get().map(|usage| usage()) else { return };
-    page.single("tollgate_store_keys", Kind::Gauge, "Keys that have a state.", usage.keys);
-    let bytes = usage.slot_bytes.saturating_add(usage.log_bytes);
-    page.single("tollgate_store_bytes", Kind::Gauge, "Memory that states take, in bytes.", bytes);
-    let help = "Keys dropped although in use, to stay within the bound.";
-    page.single("tollgate_store_evicted_total", Kind::Counter, help, usage.evicted);
 }
 
 fn bounds(page: &mut Page, metrics: &Metrics) {

@@ -12,6 +12,7 @@ use super::Metrics;
 use super::latency::Times;
 use super::mapper::{CALL_PREFIX, METHOD_PREFIX, RULE_PREFIX};
 use super::tally::Tally;
+use crate::store::Sight;
 
 /// The last level of the path of what has no path of its own.
 const OTHER: &str = "other";
@@ -49,8 +50,7 @@ impl Snapshot {
             ("total_hits", hits.total_hits),
             ("over_limit", hits.over_limit),
             ("near_limit", hits.near_limit),
-            // There is no such cache: the store itself is in memory.
-            ("over_limit_with_local_cache", 0),
+            ("over_limit_with_local_cache", hits.remembered),
             ("within_limit", hits.within_limit),
             ("shadow_mode", hits.shadow_mode),
             ("total_negative_hits", hits.negative_hits),
@@ -98,10 +98,13 @@ impl Snapshot {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let table = metrics.table.load();
         self.gauges.insert("tollgate.rules".to_owned(), count(table.rows().len()));
-        if let Some(usage) = metrics.store.get().map(|usage| usage()) {
+        if let Some(Sight { usage, stats }) = metrics.store.get().map(|look| look()) {
             let bytes = count(usage.slot_bytes.saturating_add(usage.log_bytes));
             self.gauges.insert("tollgate.store.keys".to_owned(), count(usage.keys));
             self.gauges.insert("tollgate.store.bytes".to_owned(), bytes);
+            if let Some(stats) = stats {
+                self.gauges.insert("tollgate.store.degraded".to_owned(), u64::from(stats.is_degraded()));
+            }
         }
     }
 

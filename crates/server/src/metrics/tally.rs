@@ -17,6 +17,9 @@ use tollgate_limiter::Ruling;
 pub(super) struct Tally {
     pub(super) total_hits: u64,
     pub(super) over_limit: u64,
+    /// Of these, denied from memory without asking the store; the reference
+    /// calls it `over_limit_with_local_cache`.
+    pub(super) remembered: u64,
     pub(super) near_limit: u64,
     pub(super) within_limit: u64,
     pub(super) shadow_mode: u64,
@@ -29,6 +32,7 @@ impl Tally {
     pub(super) const fn add(&mut self, other: &Self) {
         self.total_hits = self.total_hits.wrapping_add(other.total_hits);
         self.over_limit = self.over_limit.wrapping_add(other.over_limit);
+        self.remembered = self.remembered.wrapping_add(other.remembered);
         self.near_limit = self.near_limit.wrapping_add(other.near_limit);
         self.within_limit = self.within_limit.wrapping_add(other.within_limit);
         self.shadow_mode = self.shadow_mode.wrapping_add(other.shadow_mode);
@@ -46,6 +50,7 @@ pub(super) struct Hit {
     used: u64,
     is_denied: bool,
     is_shadow: bool,
+    is_remembered: bool,
     /// Whether `used` holds the cost although it was denied.
     counts_rejected: bool,
 }
@@ -61,6 +66,7 @@ impl Hit {
             used: ruling.decision.used,
             is_denied: ruling.decision.verdict.is_deny(),
             is_shadow: ruling.mode.is_shadow(),
+            is_remembered: ruling.remembered,
             counts_rejected,
         }
     }
@@ -101,7 +107,8 @@ impl Hit {
             (self.cost, 0)
         };
         let shadow_mode = if self.is_shadow { over_limit } else { 0 };
-        Tally { total_hits: self.cost, over_limit, near_limit, shadow_mode, ..Tally::default() }
+        let remembered = if self.is_remembered { over_limit } else { 0 };
+        Tally { total_hits: self.cost, over_limit, remembered, near_limit, shadow_mode, ..Tally::default() }
     }
 }
 
@@ -121,8 +128,16 @@ mod tests {
     use super::*;
 
     fn hit(limit: u64, cost: u64, used: u64) -> Hit {
-        let operation = Operation::Check;
-        Hit { operation, cost, limit, used, is_denied: used > limit, is_shadow: false, counts_rejected: true }
+        Hit {
+            operation: Operation::Check,
+            cost,
+            limit,
+            used,
+            is_denied: used > limit,
+            is_shadow: false,
+            is_remembered: false,
+            counts_rejected: true,
+        }
     }
 
     fn told(hit: &Hit) -> (u64, u64, u64) {
@@ -175,6 +190,12 @@ mod tests {
         for (hit, expected) in [(hit(20, 7, 22), 2), (hit(10, 3, 30), 3), (hit(10, 3, 3), 0)] {
             assert_eq!(Hit { is_shadow: true, ..hit }.tally(0.8).shadow_mode, expected, "{hit:?}");
         }
+    }
+
+    #[test]
+    fn what_is_denied_from_memory_is_counted_apart_too() {
+        let tally = Hit { is_remembered: true, ..hit(10, 3, 30) }.tally(0.8);
+        assert_eq!((tally.over_limit, tally.remembered), (3, 3));
     }
 
     #[test]

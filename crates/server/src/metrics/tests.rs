@@ -313,7 +313,7 @@ fn calls_errors_and_the_store_are_told() {
     let (metrics, limiter) = limiter(ANOTHER);
     let limiter = Arc::new(limiter);
     let watched = Arc::clone(&limiter);
-    metrics.watch_store(move || watched.store().usage());
+    metrics.watch_store(move || Sight { usage: watched.store().usage(), stats: None });
     ask(&limiter, "another", &[("key2", "x")]);
     metrics.served(Call::ShouldRateLimit, Micros::new(700));
     metrics.served(Call::ShouldRateLimit, Micros::new(70_000));
@@ -420,7 +420,7 @@ fn every_series_of_the_dashboard_is_on_the_page() {
     let text = std::fs::read_to_string(path).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
     let (metrics, limiter) = limiter(ANOTHER);
-    metrics.watch_store(move || limiter.store().usage());
+    metrics.watch_store(move || Sight { usage: limiter.store().usage(), stats: None });
     let page = metrics.render();
     let on_page: HashSet<&str> = page
         .lines()

@@ -4,21 +4,29 @@
 //! that of the limit that binds: an array in RESP2, a map in RESP3.
 
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Micros, Request, Time, Verdict};
+use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time, Verdict};
 
 use super::from_wire::{self, BadText, Shown};
-use super::session::Session;
 use super::to_wire::{Protocol, Writer};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
-use crate::service::{Answer, ServiceError};
+use crate::service::{Answer, Service, ServiceError};
 
 /// Most descriptors have no more entries; more cost an allocation.
 const ENTRIES_USUAL: usize = 4;
 
 type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
 
+/// What was asked.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    domain: &'a str,
+    entries: Entries<'a>,
+    cost: u64,
+}
+
+/// Why nothing is decided.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum Refusal {
+pub(super) enum Refusal {
     #[error("ERR key '{key}' has no value; send TOLLGATE.CHECK domain key value [key value ...] [COST n]")]
     NoValue { key: String },
     #[error("ERR {found} entries are too many; send at most {ENTRIES_MAX}")]
@@ -27,26 +35,22 @@ enum Refusal {
     Cost { word: String },
     #[error("ERR {0}")]
     Text(#[from] BadText),
-    #[error("ERR {0}")]
-    Service(#[from] ServiceError),
 }
 
-/// Answers it.
-pub(super) fn answer(session: &Session, words: &[&[u8]], now: Time, writer: &mut Writer<'_>) {
-    match decided(session, words, now) {
-        Ok(answer) => reply(&answer, writer),
-        Err(refusal) => writer.error(&refusal),
+impl<'a> Asked<'a> {
+    /// What these words ask.
+    pub(super) fn new(words: &[&'a [u8]]) -> Result<Self, Refusal> {
+        let [_, domain, pairs @ ..] = words else { return Err(Refusal::NoValue { key: String::new() }) };
+        let (pairs, cost) = split_cost(pairs)?;
+        let entries = entries(pairs)?;
+        Ok(Self { domain: from_wire::text("domain", domain, KEY_MAX)?, entries, cost })
     }
-}
 
-fn decided(session: &Session, words: &[&[u8]], now: Time) -> Result<Answer, Refusal> {
-    let [_, domain, pairs @ ..] = words else { return Err(Refusal::NoValue { key: String::new() }) };
-    let (pairs, cost) = split_cost(pairs)?;
-    let entries = entries(pairs)?;
-    let descriptors = [Descriptor::new(&entries)];
-    let domain = from_wire::text("domain", domain, KEY_MAX)?;
-    let request = Request::new(domain, &descriptors).with_cost(cost);
-    Ok(session.shared.service.check_at(&request, now)?)
+    pub(super) async fn decide(&self, service: &Service, now: Time) -> Result<Answer, ServiceError> {
+        let descriptors = [Descriptor::new(&self.entries)];
+        let request = Request::new(self.domain, &descriptors).with_cost(self.cost);
+        service.operate_at(&request, Operation::Check, now).await
+    }
 }
 
 /// The pairs without the cost, and the cost. Only the last of several pairs is a cost.
@@ -110,7 +114,8 @@ impl<'a> Told<'a> {
     }
 }
 
-fn reply(answer: &Answer, writer: &mut Writer<'_>) {
+/// Tells what was decided.
+pub(super) fn reply(answer: &Answer, writer: &mut Writer<'_>) {
     let told = Told::new(answer);
     match writer.protocol() {
         Protocol::Resp2 => flat(&told, writer),

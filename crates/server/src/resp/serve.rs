@@ -123,7 +123,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
             match heard {
                 Heard::Bytes(0) => return Ok(()),
                 Heard::Bytes(bytes) => {
-                    let is_over = self.answer(bytes);
+                    let is_over = self.answer(bytes).await;
                     self.write().await?;
                     if is_over {
                         return self.end().await;
@@ -151,10 +151,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
     }
 
     /// Answers what there is; whether that was the last.
-    fn answer(&mut self, bytes: usize) -> bool {
+    async fn answer(&mut self, bytes: usize) -> bool {
         let service = Arc::clone(&self.session.shared.service);
         let now = service.now();
-        let answered = self.session.answer(&self.input, now, &mut self.out);
+        let answered = self.session.answer(&self.input, now, &mut self.out).await;
         if answered.used == self.input.len() {
             self.input.clear();
         } else {
@@ -223,7 +223,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
         self.make_room();
         let arrived = at_once(pin!(self.io.read_buf(&mut self.input))).await;
         if let Some(Ok(bytes)) = arrived {
-            self.answer(bytes);
+            self.answer(bytes).await;
             self.write().await?;
         }
         self.end().await

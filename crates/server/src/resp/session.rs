@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use subtle::ConstantTimeEq as _;
 use tollgate_core::Time;
 
-use super::commands::{self, Kind};
+use super::commands::{self, Command, Kind};
 use super::frame::{self, Broken, Next};
+use super::question::{Question, Run};
 use super::throttle::{Dialect, LastLimit};
 use super::to_wire::{Protocol, Writer};
 use super::{check, greet, throttle};
@@ -67,6 +68,22 @@ pub(super) enum After {
     End,
 }
 
+/// What is to be done about a command.
+enum Turn<'a> {
+    /// It asks for a decision.
+    Ask(Question<'a>),
+    /// It asks for something else.
+    Do(&'static Command),
+    /// It makes no sense, or is not for this caller.
+    Refuse(String),
+}
+
+impl<'a> Turn<'a> {
+    fn asking<E: ToString>(asked: Result<Question<'a>, E>) -> Self {
+        asked.map_or_else(|refusal| Self::Refuse(refusal.to_string()), Self::Ask)
+    }
+}
+
 impl Session {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
@@ -81,8 +98,9 @@ impl Session {
     }
 
     /// Answers every whole command of `input`, as of `now`.
-    pub(super) fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> Answered {
-        let mut answered = Answered::default();
+    pub(super) async fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> Answered {
+        let service = Arc::clone(&self.shared.service);
+        let (mut answered, mut run) = (Answered::default(), Run::default());
         while !answered.is_over {
             match frame::next(input.get(answered.used..).unwrap_or_default()) {
                 Ok(Next::Partial) => break,
@@ -92,14 +110,27 @@ impl Session {
                         continue;
                     }
                     answered.commands += 1;
-                    answered.is_over = self.command(&words, now, out) == After::End;
+                    let mut writer = Writer::new(out, self.protocol);
+                    match self.turn(&words) {
+                        Turn::Ask(question) => run.ask(question, &service, now, &mut writer).await,
+                        Turn::Do(command) => {
+                            run.settle(&service, now, &mut writer).await;
+                            answered.is_over = self.take(command, &words, now, &mut writer) == After::End;
+                        }
+                        Turn::Refuse(error) => {
+                            run.settle(&service, now, &mut writer).await;
+                            writer.error(&error);
+                        }
+                    }
                 }
                 Err(broken) => {
+                    run.settle(&service, now, &mut Writer::new(out, self.protocol)).await;
                     self.refuse(&broken, out);
                     answered.is_over = true;
                 }
             }
         }
+        run.settle(&service, now, &mut Writer::new(out, self.protocol)).await;
         answered
     }
 
@@ -108,30 +139,44 @@ impl Session {
         Writer::new(out, self.protocol).error(&format_args!("ERR {broken}"));
     }
 
-    fn command(&mut self, words: &[&[u8]], now: Time, out: &mut Vec<u8>) -> After {
-        let mut writer = Writer::new(out, self.protocol);
-        let Some((name, _)) = words.split_first() else { return After::GoOn };
+    /// What is to be done about a command.
+    fn turn<'a>(&mut self, words: &[&'a [u8]]) -> Turn<'a> {
+        let Some((name, _)) = words.split_first() else { return Turn::Refuse(String::new()) };
         let found = commands::find(name);
         if !self.is_admitted && !found.is_some_and(|command| command.is_open) {
-            writer.error(&"NOAUTH Authentication required; send AUTH password");
-            return After::GoOn;
+            return Turn::Refuse("NOAUTH Authentication required; send AUTH password".to_owned());
         }
-        let Some(command) = found else {
-            writer.error(&commands::unknown(name));
-            return After::GoOn;
+        let Some(command) = found else { return Turn::Refuse(commands::unknown(name)) };
+        let dialect = match command.kind {
+            Kind::ClThrottle => Dialect::Cell,
+            Kind::Throttle => Dialect::Crab,
+            _ if !command.takes(words.len()) => return Turn::Refuse(command.wrong_number()),
+            Kind::Check => return Turn::asking(check::Asked::new(words).map(Question::Check)),
+            Kind::Auth
+            | Kind::Client
+            | Kind::Command
+            | Kind::Echo
+            | Kind::Hello
+            | Kind::Info
+            | Kind::Ping
+            | Kind::Quit
+            | Kind::Reset
+            | Kind::Select => return Turn::Do(command),
         };
+        let asked = throttle::Asked::new(dialect, words, &mut self.last_limit);
+        Turn::asking(asked.map(Question::Throttle))
+    }
+
+    /// Does what asks for no decision.
+    fn take(&mut self, command: &Command, words: &[&[u8]], now: Time, writer: &mut Writer<'_>) -> After {
         match command.kind {
-            Kind::ClThrottle => throttle::answer(self, Dialect::Cell, words, now, &mut writer),
-            Kind::Throttle => throttle::answer(self, Dialect::Crab, words, now, &mut writer),
-            _ if !command.takes(words.len()) => writer.error(&command.wrong_number()),
-            Kind::Check => check::answer(self, words, now, &mut writer),
-            Kind::Auth => return greet::auth(self, words, &mut writer),
-            Kind::Hello => return greet::hello(self, words, &mut writer),
-            Kind::Client => greet::client(self, words, &mut writer),
-            Kind::Command => commands::answer(words, &mut writer),
-            Kind::Echo | Kind::Ping => greet::ping(words, command, &mut writer),
-            Kind::Info => greet::info(self, words, now, &mut writer),
-            Kind::Select => greet::select(words, &mut writer),
+            Kind::Auth => return greet::auth(self, words, writer),
+            Kind::Hello => return greet::hello(self, words, writer),
+            Kind::Client => greet::client(self, words, writer),
+            Kind::Command => commands::answer(words, writer),
+            Kind::Echo | Kind::Ping => greet::ping(words, command, writer),
+            Kind::Info => greet::info(self, words, now, writer),
+            Kind::Select => greet::select(words, writer),
             Kind::Reset => {
                 self.reset();
                 writer.simple("RESET");
@@ -140,6 +185,8 @@ impl Session {
                 writer.ok();
                 return After::End;
             }
+            // They ask for decisions.
+            Kind::ClThrottle | Kind::Throttle | Kind::Check => {}
         }
         After::GoOn
     }

@@ -13,10 +13,9 @@
 use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
 
 use super::from_wire::{self, BadText, Shown};
-use super::session::Session;
 use super::to_wire::Writer;
 use crate::bounds::VALUE_MAX;
-use crate::service::Throttled;
+use crate::service::{Service, Throttled};
 
 /// Whose command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +39,17 @@ struct Numbers {
 pub(super) struct LastLimit(Option<(Numbers, Limit)>);
 
 /// What was asked.
-struct Asked<'a> {
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    dialect: Dialect,
     key: &'a str,
-    numbers: Numbers,
+    limit: Limit,
     cost: u64,
 }
 
 /// Why nothing is decided; the texts are those of the peers as far as they have any.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum Refusal {
+pub(super) enum Refusal {
     #[error(
         "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
     )]
@@ -76,38 +77,41 @@ enum Refusal {
     Limit(LimitError),
 }
 
-/// Answers either command.
-pub(super) fn answer(
-    session: &mut Session,
-    dialect: Dialect,
-    words: &[&[u8]],
-    now: Time,
-    writer: &mut Writer<'_>,
-) {
-    let decided = dialect.asked(words).and_then(|asked| {
-        let limit = session.last_limit.of(asked.numbers)?;
-        Ok(session.shared.service.throttle(asked.key, limit, asked.cost, now))
-    });
-    match decided {
-        Ok(throttled) => dialect.reply(&throttled, writer),
-        Err(refusal) => writer.error(&refusal),
+impl<'a> Asked<'a> {
+    /// What these words ask.
+    pub(super) fn new(dialect: Dialect, words: &[&'a [u8]], last: &mut LastLimit) -> Result<Self, Refusal> {
+        let (key, numbers, cost) = dialect.read(words)?;
+        Ok(Self { dialect, key, limit: last.of(numbers)?, cost })
+    }
+
+    pub(super) const fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    pub(super) async fn decide(&self, service: &Service, now: Time) -> Throttled {
+        service.throttle(self.key, &self.limit, self.cost, now).await
     }
 }
 
 impl LastLimit {
-    fn of(&mut self, numbers: Numbers) -> Result<&Limit, Refusal> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != numbers) {
-            let Numbers { burst, count, period_s } = numbers;
-            let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
-            let limit = Limit::new(count, Micros::from_secs(u64::from(period_s)), shape);
-            self.0 = Some((numbers, limit.map_err(Refusal::Limit)?));
+    fn of(&mut self, numbers: Numbers) -> Result<Limit, Refusal> {
+        if let Some((last, limit)) = self.0
+            && last == numbers
+        {
+            return Ok(limit);
         }
-        self.0.as_ref().map(|(_, limit)| limit).ok_or(Refusal::CrabRate)
+        let Numbers { burst, count, period_s } = numbers;
+        let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
+        let limit =
+            Limit::new(count, Micros::from_secs(u64::from(period_s)), shape).map_err(Refusal::Limit)?;
+        self.0 = Some((numbers, limit));
+        Ok(limit)
     }
 }
 
 impl Dialect {
-    fn asked<'a>(self, words: &[&'a [u8]]) -> Result<Asked<'a>, Refusal> {
+    /// The key, the numbers of the limit, and the cost.
+    fn read<'a>(self, words: &[&'a [u8]]) -> Result<(&'a str, Numbers, u64), Refusal> {
         let (key, burst, count, period, quantity) = match *words {
             [_, key, burst, count, period] => (key, burst, count, period, None),
             [_, key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
@@ -132,7 +136,7 @@ impl Dialect {
             count: ranged("count", count, 1, u32::MAX)?,
             period_s: ranged("period", period, 1, u32::MAX)?,
         };
-        Ok(Asked { key, numbers, cost })
+        Ok((key, numbers, cost))
     }
 
     const fn usage(self) -> Refusal {
@@ -152,7 +156,8 @@ impl Dialect {
         })
     }
 
-    fn reply(self, throttled: &Throttled, writer: &mut Writer<'_>) {
+    /// Tells what was decided.
+    pub(super) fn reply(self, throttled: &Throttled, writer: &mut Writer<'_>) {
         let Throttled { decision, is_refused } = throttled;
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let retry_after = match decision.verdict {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tollgate_core::{Entry, RuleSet};
 
 use crate::listen::Addresses;
-use crate::settings::{ServerTls, Settings};
+use crate::settings::{ServerTls, Settings, Store};
 
 /// So many rules are looked at for one that makes a simple example.
 const RULES_LOOKED_AT: usize = 100;
@@ -25,6 +25,20 @@ pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
     tracing::info!("admin pages (/metrics, /rlconfig, /stats) are at http://{}/", reachable(*admin));
     if let Some(prometheus) = prometheus {
         tracing::info!("Prometheus finds its metrics at {prometheus}");
+    }
+}
+
+/// Says where counters live.
+pub(super) fn counting(store: &Store) {
+    match store {
+        Store::Memory(_) => tracing::info!("counters are in the memory of this process"),
+        Store::Redis(config) => {
+            let timeout = config.main.timeout;
+            tracing::info!("counters are on {}, which is waited for {timeout:?} at most", config.main);
+            if let Some(other) = &config.per_second {
+                tracing::info!("those of limits by the second are on {other}");
+            }
+        }
     }
 }
 

@@ -7,10 +7,9 @@ mod listeners;
 mod mapping;
 mod metrics;
 mod rules;
+mod store;
 mod telling;
 mod tracing;
-
-use tollgate_limiter::Capacity;
 
 use super::definitions::IGNORED;
 use super::reader::Reader;
@@ -53,7 +52,8 @@ impl Settings {
             log: log(r),
             rules: rules::read(flags, r),
             answers: answers(r),
-            memory: memory(r),
+            store: store::read(r),
+            health_needs_store: r.is_on("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"),
             metrics,
             tracing: tracing::read(r),
             mapping: mapping::read(r),
@@ -87,11 +87,6 @@ fn refuse_later(flags: &Flags, reader: &mut Reader<'_>) {
         if is_given {
             reader.mistake(flag, format!("{what} not in this version; leave {flag} out"));
         }
-    }
-    let Some((place, store)) = reader.placed("store") else { return };
-    if store != "memory" {
-        // A store's address may hold a password, and is not repeated.
-        reader.mistake(place, "only the store 'memory' is in this version; write memory, or leave it out");
     }
 }
 
@@ -145,18 +140,6 @@ fn answers(reader: &mut Reader<'_>) -> Answers {
 fn is_header_name(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
-}
-
-fn memory(reader: &mut Reader<'_>) -> Capacity {
-    let default = Capacity::default();
-    let above_zero = |text: &str| match go::number::<usize>(text) {
-        Ok(0) => Err("0 keys would hold nothing; write 1 or more".to_owned()),
-        other => other,
-    };
-    Capacity {
-        keys: reader.parsed("memory.keys", above_zero).unwrap_or(default.keys),
-        log_bytes: reader.parsed("memory.log_bytes", go::number).unwrap_or(default.log_bytes),
-    }
 }
 
 /// Says once what is set and has no effect.

@@ -155,7 +155,10 @@ async fn the_health_check_is_ok_or_500_and_verbose_says_why() {
     let (status, body) = get(http, "/healthcheck?verbose").await;
     assert_eq!(status, 500);
     let verbose: serde_json::Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(verbose["components"], serde_json::json!({ "config": "failed", "sigterm": "ok" }));
+    assert_eq!(
+        verbose["components"],
+        serde_json::json!({ "config": "failed", "store": "ok", "sigterm": "ok" })
+    );
     assert!(verbose["rules"]["errors"][0].as_str().unwrap().contains("bad.yaml"), "{body}");
     assert_eq!(verbose["addresses"]["http"], http.to_string());
 

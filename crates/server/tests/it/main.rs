@@ -16,6 +16,7 @@ mod parity;
 mod resp;
 mod rls;
 mod settings;
+mod shared_store;
 mod source;
 mod support;
 mod tls;

@@ -6,10 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tollgate_limiter::Capacity;
+use tollgate_redis::RedisConfig;
+use tollgate_redis::config::Layout;
 use tollgate_server::settings::definitions::{self, IGNORED};
 use tollgate_server::settings::{
     Address, ConfigFile, Flags, GrpcAddress, LogFormat, LogLevel, Origin, OtlpProtocol, Settings,
-    StatsdDialect, StatsdProtocol, Strings,
+    StatsdDialect, StatsdProtocol, Store, Strings,
 };
 
 fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
@@ -55,7 +58,7 @@ fn with_nothing_said_the_defaults_hold() {
     assert!(settings.tracing.is_none());
     assert!(settings.answers.headers.is_none());
     assert!((settings.answers.near_limit_ratio - 0.8).abs() < f32::EPSILON);
-    assert_eq!(settings.memory.keys, 10_000_000);
+    assert!(matches!(settings.store, Store::Memory(Capacity { keys: 10_000_000, .. })));
 }
 
 /// The environment of Istio's sample, as it stands in its manifest.
@@ -73,9 +76,8 @@ fn the_environment_of_istio_is_understood() {
         ("HOST", "::"),
         ("GRPC_HOST", "::"),
     ]);
-    let warning =
-        "REDIS_SOCKET_TYPE, REDIS_URL are set, but this version counts in memory of this process only";
-    assert_eq!(warnings, [warning]);
+    assert_eq!(warnings.len(), 0, "{warnings:?}");
+    assert_eq!(redis(&settings).main.to_string(), "redis://redis:6379");
     assert_eq!(settings.http.to_string(), "[::]:8080");
     assert_eq!(settings.grpc.address.to_string(), "[::]:8081");
     assert_eq!(settings.log.level, LogLevel::Debug);
@@ -120,9 +122,9 @@ fn the_environment_of_envoy_gateway_is_understood() {
         ("TRACING_SAMPLING_RATE", "1.0"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector:4318/v1/traces"),
     ]);
-    assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(warnings[0].starts_with("REDIS_SOCKET_TYPE, REDIS_URL are set, but this version"));
-    assert!(warnings[1].starts_with("GRPC_SERVER_TLS_CA_CERT is set, but it has no effect"));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(redis(&settings).main.to_string(), "redis://redis.redis.svc:6379");
+    assert!(warnings[0].starts_with("GRPC_SERVER_TLS_CA_CERT is set, but it has no effect"));
     let tls = settings.grpc.tls.unwrap();
     assert_eq!(tls.client_ca, None, "no certificates are demanded of callers");
     let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
@@ -210,8 +212,8 @@ fn a_variable_that_cannot_be_honoured_is_named_once() {
             assert_eq!(warnings, [format!("{name} is set, but {}", group.reason)]);
         }
     }
-    let (_, warnings) = resolved(&[("REDIS_URL", "redis://:hunter2@host"), ("REDIS_AUTH", "hunter2")]);
-    assert!(!warnings.concat().contains("hunter2"), "{warnings:?}");
+    let (_, warnings) = resolved(&[("BACKEND_TYPE", "memcache")]);
+    assert!(warnings[0].starts_with("BACKEND_TYPE is memcache, which is not used"), "{warnings:?}");
 }
 
 #[test]
@@ -324,16 +326,90 @@ fn rejected_requests_are_not_counted_where_that_is_asked_for() {
 
 #[test]
 fn what_is_not_in_this_version_is_refused_by_name() {
-    let flags = Flags {
-        store: Some("redis://:hunter2@localhost".to_owned()),
-        data: Some("data".into()),
-        gateway: Some("0.0.0.0:8000".to_owned()),
-        ..Flags::default()
-    };
+    let flags =
+        Flags { data: Some("data".into()), gateway: Some("0.0.0.0:8000".to_owned()), ..Flags::default() };
     let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err().to_string();
-    for name in ["--store", "--data", "--gateway"] {
+    for name in ["--data", "--gateway"] {
         assert!(error.contains(&format!("{name}: ")), "{error}");
     }
+}
+
+/// The shared store that the settings choose.
+fn redis(settings: &Settings) -> &RedisConfig {
+    match &settings.store {
+        Store::Redis(config) => config,
+        Store::Memory(_) => panic!("the store is memory"),
+    }
+}
+
+#[test]
+fn the_store_is_chosen_by_flag_before_variables_before_the_file() {
+    let file = ConfigFile::parse("tollgate.yaml", "store: redis://file\n").unwrap();
+    let chosen = |flag: Option<&str>, variables: &[(&str, &str)]| {
+        let flags = Flags { store: flag.map(str::to_owned), ..Flags::default() };
+        let (settings, _) = Settings::resolve(&flags, &environment(variables), Some(&file)).unwrap();
+        match settings.store {
+            Store::Memory(_) => "memory".to_owned(),
+            Store::Redis(config) => config.main.to_string(),
+        }
+    };
+    let variables = [("REDIS_SOCKET_TYPE", "tcp"), ("REDIS_URL", "variable:1")];
+    assert_eq!(chosen(None, &[]), "redis://file:6379");
+    assert_eq!(chosen(None, &variables), "redis://variable:1");
+    assert_eq!(chosen(Some("redis+cluster://a:1,b:2"), &variables), "redis+cluster://a:1,b:2");
+    assert_eq!(chosen(Some("memory"), &variables), "memory");
+}
+
+#[test]
+fn what_belongs_to_any_redis_is_taken_from_wherever_it_is_said() {
+    let flags = Flags { store: Some("redis://host".to_owned()), ..Flags::default() };
+    let variables = [
+        ("REDIS_AUTH", "me:hunter2"),
+        ("REDIS_TIMEOUT", "5ms"),
+        ("CACHE_KEY_PREFIX", "p:"),
+        ("TOLLGATE_REDIS_LAYOUT", "envoy"),
+        ("EXPIRATION_JITTER_MAX_SECONDS", "7"),
+        ("LOCAL_CACHE_SIZE_IN_BYTES", "1000"),
+        ("REDIS_PERSECOND", "true"),
+        ("REDIS_PERSECOND_SOCKET_TYPE", "tcp"),
+        ("REDIS_PERSECOND_URL", "master,s1:1,s2:2"),
+        ("REDIS_PERSECOND_TYPE", "SENTINEL"),
+    ];
+    let (settings, warnings) = Settings::resolve(&flags, &environment(&variables), None).unwrap();
+    assert!(warnings.is_empty());
+    let config = redis(&settings);
+    assert_eq!(config.main.credentials.user.as_deref(), Some("me"));
+    assert_eq!(config.main.timeout, Duration::from_millis(5));
+    assert_eq!((config.key_prefix.as_str(), config.denial_bytes), ("p:", 1_000));
+    assert_eq!(config.layout, Layout::Envoy { jitter_max_s: 7 });
+    let other = config.per_second.as_ref().map(ToString::to_string);
+    assert_eq!(other.as_deref(), Some("redis+sentinel://s1:1,s2:2/master"));
+    assert!(!format!("{settings:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_store_that_cannot_be_meant_is_told_without_its_password() {
+    let told = mistakes(&[
+        ("REDIS_URL", "redis://me:hunter2@host:x"),
+        ("REDIS_SOCKET_TYPE", "udp"),
+        ("REDIS_TIMEOUT", "0s"),
+        ("TOLLGATE_REDIS_LAYOUT", "mine"),
+        ("REDIS_TLS_CLIENT_CERT", "/nowhere/cert.pem"),
+    ]);
+    let all = told.join("\n");
+    for part in [
+        "REDIS_URL: the port of host is not a number; write host:port",
+        "REDIS_SOCKET_TYPE: 'udp' is not a type of sockets; write tcp or unix",
+        "REDIS_TIMEOUT: no time at all is too short",
+        "TOLLGATE_REDIS_LAYOUT: 'mine' is not a layout; write tollgate or envoy",
+        "REDIS_TLS_CLIENT_CERT: cannot read '/nowhere/cert.pem'",
+    ] {
+        assert!(all.contains(part), "{part}\n{all}");
+    }
+    assert!(!all.contains("hunter2"), "{all}");
+    let flags = Flags { store: Some("postgres://me:hunter2@host".to_owned()), ..Flags::default() };
+    let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err().to_string();
+    assert!(error.contains("--store: unknown scheme postgres; write redis://host:port"), "{error}");
     assert!(!error.contains("hunter2"), "{error}");
 }
 
@@ -372,7 +448,7 @@ fn every_key_of_the_file_is_accepted() {
     let file = ConfigFile::parse("complete.yaml", text).unwrap();
     let (settings, warnings) = Settings::resolve(&Flags::default(), &environment(&[]), Some(&file)).unwrap();
     assert_eq!(warnings.len(), 0, "{warnings:?}");
-    assert_eq!(settings.memory.keys, 1_000);
+    assert_eq!(redis(&settings).key_prefix, "shop:");
     assert_eq!(settings.metrics.extra_tags, [("region".to_owned(), "eu".to_owned())]);
     let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
     assert_eq!(xds.headers[0].0, "authorization");
@@ -431,7 +507,12 @@ struct Asked(RefCell<HashSet<String>>);
 impl Strings for Asked {
     fn get(&self, name: &str) -> Option<String> {
         self.0.borrow_mut().insert(name.to_owned());
-        None
+        // Without these there is nothing to say about Redis.
+        match name {
+            "REDIS_URL" | "REDIS_PERSECOND_URL" => Some("redis://localhost".to_owned()),
+            "REDIS_PERSECOND" => Some("true".to_owned()),
+            _ => None,
+        }
     }
 }
 

@@ -14,6 +14,17 @@ fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
     RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 }
 }
 
+fn with_request<R>(
+    wire: &RateLimitRequest,
+    count_rejected: bool,
+    look: impl FnOnce(&Request<'_>) -> R,
+) -> Result<R, BadRequest> {
+    let asked = Asked::new(wire, count_rejected)?;
+    let entries = asked.entries();
+    let descriptors = asked.descriptors(&entries);
+    Ok(look(&asked.request(&descriptors)))
+}
+
 fn refused(wire: &RateLimitRequest) -> BadRequest {
     with_request(wire, true, |_| ()).expect_err("it is refused")
 }

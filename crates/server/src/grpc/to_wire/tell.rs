@@ -12,7 +12,7 @@ use tollgate_core::Request;
 use super::header;
 use crate::service::Answer;
 use crate::settings::{Answers, ThroughEnvoy};
-use crate::tell::{PROBLEM_JSON, Told, WAIT};
+use crate::tell::{DEGRADED, PROBLEM_JSON, Told, WAIT};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
 pub(super) fn through_envoy(
@@ -27,8 +27,8 @@ pub(super) fn through_envoy(
         ThroughEnvoy::All => answer.is_refused,
     };
     let told = Told::new(answers, request, answer);
-    // Every reply tells of a wait, whatever the settings say.
-    let more = told.headers().into_iter().filter(|(name, _)| *name != WAIT);
+    // Every reply tells of a wait and of a store that is away, whatever the settings say.
+    let more = told.headers().into_iter().filter(|(name, _)| *name != WAIT && *name != DEGRADED);
     headers.extend(more.map(|(name, value)| header(name.as_str(), value.to_str().unwrap_or_default())));
     if !has_body {
         return Vec::new();

@@ -11,6 +11,7 @@ use crate::health::Health;
 use crate::listen::gate::Gate;
 use crate::metrics::{self, Metrics};
 use crate::settings::{Flags, Settings};
+use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 
 /// A caller on one end of a pipe with the server at the other.
@@ -24,7 +25,8 @@ fn served(gate: &Arc<Gate>, password: Option<&str>, pipe: usize) -> Line {
     let (settings, _) =
         Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
     let metrics = Arc::new(Metrics::new(metrics::Config::default()));
-    let service = Service::new(&settings, metrics, Arc::new(Health::new(false)), Tracer::off());
+    let store = AnyStore::new(&settings.store).expect("there is memory");
+    let service = Service::new(&settings, store, metrics, Arc::new(Health::new(false)), Tracer::off());
     let serve = ServeResp::new(Arc::new(service), password.map(Secret::new), None);
     let (io, theirs) = tokio::io::duplex(pipe);
     let stop = watch::Sender::new(false);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use futures_util::FutureExt as _;
 use tollgate_core::Micros;
 use tollgate_limiter::rules::{Options, Source, load};
 
@@ -11,6 +12,7 @@ use crate::health::Health;
 use crate::metrics::{self, Metrics};
 use crate::settings::{Flags, Settings};
 use crate::source::RuleStatus;
+use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 
 const START: Time = Time::from_secs(1_800_000_000);
@@ -20,7 +22,8 @@ fn shared(rules: &str, password: Option<&str>) -> Arc<Shared> {
         Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
     let metrics = Arc::new(Metrics::new(metrics::Config::default()));
     let tracer = Tracer::new(None).expect("nothing is sent");
-    let service = Arc::new(Service::new(&settings, metrics, Arc::new(Health::new(false)), tracer));
+    let store = AnyStore::new(&settings.store).expect("there is memory");
+    let service = Arc::new(Service::new(&settings, store, metrics, Arc::new(Health::new(false)), tracer));
     let source = Source { name: "rules.yaml".into(), text: rules.into() };
     service
         .limiter()
@@ -44,10 +47,15 @@ fn command(text: &str) -> Vec<u8> {
     bytes.into_bytes()
 }
 
+/// Counters in memory are never waited for.
+fn answer(session: &mut Session, input: &[u8], now: Time, out: &mut Vec<u8>) -> Answered {
+    session.answer(input, now, out).now_or_never().expect("nothing is waited for")
+}
+
 /// What is answered to one command at a time.
 fn at(session: &mut Session, after: Micros, text: &str) -> String {
     let (bytes, mut out) = (command(text), Vec::new());
-    let answered = session.answer(&bytes, START + after, &mut out);
+    let answered = answer(session, &bytes, START + after, &mut out);
     assert_eq!((answered.used, answered.commands), (bytes.len(), 1));
     String::from_utf8(out).expect("answers here are text")
 }
@@ -192,7 +200,7 @@ fn wrong_numbers_are_told_in_the_words_of_the_peers() {
 fn a_key_is_text() {
     let mut out = Vec::new();
     let bytes = b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\n\xff\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n";
-    session().answer(bytes, START, &mut out);
+    answer(&mut session(), bytes, START, &mut out);
     assert_eq!(out, b"-ERR the key is not UTF-8; send text, or encode it as hex or base64\r\n");
 }
 
@@ -385,7 +393,7 @@ fn an_unknown_command_is_told_what_there_is() {
     let long = ask(&mut session, &"x".repeat(1_000));
     assert!(long.starts_with(&format!("-ERR unknown command '{}…'", "x".repeat(64))), "{long}");
     let mut out = Vec::new();
-    session.answer(b"*1\r\n$5\r\na\r\n+b\r\n", START, &mut out);
+    answer(&mut session, b"*1\r\n$5\r\na\r\n+b\r\n", START, &mut out);
     assert!(out.starts_with(b"-ERR unknown command 'a??+b'"));
 }
 
@@ -423,7 +431,7 @@ fn the_password_opens_in_all_three_ways() {
 fn whoever_guesses_is_cut_off() {
     let mut session = Session::new(shared(RULES, Some("sesame")));
     let mut out = Vec::new();
-    let answered = session.answer(&command("AUTH x").repeat(20), START, &mut out);
+    let answered = answer(&mut session, &command("AUTH x").repeat(20), START, &mut out);
     assert_eq!((answered.commands, answered.is_over), (u64::from(WRONG_PASSWORDS_MAX), true));
 }
 
@@ -432,7 +440,7 @@ fn a_pipeline_is_answered_in_order_and_up_to_its_last_whole_command() {
     let mut session = session();
     let whole = [command("PING"), b"ECHO hi\r\n".to_vec(), command("CL.THROTTLE k 1 1 1")].concat();
     let mut out = Vec::new();
-    let answered = session.answer(&[&whole[..], b"*1\r\n$4\r\nPI"].concat(), START, &mut out);
+    let answered = answer(&mut session, &[&whole[..], b"*1\r\n$4\r\nPI"].concat(), START, &mut out);
     assert_eq!(answered, Answered { used: whole.len(), commands: 3, is_over: false });
     assert_eq!(out, b"+PONG\r\n$2\r\nhi\r\n*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n");
 }
@@ -445,7 +453,7 @@ fn nothing_is_answered_after_quit_or_after_framing_is_lost() {
     ] {
         let mut out = Vec::new();
         let bytes = [&command("PING")[..], last, &command("PING")].concat();
-        assert!(session().answer(&bytes, START, &mut out).is_over);
+        assert!(answer(&mut session(), &bytes, START, &mut out).is_over);
         assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(told));
     }
 }

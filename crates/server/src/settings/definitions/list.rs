@@ -15,7 +15,23 @@ pub const SECTIONS: &[Section] = &[
         note: "",
         settings: &[
             row(["--config", "", ""], "./tollgate.yaml if it exists", "The file with settings."),
-            row(["--store", "", "store"], "memory", "Where counters live: only `memory` in this version."),
+            row(
+                ["", "LOG_LEVEL", "log.level"],
+                "info",
+                "`trace`, `debug`, `info`, `warn` or `error`; `fatal` and `panic` mean `error`.",
+            ),
+            row(["", "LOG_FORMAT", "log.format"], "text", "`text`, or `json` with one object a line."),
+        ],
+    },
+    Section {
+        title: "Store",
+        note: "Counters live where `--store` says, or else on the Redis of `REDIS_URL`, `REDIS_SOCKET_TYPE` or `REDIS_TYPE`, or else where `store` of the file says, or else in memory. A password is better kept in `REDIS_AUTH` than in an address. `docs/guide/redis.md` says what happens when Redis is away.",
+        settings: &[
+            row(
+                ["--store", "", "store"],
+                "memory",
+                "`memory`, `redis://[user:password@]host:port[/db]`, `redis+unix:///path`, `redis+cluster://host:port,…` or `redis+sentinel://host:port,…/master`; `rediss…` for TLS.",
+            ),
             row(
                 ["", "", "memory.keys"],
                 "10000000",
@@ -27,11 +43,79 @@ pub const SECTIONS: &[Section] = &[
                 "The most bytes that logs and sub-windows take besides.",
             ),
             row(
-                ["", "LOG_LEVEL", "log.level"],
-                "info",
-                "`trace`, `debug`, `info`, `warn` or `error`; `fatal` and `panic` mean `error`.",
+                ["", "BACKEND_TYPE", ""],
+                "redis",
+                "`redis`; of `memcache` a warning says that it is not used.",
             ),
-            row(["", "LOG_FORMAT", "log.format"], "text", "`text`, or `json` with one object a line."),
+            row(
+                ["", "REDIS_URL", ""],
+                "/var/run/nutcracker/ratelimit.sock",
+                "A path, `host:port` or `redis://…`; several for a cluster; `master,host:port,…` for sentinels.",
+            ),
+            row(["", "REDIS_SOCKET_TYPE", ""], "unix", "`unix` or `tcp`."),
+            row(["", "REDIS_TYPE", ""], "SINGLE", "`SINGLE`, `CLUSTER` or `SENTINEL`."),
+            row(["", "REDIS_AUTH", ""], "", "`password` or `user:password`."),
+            row(["", "REDIS_SENTINEL_AUTH", ""], "", "The same for the sentinels."),
+            row(
+                ["", "REDIS_TIMEOUT", "redis.timeout"],
+                "20ms",
+                "No request waits longer for the store; envoyproxy/ratelimit waits 10 s.",
+            ),
+            row(["", "REDIS_TLS", ""], "false", "Speak TLS; an address with `rediss` does, too."),
+            row(
+                ["", "REDIS_TLS_CACERT", "redis.tls.ca"],
+                "",
+                "Authorities to accept besides the system's, in PEM.",
+            ),
+            row(["", "REDIS_TLS_CLIENT_CERT", "redis.tls.cert"], "", "The certificate to show, in PEM."),
+            row(["", "REDIS_TLS_CLIENT_KEY", "redis.tls.key"], "", "Its key, in PEM."),
+            row(
+                ["", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "redis.tls.skip_hostname"],
+                "false",
+                "Accept a certificate for any name; the chain is verified all the same.",
+            ),
+            row(
+                ["", "CACHE_KEY_PREFIX", "redis.key_prefix"],
+                "",
+                "Stands before every key, so that several services can share a Redis.",
+            ),
+            row(
+                ["", "TOLLGATE_REDIS_LAYOUT", "redis.layout"],
+                "tollgate",
+                "`envoy` keeps limits that envoyproxy/ratelimit knows exactly as it does, so that both can share a Redis while one replaces the other.",
+            ),
+            row(
+                ["", "EXPIRATION_JITTER_MAX_SECONDS", "redis.expiration_jitter_s"],
+                "300",
+                "With the layout `envoy`, keys live up to so much longer, by chance.",
+            ),
+            row(
+                ["", "LOCAL_CACHE_SIZE_IN_BYTES", "redis.denial_bytes"],
+                "0",
+                "So much memory remembers who is denied until when, so that the store is not asked about them before; 0 for none.",
+            ),
+            row(
+                ["", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "redis.health_needs_store"],
+                "false",
+                "Be healthy only while the store answers; otherwise a node goes on without it.",
+            ),
+            row(
+                ["", "", "redis.per_second"],
+                "",
+                "Another Redis for limits by the second, written as for `store`.",
+            ),
+            row(["", "REDIS_PERSECOND", ""], "false", "Keep limits by the second on another Redis."),
+            row(
+                ["", "REDIS_PERSECOND_URL", ""],
+                "/var/run/nutcracker/ratelimitpersecond.sock",
+                "Where it is, as `REDIS_URL`.",
+            ),
+            row(["", "REDIS_PERSECOND_SOCKET_TYPE", ""], "unix", "As `REDIS_SOCKET_TYPE`."),
+            row(["", "REDIS_PERSECOND_TYPE", ""], "SINGLE", "As `REDIS_TYPE`."),
+            row(["", "REDIS_PERSECOND_AUTH", ""], "", "As `REDIS_AUTH`."),
+            row(["", "REDIS_PERSECOND_SENTINEL_AUTH", ""], "", "As `REDIS_SENTINEL_AUTH`."),
+            row(["", "REDIS_PERSECOND_TIMEOUT", ""], "20ms", "As `REDIS_TIMEOUT`."),
+            row(["", "REDIS_PERSECOND_TLS", ""], "false", "As `REDIS_TLS`, with the same certificates."),
         ],
     },
     Section {

@@ -1,0 +1,98 @@
+//! Where counters live: in the memory of this process, or on servers that
+//! several nodes share.
+//!
+//! The settings choose; everything else asks [`AnyStore`] and does not know.
+//!
+//! Invariant: counters in memory are decided without waiting and without an
+//! allocation; what Redis needs for a request is boxed, so that requests which
+//! do not ask it stay small.
+
+use std::sync::Arc;
+
+use tollgate_core::{Key, Time};
+use tollgate_limiter::{Answer, Batch, MemoryStore, RemoteStore, Store as _, Usage};
+use tollgate_redis::{RedisStore, Stats};
+
+use crate::error::Error;
+use crate::settings::Store;
+
+/// Where counters live.
+#[derive(Debug)]
+pub enum AnyStore {
+    /// In the memory of this process.
+    Memory(MemoryStore),
+    /// On servers that several nodes share.
+    Redis(Box<RedisStore>),
+}
+
+/// What there is to see of a store.
+#[derive(Debug, Clone, Default)]
+pub struct Sight {
+    /// What the memory of this process holds of counters.
+    pub usage: Usage,
+    /// What is counted about the servers, if there are any.
+    pub stats: Option<Arc<Stats>>,
+}
+
+impl AnyStore {
+    /// The store that the settings choose. Nothing is connected to yet.
+    ///
+    /// # Errors
+    /// If certificates or keys for TLS cannot be used.
+    pub fn new(settings: &Store) -> Result<Self, Error> {
+        match settings {
+            Store::Memory(capacity) => Ok(Self::Memory(MemoryStore::new(*capacity))),
+            Store::Redis(config) => {
+                let store = RedisStore::new((**config).clone()).map_err(Error::Store)?;
+                Ok(Self::Redis(Box::new(store)))
+            }
+        }
+    }
+
+    /// Whether a decision may have to wait for a server.
+    pub const fn is_remote(&self) -> bool {
+        matches!(self, Self::Redis(_))
+    }
+
+    /// What there is to see of it.
+    pub fn sight(&self) -> Sight {
+        match self {
+            Self::Memory(store) => Sight { usage: store.usage(), stats: None },
+            Self::Redis(store) => {
+                Sight { usage: store.local_usage(), stats: Some(Arc::clone(store.stats())) }
+            }
+        }
+    }
+
+    /// Drops keys that have run out.
+    pub fn sweep(&self, now: Time) {
+        match self {
+            Self::Memory(store) => store.sweep(now),
+            Self::Redis(store) => store.sweep_local(now),
+        }
+    }
+
+    /// Asks the servers whether they answer; true if there are none to ask.
+    pub async fn is_well(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => store.is_well().await,
+        }
+    }
+}
+
+impl RemoteStore for AnyStore {
+    async fn check(&self, batch: &Batch<'_>, now: Time) -> Answer {
+        match self {
+            Self::Memory(store) => Answer { now, decisions: store.check(batch, now), ..Answer::default() },
+            Self::Redis(store) => Box::pin(store.check(batch, now)).await,
+        }
+    }
+
+    async fn reset(&self, key: &Key<'_>, now: Time) -> bool {
+        match self {
+            Self::Memory(store) => store.reset(key),
+            Self::Redis(store) => Box::pin(store.reset(key, now)).await,
+        }
+    }
+}
