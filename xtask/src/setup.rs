@@ -28,6 +28,8 @@ const NEEDED: &[Package] = &[
     // Tests of the shared store start servers and sentinels of their own.
     Package { name: "redis-server", check: &["redis-server", "--version"] },
     Package { name: "redis-sentinel", check: &["redis-sentinel", "--version"] },
+    // Checks the unit of deploy/.
+    Package { name: "systemd", check: &["systemd-analyze", "--version"] },
     // Forward-auth is asked by a real proxy.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
 ];

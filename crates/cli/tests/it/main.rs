@@ -2,12 +2,14 @@
 //!
 //! | module | what it shows |
 //! |---|---|
+//! | `deploy` | what `deploy/` ships, held against the binary |
 //! | `golden` | how a run is compared with what it must print |
 //! | `history` | a history from a log, asked in every format |
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
+mod deploy;
 mod golden;
 mod history;
 mod machines;

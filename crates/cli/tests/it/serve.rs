@@ -25,10 +25,11 @@ use tonic::transport::{Channel, Endpoint};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Ports that nobody else has.
-const ANY: [&str; 6] = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+pub(crate) const ANY: [&str; 6] =
+    ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
 
 /// A server that is killed with this value.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     log: Receiver<String>,
     seen: String,
@@ -43,7 +44,7 @@ impl Serving {
     }
 
     /// The program that `command` names, in `folder`.
-    fn run(command: &mut Command, folder: &Path) -> Self {
+    pub(crate) fn run(command: &mut Command, folder: &Path) -> Self {
         let mut child = command.current_dir(folder).stderr(Stdio::piped()).spawn().unwrap();
         let (tell, log) = channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -52,7 +53,7 @@ impl Serving {
     }
 
     /// The rest of the next line that has `text`.
-    fn until(&mut self, text: &str) -> String {
+    pub(crate) fn until(&mut self, text: &str) -> String {
         loop {
             let Ok(line) = self.log.recv_timeout(DEADLINE) else { panic!("no '{text}' in\n{}", self.seen) };
             writeln!(self.seen, "{line}").unwrap();
@@ -62,16 +63,17 @@ impl Serving {
         }
     }
 
-    fn address(&mut self, text: &str) -> SocketAddr {
-        self.until(text).trim_end_matches('/').parse().unwrap()
+    pub(crate) fn address(&mut self, text: &str) -> SocketAddr {
+        // In JSON a quote ends the message.
+        self.until(text).split(['/', '"']).next().unwrap().parse().unwrap()
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    fn exit_code(&mut self) -> Option<i32> {
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 }
@@ -84,14 +86,21 @@ impl Drop for Serving {
     }
 }
 
-fn http(address: SocketAddr, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+/// The whole answer to a GET.
+pub(crate) fn get(address: SocketAddr, path: &str) -> String {
+    answer(address, &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
+}
+
+/// The whole answer to a POST.
+fn post(address: SocketAddr, path: &str, body: &str) -> String {
     let length = body.len();
-    write!(
-        stream,
-        "POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}");
+    answer(address, &format!("{head}\r\n\r\n{body}"))
+}
+
+fn answer(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -106,7 +115,7 @@ fn with_nothing_said_an_example_is_served_and_what_to_try_works() {
     let tried = server.until("try: curl -i ");
     let (url, body) = tried.split_once(" -d ").unwrap();
     assert_eq!(url, format!("http://{http_address}/json"));
-    let answer = http(http_address, "/json", body.trim_matches('\''));
+    let answer = post(http_address, "/json", body.trim_matches('\''));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("\"currentLimit\""), "it meets a rule: {answer}");
     server.signal("INT");
@@ -159,7 +168,7 @@ fn a_source_that_cannot_be_reached_is_told_in_the_log_and_by_the_health_check() 
     let mut server = Serving::run(&mut command, folder.path());
     let address = server.address("HTTP (/json, /healthcheck, /v1) listens on ");
     server.until("no stream to the xDS server, and there are no rules yet");
-    let answer = http(address, "/healthcheck?verbose", "");
+    let answer = get(address, "/healthcheck?verbose");
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     assert!(answer.contains("\"source_error\":\"no stream to the server: "), "{answer}");
 }
