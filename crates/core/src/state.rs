@@ -9,6 +9,7 @@
 //! Deliberately not here: maps, locks, hashes, and the meaning of the words,
 //! which each algorithm keeps to itself.
 
+mod bytes;
 mod text;
 
 use crate::time::Time;

@@ -26,6 +26,7 @@ pub mod store;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{Event, EventSink, NoSink};
 pub use limiter::Limiter;
+pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};
 pub use reply::{Reply, Ruling};
 pub use store::{Answer, Batch, Decisions, RemoteStore, Store};

@@ -10,16 +10,18 @@
 //!
 //! Deliberately not here: the maths, and names; a slot holds a hash only.
 
+mod seed;
+pub mod snapshot;
 mod table;
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 
-use foldhash::quality::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::{Change, Key, State, StateRef, Time, decide};
 
 use crate::store::{Batch, CHARGES_USUAL, Decisions, States, Store, decide_together};
+use seed::Seed;
 use table::{Bound, Table};
 
 /// The most shards; enough that two threads seldom meet in one.
@@ -76,7 +78,7 @@ pub struct Usage {
 /// ```
 #[derive(Debug)]
 pub struct MemoryStore {
-    seed: RandomState,
+    seed: Seed,
     shards: Box<[Mutex<Table>]>,
     /// The bits of a hash that tell the shard.
     shard_bits: u32,
@@ -85,12 +87,16 @@ pub struct MemoryStore {
 impl MemoryStore {
     /// An empty store.
     pub fn new(capacity: Capacity) -> Self {
+        Self::with_seed(capacity, Seed::random())
+    }
+
+    fn with_seed(capacity: Capacity, seed: Seed) -> Self {
         let wanted = (capacity.keys / KEYS_PER_SHARD_MIN).clamp(1, SHARDS_MAX);
         let shard_bits = wanted.ilog2();
         let count = 1_usize << shard_bits;
         let bound = Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
         let shards = (0..count).map(|_| Mutex::new(Table::new(bound, shard_bits))).collect();
-        Self { seed: RandomState::default(), shards, shard_bits }
+        Self { seed, shards, shard_bits }
     }
 
     /// What the store holds now.
@@ -134,7 +140,7 @@ impl MemoryStore {
     }
 
     fn hash(&self, key: &Key<'_>) -> u64 {
-        let mut hasher = self.seed.build_hasher();
+        let mut hasher = self.seed.hasher();
         key.write(|bytes| hasher.write(bytes));
         // A slot without a key holds 0.
         hasher.finish().max(1)

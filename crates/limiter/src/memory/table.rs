@@ -113,6 +113,12 @@ impl Table {
         }
     }
 
+    /// All keys and their states.
+    pub(super) fn states(&self) -> impl Iterator<Item = (u64, StateRef<'_>)> {
+        let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.hash != 0);
+        used.filter_map(move |(at, slot)| Some((slot.hash, self.state(at)?)))
+    }
+
     /// Notes that a key was asked for.
     fn mark_used(&mut self, at: usize) {
         self.slot_mut(at).words[0] |= IN_USE;
