@@ -42,9 +42,9 @@ const TABLE: &[Row] = &[
     },
     Row {
         folder: "redis",
-        ours: &["limiter", "core"],
+        ours: &["limiter", "history", "core"],
         theirs: Theirs::Any,
-        why: "a store knows the limiter's trait and nothing above it",
+        why: "what is kept on Redis knows the traits of the limiter and of the history, and nothing above them",
     },
     Row {
         folder: "history",

@@ -65,6 +65,12 @@ pub enum Error {
     /// Somebody else has committed since this process read it.
     #[error("another process has changed the history meanwhile; ask again")]
     Moved,
+    /// Flushes come and nobody folds them.
+    #[error("{most} flushes wait to be folded, and no more are taken until somebody does")]
+    Full {
+        /// How many may wait.
+        most: usize,
+    },
     /// A question that cannot be answered.
     #[error("{what}: {text:?}")]
     Question {

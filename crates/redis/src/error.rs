@@ -29,6 +29,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// There can be no thread that asks for a history.
+    #[error("a thread for the history cannot be started")]
+    Thread {
+        /// Why not.
+        source: std::io::Error,
+    },
 }
 
 /// Why a server could not be asked.

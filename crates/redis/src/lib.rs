@@ -18,13 +18,14 @@
 //! | `local` | what this node goes by without the store |
 //! | `mend` | throws away what is not ours |
 //! | [`stats`] | what the store counts about itself |
+//! | [`history`] | the traffic history of all nodes, over the same connections |
 //!
 //! The script loads all states, decides all, and writes all or nothing, on the
 //! clock of the server; [`codec`] takes the same steps again over the states
 //! that the script saw, and so tells every detail of the decisions.
 //!
-//! Deliberately not here: a pool, a background thread, and retries of what may
-//! have been done.
+//! Deliberately not here: a pool, a background thread on the path of a request,
+//! and retries of what may have been done.
 
 mod backend;
 mod breaker;
@@ -36,6 +37,7 @@ mod denials;
 mod dial;
 mod envoy;
 pub mod error;
+pub mod history;
 pub mod keys;
 mod local;
 mod mend;

@@ -63,13 +63,21 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
     Ok(body)
 }
 
+/// No version will ever be as large; somebody else's text is.
+const VERSION_END: u8 = 0x20;
+
+/// Whether this is of the known version. A newer one is no damage.
+pub(crate) fn check_version(bytes: &[u8], known: u8, unknown: &'static str) -> Result<()> {
+    match bytes.first() {
+        Some(&found) if found == known => Ok(()),
+        Some(&found) if found > known && found < VERSION_END => Err(Error::TooNew { found, known }),
+        Some(_) | None => Err(corrupt(unknown)),
+    }
+}
+
 /// What stands between the version and the checksum, if both are right.
 pub(crate) fn versioned<'a>(bytes: &'a [u8], known: u8, unknown: &'static str) -> Result<Reader<'a>> {
-    match bytes.first() {
-        Some(&found) if found == known => {}
-        Some(&found) if found > known => return Err(Error::TooNew { found, known }),
-        Some(_) | None => return Err(corrupt(unknown)),
-    }
+    check_version(bytes, known, unknown)?;
     let mut reader = Reader::new(checked(bytes)?);
     reader.byte()?;
     Ok(reader)

@@ -2,9 +2,9 @@
 //!
 //! One row in the table `Meta`, written with every batch.
 
-use crate::codec::bytes::{Reader, checked, put_checksum, put_varint};
+use crate::codec::bytes::{put_checksum, put_varint, versioned};
 use crate::engine::{Batch, Engine, Table};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tier::Rolled;
 
 const KEY: &[u8] = b"state";
@@ -23,12 +23,7 @@ pub(crate) struct State {
 impl State {
     pub(super) fn load(engine: &impl Engine) -> Result<Self> {
         let Some(bytes) = engine.get(Table::Meta, KEY)? else { return Ok(Self::default()) };
-        match bytes.first() {
-            Some(&found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
-            _ => {}
-        }
-        let mut reader = Reader::new(checked(&bytes)?);
-        reader.byte()?;
+        let mut reader = versioned(&bytes, VERSION, "a state of no known version")?;
         let newest_minute = reader.varint_u32()?;
         let rolled =
             Rolled { minutes: reader.varint()?, five_minutes: reader.varint()?, hours: reader.varint()? };

@@ -8,9 +8,12 @@
 //! | `imports` | no line of a log counts twice |
 //! | `kills` | `kill -9` at any moment loses no flush that was acknowledged |
 //! | `log` | a real log, or one made like it |
+//! | `nodes` | several nodes on real servers add up, whatever breaks |
+//! | `torn` | kills and torn logs on Redis lose and repeat nothing |
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
     reason = "helpers of tests fail loudly, and tests say what they measured"
@@ -22,3 +25,5 @@ mod formats;
 mod imports;
 mod kills;
 mod log;
+mod nodes;
+mod torn;
