@@ -4,8 +4,9 @@
 //! one after the other with `rlsload`, several times in turn, and prints the CPU time per call of
 //! both. The tools lie in `../shared/tools`, outside of this repository, so that CI cannot run this.
 
+use std::fs;
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -62,12 +63,28 @@ fn build() -> Result<()> {
     let target = workspace::target()?.join(TOOLS_TARGET);
     let target = target.to_str().context("the path of the target folder is not UTF-8")?;
     for tool in ["rlsnull", "rlsload"] {
-        let manifest = format!("{TOOLS}/{tool}/Cargo.toml");
-        let arguments =
-            ["build", "--release", "--locked", "--manifest-path", &manifest, "--target-dir", target];
+        let manifest = copied(&tools.join(tool), &Path::new(target).join("src").join(tool))?;
+        let manifest = manifest.to_str().context("the path of the target folder is not UTF-8")?;
+        let arguments = ["build", "--release", "--manifest-path", manifest, "--target-dir", target];
         Invocation::new("cargo", &arguments).run()?;
     }
     Invocation::new("cargo", &["build", "--release", "--locked", "-p", "tollgate-cli"]).run()
+}
+
+/// Copies a tool to where cargo may write a lock file, and into no workspace but its own; its manifest
+/// there.
+fn copied(from: &Path, to: &Path) -> Result<PathBuf> {
+    let say = || format!("cannot copy {} to {}", from.display(), to.display());
+    fs::create_dir_all(to.join("src")).with_context(say)?;
+    for entry in fs::read_dir(from.join("src")).with_context(say)? {
+        let entry = entry.with_context(say)?;
+        let text = fs::read(entry.path()).with_context(say)?;
+        fs::write(to.join("src").join(entry.file_name()), text).with_context(say)?;
+    }
+    let text = fs::read_to_string(from.join("Cargo.toml")).with_context(say)?;
+    let manifest = to.join("Cargo.toml");
+    fs::write(&manifest, format!("{text}\n[workspace]\n")).with_context(say)?;
+    Ok(manifest)
 }
 
 /// A server under load; killed with this value.
@@ -152,5 +169,20 @@ mod tests {
         assert_eq!(number(json, "b"), Some(2.0));
         assert_eq!(number(json, "server_us"), Some(7.25));
         assert_eq!(number(json, "c"), None);
+    }
+
+    #[test]
+    fn a_tool_is_copied_with_its_sources_and_is_a_workspace_of_its_own() {
+        let folder = workspace::root().join("target/tmp/copied");
+        drop(fs::remove_dir_all(&folder));
+        let from = folder.join("from");
+        fs::create_dir_all(from.join("src")).unwrap();
+        fs::write(from.join("Cargo.toml"), "[package]\n").unwrap();
+        fs::write(from.join("src/main.rs"), "fn main() {}\n").unwrap();
+        let manifest = copied(&from, &folder.join("to")).unwrap();
+        assert_eq!(fs::read_to_string(&manifest).unwrap(), "[package]\n\n[workspace]\n");
+        assert_eq!(fs::read_to_string(folder.join("to/src/main.rs")).unwrap(), "fn main() {}\n");
+        let error = copied(&folder.join("none"), &folder.join("to")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot copy "), "{error}");
     }
 }

@@ -14,27 +14,29 @@ use tollgate_server::{Control, Error, Listeners, telemetry, workers};
 
 use crate::console::{Console, Exit};
 
+const EXAMPLES: &str = "\
+Examples:
+  tollgate serve
+  tollgate serve --rules shop.yaml --rules more-rules/
+  RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit USE_STATSD=false tollgate serve
+  curl -i localhost:8080/json \\
+    -d '{\"domain\":\"example\",\"descriptors\":[{\"entries\":[{\"key\":\"user_id\",\"value\":\"42\"}]}]}'
+
+SIGTERM and SIGINT stop it: calls in flight finish. SIGHUP reads the rules again.";
+
 /// Runs the service: Envoy's rate limit protocol over gRPC, and HTTP.
 ///
 /// With nothing else said, rules come from ./rules, or a built-in example is
 /// served. The environment variables of envoyproxy/ratelimit are honoured;
 /// flags win over the environment, and that over tollgate.yaml.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  tollgate serve
-  tollgate serve --rules shop.yaml --rules more-rules/
-  RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit USE_STATSD=false tollgate serve
-  curl -i localhost:8080/json -d '{\"domain\":\"example\",\"descriptors\":[{\"entries\":[{\"key\":\"user_id\",\"value\":\"42\"}]}]}'
-
-SIGTERM and SIGINT stop it: calls in flight finish. SIGHUP reads the rules again.
-'tollgate serve --help' lists all settings.")]
+#[command(after_help = format!("{EXAMPLES}\n'tollgate serve --help' lists all settings."))]
 #[command(after_long_help = long_help())]
 pub(crate) struct Args {
-    /// A rule file or a folder of rule files; may be given several times.
+    /// A rule file or a folder of rule files; may be given several times; ./rules if not given.
     #[arg(long, value_name = "PATH")]
     rules: Vec<PathBuf>,
-    /// Where counters are kept: memory.
+    /// Where counters are kept: memory, or redis://host:port and its like; memory if not given.
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// A folder for snapshots and history.
@@ -43,16 +45,16 @@ pub(crate) struct Args {
     /// The file of settings; tollgate.yaml in this folder if there is one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where HTTP is served.
+    /// Where HTTP is served; 0.0.0.0:8080 if not given.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Where gRPC is served.
+    /// Where gRPC is served; 0.0.0.0:8081 if not given.
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<String>,
     /// Where any Redis client can ask, such as 127.0.0.1:6380; off if not given.
     #[arg(long, value_name = "ADDRESS")]
     resp: Option<String>,
-    /// Where the admin pages are served.
+    /// Where the admin pages are served; 127.0.0.1:6070 if not given.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
     /// Where the gateway listens.
@@ -64,7 +66,10 @@ pub(crate) struct Args {
 }
 
 fn long_help() -> String {
-    format!("Settings, by environment variable or else by key in tollgate.yaml:\n\n{}", definitions::help())
+    format!(
+        "{EXAMPLES}\n\nSettings by flag, environment variable or key in tollgate.yaml, and what holds without:\n\n{}",
+        definitions::help()
+    )
 }
 
 impl From<Args> for Flags {

@@ -2,6 +2,24 @@
 
 use crate::golden::check;
 
+/// A terminal's width must not break it: what begins a line is a name or a text of its own indent.
+#[test]
+fn the_settings_in_the_help_of_serve_are_names_with_texts_below_them() {
+    let help = String::from_utf8(crate::golden::run(&["serve", "--help"]).stdout).unwrap();
+    let (_, settings) = help.split_once("Settings by flag").unwrap();
+    let names: Vec<&str> =
+        settings.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    ")).collect();
+    assert!(names.contains(&"  LOG_LEVEL, log.level [info]"), "{names:?}");
+    let is_name = |line: &str| {
+        let first = line.trim_start().split([',', ' ']).next().unwrap_or_default();
+        tollgate_server::settings::definitions::all()
+            .any(|one| [one.flag, one.variable, one.key].contains(&first))
+    };
+    for line in names {
+        assert!(is_name(line), "'{line}' begins with no name of a setting");
+    }
+}
+
 #[test]
 fn without_a_command_the_help_is_shown() {
     check("no_command", &[]);

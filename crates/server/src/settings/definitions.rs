@@ -12,6 +12,9 @@ mod list;
 pub use ignored::{IGNORED, Ignored};
 pub use list::SECTIONS;
 
+/// As many columns as the narrowest usual terminal has.
+const HELP_WIDTH: usize = 80;
+
 /// One setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
@@ -84,10 +87,30 @@ pub fn help() -> String {
     for section in SECTIONS {
         out.push_str(&format!("{}:\n", section.title));
         for one in section.settings {
+            let names = [one.flag, one.variable, one.key].into_iter().filter(|name| !name.is_empty());
             let default = if one.default.is_empty() { String::new() } else { format!(" [{}]", one.default) };
-            out.push_str(&format!("  {:<44} {}{default}\n", one.id(), one.meaning));
+            out.push_str(&format!("  {}{default}\n", names.collect::<Vec<_>>().join(", ")));
+            put_wrapped(&mut out, one.meaning);
         }
         out.push('\n');
     }
     out
+}
+
+/// Puts a text below the names it is about, in lines of their own indent: what
+/// is broken by the terminal's width alone cannot be told from a name.
+fn put_wrapped(out: &mut String, text: &str) {
+    const INDENT: &str = "      ";
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > HELP_WIDTH {
+            out.push('\n');
+            column = 0;
+        }
+        out.push_str(if column == 0 { INDENT } else { " " });
+        column += if column == 0 { INDENT.len() } else { 1 } + width;
+        out.push_str(word);
+    }
+    out.push('\n');
 }
