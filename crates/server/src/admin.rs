@@ -72,6 +72,8 @@ async fn no_such_page() -> Response {
     (StatusCode::NOT_FOUND, format!("there is no such page; these there are:\n{}", pages())).into_response()
 }
 
+/// With many paths made by callers it takes milliseconds: on a thread of its
+/// own, so that neither callers nor other pages wait for it.
 async fn metrics_page(State(service): State<Arc<Service>>) -> Response {
     let page = tokio::task::spawn_blocking(move || service.metrics().render()).await;
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page.unwrap_or_default()).into_response()
@@ -82,7 +84,11 @@ async fn rlconfig(State(service): State<Arc<Service>>) -> String {
 }
 
 async fn stats(State(service): State<Arc<Service>>) -> String {
-    service.metrics().dotted().into_iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+    let lines = move || {
+        let counters = service.metrics().dotted().into_iter();
+        counters.map(|(name, value)| format!("{name}: {value}\n")).collect()
+    };
+    tokio::task::spawn_blocking(lines).await.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -47,17 +47,25 @@ impl Page {
     /// One sample of the family begun last.
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            self.text.push(if place == 0 { '{' } else { ',' });
-            self.text.push_str(label);
-            self.text.push_str("=\"");
-            self.escaped(text);
-            self.text.push('"');
-        }
-        if !labels.is_empty() {
-            self.text.push('}');
-        }
+        put_labels(&mut self.text, labels);
         self.put(format_args!(" {value}\n"));
+    }
+
+    /// The same with labels that [`labels_text`] made, for series that share
+    /// them: putting labels together is most of the work of a large page.
+    pub(super) fn sample_of(&mut self, name: &str, labels: &str, value: u64) {
+        self.text.push_str(name);
+        self.text.push_str(labels);
+        match value {
+            // Most counters of most rules are, and formatting costs as much as all the rest.
+            0 => self.text.push_str(" 0\n"),
+            _ => self.put(format_args!(" {value}\n")),
+        }
+    }
+
+    /// Makes room for so many bytes more, so that a large page does not grow by copies of itself.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.text.reserve(bytes);
     }
 
     /// A family of one sample without labels.
@@ -70,19 +78,43 @@ impl Page {
         self.text
     }
 
-    fn escaped(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
-                '\\' => self.text.push_str(r"\\"),
-                '"' => self.text.push_str(r#"\""#),
-                '\n' => self.text.push_str(r"\n"),
-                other => self.text.push(other),
-            }
-        }
-    }
-
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         self.text.write_fmt(text).expect("writing to a string does not fail");
+    }
+}
+
+/// Labels as they stand on the page; nothing if there are none.
+pub(super) fn labels_text(labels: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    put_labels(&mut text, labels);
+    text
+}
+
+fn put_labels(out: &mut String, labels: &[(&str, &str)]) {
+    for (place, (label, value)) in labels.iter().enumerate() {
+        out.push(if place == 0 { '{' } else { ',' });
+        out.push_str(label);
+        out.push_str("=\"");
+        put_escaped(out, value);
+        out.push('"');
+    }
+    if !labels.is_empty() {
+        out.push('}');
+    }
+}
+
+fn put_escaped(out: &mut String, value: &str) {
+    // Hardly any value has anything to escape.
+    if !value.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
+        return out.push_str(value);
+    }
+    for c in value.chars() {
+        match c {
+            '\\' => out.push_str(r"\\"),
+            '"' => out.push_str(r#"\""#),
+            '\n' => out.push_str(r"\n"),
+            other => out.push(other),
+        }
     }
 }
 

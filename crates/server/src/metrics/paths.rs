@@ -29,7 +29,7 @@ pub(super) const PATH_MAX: usize = 1_024;
 /// A path is looked up in one of these parts, so that threads seldom meet.
 const PARTS: usize = 16;
 
-type Part = RwLock<HashMap<Box<str>, Arc<Cells>, RandomState>>;
+type Part = RwLock<HashMap<Arc<str>, Arc<Cells>, RandomState>>;
 
 /// Counters by path, so many and no more.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Paths {
     }
 
     /// Takes all paths out.
-    pub(super) fn drain(&self) -> Vec<(Box<str>, Arc<Cells>)> {
+    pub(super) fn drain(&self) -> Vec<(Arc<str>, Arc<Cells>)> {
         let mut all = Vec::new();
         for part in &self.parts {
             let taken = std::mem::take(&mut *part.write());
@@ -91,11 +91,11 @@ impl Paths {
     }
 
     /// Shows every path and its counters.
-    pub(super) fn each(&self, mut show: impl FnMut(&str, &Cells)) {
+    pub(super) fn each(&self, mut show: impl FnMut(&Arc<str>, &Cells)) {
         for part in &self.parts {
             // Copied out, so that nobody waits while names are put together.
             let all: Vec<_> =
-                part.read().iter().map(|(path, cells)| (path.clone(), Arc::clone(cells))).collect();
+                part.read().iter().map(|(path, cells)| (Arc::clone(path), Arc::clone(cells))).collect();
             for (path, cells) in all {
                 show(&path, &cells);
             }

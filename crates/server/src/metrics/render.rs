@@ -11,13 +11,15 @@ use std::sync::atomic::Ordering;
 
 use super::Metrics;
 use super::cells::{Cells, Outcome};
-use super::exposition::{Kind, Milli, Page, Seconds};
+use super::exposition::{Kind, Milli, Page, Seconds, labels_text};
 use super::latency::{OURS_US, REFERENCE_MILLI, Times};
 use super::mapper::{Mapped, Series, TimeUnit, default_labels};
 use super::process;
-use super::snapshot::{Snapshot, hits_by_path};
+use super::snapshot::{Snapshot, hits_by_path, merge};
 use super::tally::Tally;
 
+/// A count and what stands around it is seldom longer.
+const COUNT_BYTES_USUAL: usize = 12;
 /// The rule that is told where the caller brought the limit.
 const OVERRIDE: &str = "override";
 
@@ -204,14 +206,14 @@ fn reference(page: &mut Page, metrics: &Metrics) {
 /// thousand paths, mapping one name after the other takes long. What that
 /// mapping does not know goes to `others`.
 fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
-    let by_path = hits_by_path(metrics);
-    let mut by_labels: BTreeMap<_, Tally> = BTreeMap::new();
-    for (path, hits) in &by_path {
-        match default_labels(path) {
-            Some(labels) => by_labels.entry(labels).or_default().add(hits),
-            None => others.hits(path, hits),
+    let mut by_labels = Vec::new();
+    for (path, hits) in hits_by_path(metrics) {
+        match default_labels(&path) {
+            Some(labels) => by_labels.push((labels_text(&labels), hits)),
+            None => others.hits(&path, &hits),
         }
     }
+    merge(&mut by_labels);
     let counters: [(&str, ReadHits); 6] = [
         ("ratelimit_service_rate_limit_total_hits", |hits| hits.total_hits),
         ("ratelimit_service_rate_limit_over_limit", |hits| hits.over_limit),
@@ -220,10 +222,12 @@ fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
         ("ratelimit_service_rate_limit_shadow_mode", |hits| hits.shadow_mode),
         ("ratelimit_service_rate_limit_total_negative_hits", |hits| hits.negative_hits),
     ];
+    let labels_bytes: usize = by_labels.iter().map(|(labels, _)| labels.len()).sum();
     for (name, count) in counters.into_iter().filter(|_| !by_labels.is_empty()) {
+        page.reserve(labels_bytes + by_labels.len() * (name.len() + COUNT_BYTES_USUAL));
         page.family(name, Kind::Counter, help_of(name));
         for (labels, hits) in &by_labels {
-            page.sample(name, labels, count(hits));
+            page.sample_of(name, labels, count(hits));
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Row {
     /// The name to show: the label if no other rule of the domain has it, else the path.
     pub(super) name: Box<str>,
     /// The path as written, as metrics name it.
-    pub(super) path: Box<str>,
+    pub(super) path: Arc<str>,
     pub(super) algorithm: Algorithm,
     pub(super) limit: u32,
     pub(super) window: Micros,
