@@ -197,6 +197,23 @@ impl Mapping {
         &self.domain
     }
 
+    /// The templates of the first entry that is a path, for whoever wants the
+    /// same name for the same page.
+    pub fn paths(&self) -> Option<&Paths> {
+        self.descriptors.iter().flatten().find_map(|action| match &action.fact {
+            Fact::Path(paths) => Some(paths),
+            Fact::RemoteAddress(_)
+            | Fact::Header(_)
+            | Fact::Target
+            | Fact::Host
+            | Fact::Method
+            | Fact::Query(_)
+            | Fact::Cookie(_)
+            | Fact::Text(_)
+            | Fact::Claim { .. } => None,
+        })
+    }
+
     /// What a request becomes.
     pub fn map<'a>(&'a self, facts: &Facts<'a>) -> Mapped<'a> {
         let mut looking = Looking { mapping: self, facts, address: None, claims: SmallVec::new() };

@@ -127,6 +127,22 @@ impl Paths {
         }
     }
 
+    /// The template that a path matches, or what was set for all others.
+    ///
+    /// ```
+    /// use tollgate_gateway::Paths;
+    /// let paths = Paths::new(&["/users/{id}"])?;
+    /// assert_eq!(paths.matched(b"/users/42/"), Some("/users/{id}"));
+    /// assert_eq!(paths.matched(b"/cart"), None);
+    /// # Ok::<(), tollgate_gateway::Error>(())
+    /// ```
+    pub fn matched(&self, path: &[u8]) -> Option<&str> {
+        if self.count == 0 {
+            return self.unmatched.as_deref();
+        }
+        self.template(&normal(path)).or(self.unmatched.as_deref())
+    }
+
     fn template(&self, path: &str) -> Option<&str> {
         if self.count == 0 {
             return None;

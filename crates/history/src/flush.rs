@@ -113,6 +113,40 @@ impl Tally {
         self.minutes.keys().copied()
     }
 
+    /// How many counts it holds: its size.
+    pub fn rows(&self) -> usize {
+        self.minutes.values().map(|counts| counts.len() + 1).sum()
+    }
+
+    /// How many requests it tells of.
+    pub fn requests(&self) -> u64 {
+        let all = self.minutes.values().filter_map(|counts| counts.get(&Label::Requests));
+        all.fold(0, |sum, counts| sum.saturating_add(counts.total()))
+    }
+
+    /// Gives every key another name; keys that get the same one count together.
+    ///
+    /// ```
+    /// use tollgate_history::{Label, Outcome, Tally};
+    /// let mut tally = Tally::default();
+    /// let label = Label::Key { rule: "r".into(), name: "user_id=42".into() };
+    /// tally.add(1, label, Outcome::Denied, 2);
+    /// tally.rename_keys(|_| "hidden".to_owned());
+    /// assert!(format!("{tally:?}").contains("hidden"));
+    /// assert!(!format!("{tally:?}").contains("user_id"));
+    /// ```
+    pub fn rename_keys(&mut self, rename: impl Fn(&str) -> String) {
+        for counts in self.minutes.values_mut() {
+            let renamed = counts.extract_if(|label, _| matches!(label, Label::Key { .. }));
+            let renamed: Vec<(Label, Counts)> = renamed.collect();
+            for (label, more) in renamed {
+                let Label::Key { rule, name } = label else { continue };
+                let name = rename(&name).into();
+                counts.entry(Label::Key { rule, name }).or_default().merge(&more);
+            }
+        }
+    }
+
     pub(crate) fn merge(&mut self, minute: u32, label: Label, counts: &Counts) {
         match self.minutes.entry(minute).or_default().entry(label) {
             Entry::Occupied(mut kept) => kept.get_mut().merge(counts),

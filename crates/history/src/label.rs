@@ -12,6 +12,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::codec::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result, corrupt};
 use crate::outcome::Outcome;
@@ -115,6 +117,23 @@ impl Label {
             Self::Requests | Self::Rulings => "",
             Self::Route(name) | Self::Rule(name) | Self::Key { name, .. } => name,
         }
+    }
+
+    /// A name that tells keys apart and that nobody can read: half of a SHA-256 of
+    /// the salt and the name, in hexadecimal. The same everywhere with the same salt.
+    ///
+    /// ```
+    /// use tollgate_history::Label;
+    /// assert_eq!(Label::hashed("user_id=42", "salt"), Label::hashed("user_id=42", "salt"));
+    /// assert_ne!(Label::hashed("user_id=42", "salt"), Label::hashed("user_id=42", "pepper"));
+    /// assert_eq!(Label::hashed("user_id=42", "").len(), 32);
+    /// ```
+    pub fn hashed(name: &str, salt: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update(u64::try_from(salt.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(salt);
+        hash.update(name);
+        hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Bytes that no other label has, as files keep it.

@@ -23,7 +23,7 @@ pub use render::{Cell, Rows, csv, ndjson};
 pub use series::{Compare, Compared, Curve, SeriesAnswer, SeriesQuestion};
 pub use status::{Status, TierStatus};
 pub use summary::Summary;
-pub use top::{Top, TopQuestion, TopRow, TopSum};
+pub use top::{Order, Top, TopQuestion, TopRow, TopSum};
 
 use crate::error::{Error, Result};
 use crate::when;

@@ -147,30 +147,35 @@ impl Recorder {
 
     /// Counts a request: towards all requests and towards its route.
     pub fn request(&self, asked: &Asked<'_>, now: Time) {
-        let name = Name::request(asked.route, &self.hasher);
-        if !self.add(&name, asked.outcome, asked.count, now) {
-            Overflow::add(&self.overflow.requests, asked.outcome, asked.count);
-        }
+        self.decision(Some(asked), None, now);
     }
 
     /// Counts a ruling: towards all rulings, its rule, and its key.
     pub fn ruling(&self, ruled: &Ruled<'_>, now: Time) {
-        let name = Name::ruling(ruled.rule, ruled.key, &self.hasher);
-        if !self.add(&name, ruled.outcome, ruled.count, now) {
-            Overflow::add(&self.overflow.rulings, ruled.outcome, ruled.count);
-        }
+        self.decision(None, Some(ruled), now);
     }
 
-    /// Counts in the first cells that nobody uses, this thread's own first.
-    fn add(&self, name: &Name<'_>, outcome: Outcome, count: u64, now: Time) -> bool {
+    /// Counts a request and a ruling about it, for little more than one of them.
+    pub fn decision(&self, asked: Option<&Asked<'_>>, ruled: Option<&Ruled<'_>>, now: Time) {
+        let asked = asked.map(|asked| (Name::request(asked.route, &self.hasher), asked));
+        let ruled = ruled.map(|ruled| (Name::ruling(ruled.rule, ruled.key, &self.hasher), ruled));
         let minute = minute_of(now);
-        let (before, from) = self.shards.split_at(own_shard() % self.shards.len().max(1));
-        for shard in from.iter().chain(before) {
-            if let Some(mut cells) = shard.cells.try_lock() {
-                return cells.add(minute, name, outcome, count);
+        // A cell that is in use is passed over, this thread's own first.
+        let own = own_shard();
+        let (before, from) = self.shards.split_at_checked(own).unwrap_or((&self.shards, &[]));
+        let mut cells = from.iter().chain(before).find_map(|shard| shard.cells.try_lock());
+        if let Some((name, Asked { outcome, count, .. })) = asked {
+            let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
+            if !added {
+                Overflow::add(&self.overflow.requests, *outcome, *count);
             }
         }
-        false
+        if let Some((name, Ruled { outcome, count, .. })) = ruled {
+            let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
+            if !added {
+                Overflow::add(&self.overflow.rulings, *outcome, *count);
+            }
+        }
     }
 
     /// Everything since the last flush, under the next name.

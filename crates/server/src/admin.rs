@@ -29,11 +29,16 @@ use crate::settings::Secret;
 use crate::v1;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 12] = [
     ("/", "this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
+    ("/v1/history/labels", "what history can be asked by; /v1/history/labels/route/values has the names"),
+    ("/v1/history/series", "how many, when: ?by=route&name=/cart&last=24h&format=json|ndjson|csv"),
+    ("/v1/history/status", "where history is kept, how finely, and what it lost"),
+    ("/v1/history/summary", "all requests in a few numbers: ?last=7d"),
+    ("/v1/history/top", "who sends the most: ?by=route|rule|key&last=1h&order=total|denied&limit=10"),
     ("/v1/keys", "what the counters of a key hold, and resetting it: ?domain=…&key=value"),
     ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
     ("/v1/rules", "the rules in force with all their numbers, as JSON"),

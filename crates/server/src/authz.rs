@@ -25,12 +25,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
-use tollgate_core::{Micros, Operation, Verdict};
+use tollgate_core::{Micros, Operation, Request, Verdict};
 use tollgate_gateway::{Facts, Mapped, Mapping, Tokens};
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
@@ -127,7 +127,7 @@ pub(crate) fn router(service: Arc<Service>, authz: Arc<Authz>) -> Router {
         .with_state(Context { service, authz })
 }
 
-async fn answer(State(context): State<Context>, request: Request<Body>) -> Response {
+async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> Response {
     let Context { service, authz } = &context;
     let start = service.now();
     // What a client sent as a body stays with the proxy.
@@ -165,21 +165,30 @@ async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<De
         now: service.now(),
     };
     let mapped = mapping.map(&facts);
+    let counting = service.history().map(|keeper| keeper.counting());
+    let route = counting.map(|counting| counting.route_of(facts.path(), mapping.paths()));
     if mapped.is_empty() {
+        if let (Some(counting), Some(route)) = (counting, &route) {
+            counting.passed(route, facts.now);
+        }
         return Ok(Decided { response: to_wire::free(), hold: None });
     }
-    charge(service, authz, &mapped, deny_status).await
+    charge(service, authz, Asked { mapped: &mapped, route: route.as_deref(), deny_status }).await
 }
 
-async fn charge(
-    service: &Service,
-    authz: &Authz,
-    mapped: &Mapped<'_>,
+/// What a proxy asks.
+struct Asked<'a, 'm> {
+    mapped: &'a Mapped<'m>,
+    /// The path by template, if somebody wants to know.
+    route: Option<&'a str>,
     deny_status: u16,
-) -> Result<Decided, Refusal> {
+}
+
+async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Result<Decided, Refusal> {
+    let Asked { mapped, route, deny_status } = asked;
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
-    let request = mapped.request(&descriptors);
+    let request = Request { route, ..mapped.request(&descriptors) };
     let mut answer = service.operate(&request, Operation::Check).await.map_err(Refusal::Service)?;
     let mut hold = None;
     if let Verdict::Delay { wait } = answer.reply.verdict {

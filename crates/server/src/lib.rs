@@ -21,6 +21,7 @@
 //! | [`store`] | where counters live |
 //! | [`health`] | whether this server wants to be asked |
 //! | [`source`] | where rules come from: files that change, xDS |
+//! | [`history`] | what is remembered of decisions |
 //! | [`metrics`] | what is counted, and how it is told: Prometheus, StatsD |
 //! | [`telemetry`] | logs and traces |
 //! | [`bounds`] | every bound on what callers may send or hold |
@@ -34,6 +35,7 @@ pub mod bounds;
 pub mod error;
 pub mod grpc;
 pub mod health;
+pub mod history;
 pub mod http;
 pub mod listen;
 pub mod metrics;

@@ -43,6 +43,7 @@ use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, Operation, RuleId, RuleSet, Time, Verdict};
 use tollgate_limiter::{Event, EventSink, Ruling};
 
+use crate::history::KeeperStatus;
 use crate::store::Sight;
 use cells::{Cells, Line, Outcome, lines_for};
 use latency::Latency;
@@ -109,6 +110,7 @@ pub struct Metrics {
     service_errors: AtomicU64,
     store_errors: AtomicU64,
     store: OnceLock<Box<dyn Fn() -> Sight + Send + Sync>>,
+    history: OnceLock<Box<dyn Fn() -> Option<KeeperStatus> + Send + Sync>>,
 }
 
 impl Metrics {
@@ -135,6 +137,7 @@ impl Metrics {
             service_errors: AtomicU64::new(0),
             store_errors: AtomicU64::new(0),
             store: OnceLock::new(),
+            history: OnceLock::new(),
         }
     }
 
@@ -160,6 +163,12 @@ impl Metrics {
     pub fn watch_store(&self, look: impl Fn() -> Sight + Send + Sync + 'static) {
         // A second store would be a mistake of the wiring, and the first is as good.
         drop(self.store.set(Box::new(look)));
+    }
+
+    /// Asks `status` how history is doing whenever somebody wants to know.
+    pub fn watch_history(&self, status: impl Fn() -> Option<KeeperStatus> + Send + Sync + 'static) {
+        // As for the store.
+        drop(self.history.set(Box::new(status)));
     }
 
     /// A call was answered, in that time.

@@ -9,6 +9,7 @@
 //! | `certificates` | the TLS of every listener that has any |
 //! | `control` | how a running server is told to stop or to reload |
 //! | `worker` | the threads that answer callers |
+//! | `history` | when history is opened and written |
 //! | `first_lines` | what the log says first: where it listens, what to try |
 //!
 //! Invariants: ports are open before the first rule is read. On a stop, health
@@ -19,6 +20,7 @@
 mod certificates;
 mod control;
 mod first_lines;
+mod history;
 mod worker;
 
 use std::future::Future;
@@ -38,6 +40,7 @@ use crate::bounds::DRAIN_MAX;
 use crate::error::Error;
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
+use crate::history::{Counting, Keeper};
 use crate::http::{self, ServeHttp};
 use crate::listen::accept::{Site, accept_all};
 use crate::listen::gate::Gate;
@@ -47,7 +50,7 @@ use crate::listen::{Listener, Listeners};
 use crate::metrics::statsd::Exporter;
 use crate::metrics::{self, Mapper, Metrics};
 use crate::resp::ServeResp;
-use crate::service::Service;
+use crate::service::{Service, Sinks};
 use crate::settings::Settings;
 use crate::source::RuleSource;
 use crate::store::AnyStore;
@@ -89,17 +92,21 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let store = AnyStore::new(&settings.store)?;
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
     let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
-    let service = Arc::new(Service::new(settings, store, Arc::clone(&metrics), health, tracer));
+    let sinks = Sinks { metrics: Arc::clone(&metrics), history: keeper(settings) };
+    let service = Arc::new(Service::new(settings, store, sinks, health, tracer));
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
         weak.upgrade().map(|service| service.limiter().store().sight()).unwrap_or_default()
     });
+    let weak = Arc::downgrade(&service);
+    metrics.watch_history(move || Some(weak.upgrade()?.history()?.status()));
 
     let addresses = Arc::new(listeners.addresses().clone());
     let server = Server { settings, service, certificates, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     first_lines::listening(&server.addresses, settings);
     first_lines::counting(&settings.store);
+    history::open(&server.service);
     let callers = Callers { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
     let threads = server.start_workers(callers, &closing, &done)?;
     let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
@@ -113,6 +120,13 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     // Nothing that is still blocked, such as a look at a file, keeps us.
     background.shutdown_background();
     ended
+}
+
+/// What keeps history, unless it is turned off.
+fn keeper(settings: &Settings) -> Option<Arc<Keeper>> {
+    let own = settings.history.as_ref()?;
+    let counting = Arc::new(Counting::new(own, settings.answers.shadow));
+    Some(Arc::new(Keeper::new(own, counting)))
 }
 
 fn metrics_config(settings: &Settings) -> metrics::Config {
@@ -216,6 +230,7 @@ impl Server<'_> {
         if self.service.limiter().store().is_remote() {
             tokio::spawn(look_after_store(Arc::clone(&self.service), done.subscribe()));
         }
+        tokio::spawn(history::keep(Arc::clone(&self.service), done.subscribe()));
         self.certificates.follow(done);
         let mut workers = tokio::task::JoinSet::new();
         for thread in threads {
@@ -285,6 +300,7 @@ impl Server<'_> {
         {
             tracing::warn!("the last counters could not be sent to StatsD in time");
         }
+        history::write_the_last(&self.service).await;
         self.service.tracer().shutdown().await;
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Deliberately not here: wire formats, and the limits themselves.
 
+mod sinks;
 mod throttle;
 
 use std::sync::Arc;
@@ -15,21 +16,23 @@ use tollgate_core::{Operation, Request, Time, Verdict};
 use tollgate_limiter::{Clock as _, Limiter, Reply, Ruling, SystemClock};
 
 use crate::health::Health;
+use crate::history::Keeper;
 use crate::metrics::{Failure, Metrics};
 use crate::settings::{Answers, Settings};
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 
+pub use sinks::Sinks;
 pub use throttle::Throttled;
 
 /// The limiter as this server runs it.
-pub type Engine = Limiter<AnyStore, SystemClock, Arc<Metrics>>;
+pub type Engine = Limiter<AnyStore, SystemClock, Sinks>;
 
 /// The one thing that adapters call.
 #[derive(Debug)]
 pub struct Service {
     limiter: Engine,
-    metrics: Arc<Metrics>,
+    sinks: Sinks,
     health: Arc<Health>,
     tracer: Tracer,
     answers: Answers,
@@ -76,16 +79,17 @@ impl Service {
     pub fn new(
         settings: &Settings,
         store: AnyStore,
-        metrics: Arc<Metrics>,
+        sinks: impl Into<Sinks>,
         health: Arc<Health>,
         tracer: Tracer,
     ) -> Self {
+        let sinks = sinks.into();
         let limiter =
-            Limiter::with(tollgate_core::RuleSet::default(), store, SystemClock::new(), Arc::clone(&metrics))
+            Limiter::with(tollgate_core::RuleSet::default(), store, SystemClock::new(), sinks.clone())
                 .with_all_quota(settings.answers.quota);
         Self {
             limiter,
-            metrics,
+            sinks,
             health,
             tracer,
             answers: settings.answers.clone(),
@@ -139,14 +143,14 @@ impl Service {
             None
         };
         let Some(error) = refusal else { return Ok(()) };
-        self.metrics.failed(Failure::Service);
+        self.sinks.metrics.failed(Failure::Service);
         Err(error)
     }
 
     /// Whether a denial is one, as the flags of this server have it.
     fn is_refused(&self, verdict: Verdict) -> bool {
         if verdict.is_deny() && self.answers.shadow {
-            self.metrics.global_shadow();
+            self.sinks.metrics.global_shadow();
         }
         verdict.is_deny() && !self.answers.shadow
     }
@@ -168,7 +172,12 @@ impl Service {
 
     /// What is counted.
     pub const fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
+        &self.sinks.metrics
+    }
+
+    /// What is remembered, if anything is.
+    pub const fn history(&self) -> Option<&Arc<Keeper>> {
+        self.sinks.history.as_ref()
     }
 
     /// What makes spans of calls.

@@ -83,6 +83,8 @@ pub struct Settings {
     pub health_needs_store: bool,
     /// Where metrics go besides the admin listener.
     pub metrics: Metrics,
+    /// What is remembered; none if nothing is.
+    pub history: Option<History>,
     /// Traces by OTLP; none if not asked for.
     pub tracing: Option<Tracing>,
     /// How an HTTP request becomes descriptors; none if it is not said.
@@ -357,6 +359,36 @@ pub struct HeaderNames {
     pub remaining: String,
     /// In how many seconds it starts again.
     pub reset: String,
+}
+
+/// What is remembered, and where.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// The folder.
+    pub folder: PathBuf,
+    /// How the names of keys are kept.
+    pub keys: KeyNames,
+    /// What hashed names are mixed with; empty if nothing.
+    pub salt: Secret,
+    /// The route of a request is the value of its first entry with one of these keys.
+    pub route_keys: Vec<String>,
+    /// The templates of routes.
+    pub templates: tollgate_gateway::Paths,
+    /// How many names this process tracks.
+    pub caps: tollgate_history::Caps,
+    /// How many series there are in the folder.
+    pub bounds: tollgate_history::Bounds,
+}
+
+/// How the names of keys are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyNames {
+    /// As they are.
+    Clear,
+    /// So that the same key has the same name, and nobody can read it.
+    Hashed,
+    /// Not at all.
+    Off,
 }
 
 /// Where metrics go besides the admin listener.

@@ -6,6 +6,7 @@
 //! | `to_wire` | answers → JSON; errors → problems |
 //! | `refusal` | why a call gets no answer, and what to send instead |
 //! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
+//! | `history` | `/v1/history` of the admin listener: how many, of what, when |
 //! | `keys` | `/v1/keys` of the admin listener: a key is looked at or reset |
 //! | `rules` | `/v1/rules` of the admin listener: the rules in force |
 //! | `openapi` | the documents that describe all of it |
@@ -15,6 +16,7 @@
 
 mod decide;
 mod from_wire;
+mod history;
 mod keys;
 mod openapi;
 mod refusal;
@@ -49,6 +51,12 @@ pub(crate) fn admin_router() -> Router<Arc<Service>> {
         .route("/v1/keys", only("GET, POST, DELETE", keys))
         .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
         .route("/v1/rules", only("GET", get(rules::list)))
+        .route("/v1/history/series", only("GET", get(history::series)))
+        .route("/v1/history/top", only("GET", get(history::top)))
+        .route("/v1/history/summary", only("GET", get(history::summary)))
+        .route("/v1/history/labels", only("GET", get(history::labels)))
+        .route("/v1/history/labels/{name}/values", only("GET", get(history::values)))
+        .route("/v1/history/status", only("GET", get(history::status)))
         .route("/v1/openapi.json", only("GET", get(openapi::for_operators)))
 }
 

@@ -16,13 +16,13 @@ use crate::tier::Tier;
 
 /// One stored point.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Point {
+pub(crate) struct Point {
     /// Which of the rows that were asked for.
-    pub(super) place: usize,
+    pub(crate) place: usize,
     /// Where it begins.
-    pub(super) second: u64,
-    pub(super) tier: Tier,
-    pub(super) count: u64,
+    pub(crate) second: u64,
+    pub(crate) tier: Tier,
+    pub(crate) count: u64,
 }
 
 impl<E: Engine> History<E> {
@@ -34,7 +34,7 @@ impl<E: Engine> History<E> {
     }
 
     /// Calls `visit` with every point of these rows, which are sorted.
-    pub(super) fn points(&self, rows: &[RowId], span: Span, visit: &mut impl FnMut(Point)) -> Result<()> {
+    pub(crate) fn points(&self, rows: &[RowId], span: Span, visit: &mut impl FnMut(Point)) -> Result<()> {
         self.fresh()?;
         for tier in Tier::ALL {
             if let Some(part) = self.part(tier, span) {

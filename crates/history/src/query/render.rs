@@ -47,7 +47,7 @@ impl Rows for SeriesAnswer {
                 vec![
                     Cell::Text(rfc3339(*start)),
                     Cell::Text(curve.name.clone()),
-                    Cell::Text(curve.verdict.to_owned()),
+                    Cell::Text(curve.verdict.clone().into_owned()),
                     Cell::Number(*count),
                 ]
             })

@@ -3,7 +3,9 @@
 //! Buckets are aligned to whole steps since the epoch. A name that ends in `*`
 //! means every series whose name begins so; no name means everything.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::Span;
 use crate::codec::bytes::{index, wide};
@@ -85,7 +87,7 @@ impl SeriesQuestion {
 }
 
 /// Curves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesAnswer {
     /// The first second asked for.
     pub from: u64,
@@ -105,7 +107,7 @@ pub struct SeriesAnswer {
 }
 
 /// The same curves of an earlier time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// The first second.
     pub from: u64,
@@ -118,17 +120,30 @@ pub struct Compared {
 }
 
 /// One curve.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Curve {
     /// The series.
     pub name: String,
     /// What became of the requests.
-    pub verdict: &'static str,
+    pub verdict: Cow<'static, str>,
     /// The sum of the points.
     pub total: u64,
     /// Where each bucket begins, and its count. Buckets in which nobody was there
     /// to count are left out.
     pub points: Vec<(u64, u64)>,
+}
+
+impl SeriesAnswer {
+    /// Leaves only the curves for which `is_meant`.
+    pub fn keep(&mut self, is_meant: impl Fn(&Curve) -> bool) {
+        let sum = |curves: &[Curve]| curves.iter().fold(0, |sum: u64, curve| sum.saturating_add(curve.total));
+        self.series.retain(&is_meant);
+        self.total = sum(&self.series);
+        if let Some(compared) = &mut self.compare {
+            compared.series.retain(&is_meant);
+            compared.total = sum(&compared.series);
+        }
+    }
 }
 
 impl<E: Engine> History<E> {
@@ -239,7 +254,7 @@ impl<E: Engine> History<E> {
             let starts = (0..buckets).map(|at| first_s + wide(at) * step_s);
             let counted = starts.zip(sums).zip(&up).filter(|(_, up)| **up);
             let points = counted.map(|(point, _)| point).collect();
-            curves.push(Curve { name: name.clone(), verdict: outcome.name(), total, points });
+            curves.push(Curve { name: name.clone(), verdict: outcome.name().into(), total, points });
         }
         let total = curves.iter().fold(0_u64, |total, curve| total.saturating_add(curve.total));
         Ok((total, curves))

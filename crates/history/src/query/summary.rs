@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Span;
 use crate::engine::Engine;
@@ -16,7 +16,7 @@ use crate::store::History;
 use crate::tier::Tier;
 
 /// All requests of a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The first second asked for.
     pub from: u64,

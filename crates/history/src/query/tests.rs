@@ -52,7 +52,7 @@ fn a_curve_has_zeros_where_nothing_came_and_gaps_where_nobody_was() {
     let answer = sample().series(&cart(span(0, 20))).unwrap();
     assert_eq!((answer.step_s, answer.total), (60, 17));
     let [allowed, denied] = answer.series.as_slice() else { panic!("{answer:?}") };
-    assert_eq!((allowed.verdict, denied.verdict), ("allowed", "denied"));
+    assert_eq!((&*allowed.verdict, &*denied.verdict), ("allowed", "denied"));
     assert_eq!(minutes(allowed), [(0, 5), (1, 7), (2, 0), (10, 3), (11, 0)]);
     assert_eq!(minutes(denied), [(0, 0), (1, 2), (2, 0), (10, 0), (11, 0)]);
 }

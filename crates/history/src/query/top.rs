@@ -3,18 +3,45 @@
 //! "Other" is all requests (or all rulings) less the rows that are shown, so that
 //! the table adds up whatever names were made up.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Span;
 use crate::Map;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::label::{By, Sid};
 use crate::outcome::{Counts, Outcome};
 use crate::store::History;
 
 /// Rows that are ever given.
 const ROWS_MAX: usize = 10_000;
+
+/// What a top list is sorted by.
+///
+/// ```
+/// use tollgate_history::query::Order;
+/// assert_eq!("denied".parse::<Order>().unwrap(), Order::Denied);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By all requests or rulings.
+    #[default]
+    Total,
+    /// By how many of them were denied; series without any are in no row.
+    Denied,
+}
+
+impl std::str::FromStr for Order {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "total" => Ok(Self::Total),
+            "denied" => Ok(Self::Denied),
+            _ => Err(Error::Question { what: "the order is total or denied, not", text: text.into() }),
+        }
+    }
+}
 
 /// Asks for a top list.
 ///
@@ -35,7 +62,7 @@ pub struct TopQuestion {
 }
 
 /// A top list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Top {
     /// The first second asked for.
     pub from: u64,
@@ -48,7 +75,7 @@ pub struct Top {
 }
 
 /// One series of a top list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopRow {
     /// The series.
     pub name: String,
@@ -59,7 +86,7 @@ pub struct TopRow {
 }
 
 /// The rest of a top list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopSum {
     /// All requests or rulings that are in no row.
     pub total: u64,
@@ -85,6 +112,15 @@ impl<E: Engine> History<E> {
     ///
     /// If the engine cannot be read, or has what this version cannot read.
     pub fn top(&self, question: &TopQuestion) -> Result<Top> {
+        self.top_by(question, Order::Total)
+    }
+
+    /// The same, sorted by what one likes.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be read, or has what this version cannot read.
+    pub fn top_by(&self, question: &TopQuestion, order: Order) -> Result<Top> {
         let of_all = match question.by {
             By::Route => Sid::REQUESTS,
             By::Rule | By::Key => Sid::RULINGS,
@@ -111,9 +147,15 @@ impl<E: Engine> History<E> {
                 *sum = (sum.0.saturating_add(total), sum.1.saturating_add(denied));
             }
         }
+        let weight = |(total, denied): (u64, u64)| match order {
+            Order::Total => (total, 0),
+            Order::Denied => (denied, total),
+        };
         let mut sorted: Vec<(&str, (u64, u64))> =
-            by_name.into_iter().filter(|(_, (total, _))| *total > 0).collect();
-        sorted.sort_unstable_by(|one, other| other.1.0.cmp(&one.1.0).then_with(|| one.0.cmp(other.0)));
+            by_name.into_iter().filter(|(_, sums)| weight(*sums).0 > 0).collect();
+        sorted.sort_unstable_by(|one, other| {
+            weight(other.1).cmp(&weight(one.1)).then_with(|| one.0.cmp(other.0))
+        });
         sorted.truncate(question.limit.min(ROWS_MAX));
         let shown = sorted.iter().fold((0_u64, 0_u64), |sum, (_, (total, denied))| {
             (sum.0.saturating_add(*total), sum.1.saturating_add(*denied))

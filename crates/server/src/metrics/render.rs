@@ -33,6 +33,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     rules(&mut page, metrics);
     limits(&mut page, metrics);
     store::add(&mut page, metrics);
+    history(&mut page, metrics);
     bounds(&mut page, metrics);
     reference(&mut page, metrics);
     process::add(&mut page);
@@ -144,6 +145,27 @@ fn limits(page: &mut Page, metrics: &Metrics) {
     page.family(name, Kind::Gauge, "The length of the window of each rule.");
     for ((domain, rule), (_, window_us)) in &rows {
         page.sample(name, &[("domain", domain), ("rule", rule)], Seconds(*window_us));
+    }
+}
+
+fn history(page: &mut Page, metrics: &Metrics) {
+    let Some(status) = metrics.history.get().and_then(|status| status()) else { return };
+    let is_open = u8::from(status.is_open);
+    page.single("tollgate_history_open", Kind::Gauge, "1 if history can be written and asked.", is_open);
+    let help = "Names that have a series of their own in this process.";
+    page.single("tollgate_history_tracked_names", Kind::Gauge, help, status.tracked);
+    let help = "Flushes that wait to be written.";
+    page.single("tollgate_history_waiting_flushes", Kind::Gauge, help, status.waiting_flushes);
+    let help = "Flushes written.";
+    page.single("tollgate_history_flushes_total", Kind::Counter, help, status.written_flushes);
+    let help = "Attempts to write history that failed.";
+    page.single("tollgate_history_failures_total", Kind::Counter, help, status.failures);
+    let help = "Requests missing in history, because they could not be written in time.";
+    page.single("tollgate_history_lost_requests_total", Kind::Counter, help, status.lost_requests);
+    let Some(kept) = status.history else { return };
+    page.single("tollgate_history_series", Kind::Gauge, "Named series that are kept.", kept.series);
+    if let Some(bytes) = kept.disk_bytes {
+        page.single("tollgate_history_bytes", Kind::Gauge, "The size of the history file, in bytes.", bytes);
     }
 }
 

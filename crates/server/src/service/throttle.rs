@@ -22,14 +22,15 @@ impl Service {
     /// Takes `cost` from the counter `key` of a limit that the caller brings,
     /// at an instant of the limiter's clock.
     pub async fn throttle(&self, key: &str, limit: &Limit, cost: u64, now: Time) -> Throttled {
-        let entries = [Entry { key: "", value: key }];
+        let name = key;
+        let entries = [Entry { key: "", value: name }];
         let key = Key { domain: BROUGHT, entries: &entries, shared: &[], limit, ordinal: 0 };
         let (mode, operation) = (Mode::Enforce, Operation::Check);
         let mut batch = Batch::default();
         batch.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost });
         let answer = self.limiter.store().check(&batch, now).await;
         let decision = *answer.decisions.first().expect("a charge gets a decision");
-        self.metrics.throttled(decision.verdict);
+        self.sinks.throttled(name, decision.verdict, now);
         Throttled { decision, is_refused: self.is_refused(decision.verdict) }
     }
 }

@@ -6,6 +6,7 @@
 //! Invariant: what is not listed here cannot be read, so that the documents
 //! are complete.
 
+mod history;
 mod ignored;
 mod list;
 

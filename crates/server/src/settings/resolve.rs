@@ -3,6 +3,7 @@
 //! Every part of [`Settings`] has its own function here or below; they share a
 //! reader, which collects what is wrong.
 
+mod history;
 mod listeners;
 mod mapping;
 mod metrics;
@@ -55,6 +56,7 @@ impl Settings {
             store: store::read(r),
             health_needs_store: r.is_on("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"),
             metrics,
+            history: history::read(flags, r),
             tracing: tracing::read(r),
             mapping: mapping::read(r),
             forward_auth: mapping::forward_auth(r),
@@ -79,7 +81,6 @@ impl Settings {
 /// What a later version will do is refused, so that nobody believes it is done.
 fn refuse_later(flags: &Flags, reader: &mut Reader<'_>) {
     let later = [
-        ("--data", flags.data.is_some(), "snapshots and history are"),
         ("--gateway", flags.gateway.is_some(), "the gateway is"),
         ("--upstream", flags.upstream.is_some(), "the gateway is"),
     ];

@@ -13,9 +13,10 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Bytes;
 use utoipa::{IntoResponses, OpenApi};
 
+use super::history::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
 use super::keys::{KeyBody, ResetBody};
 use super::to_wire::{AnswerSchema, JSON, ProblemBody, RefusedBody};
-use super::{decide, keys, rules};
+use super::{decide, history, keys, rules};
 use shapes::DescriptorSchema;
 pub(super) use shapes::{BodySchema, RequestSchema};
 
@@ -33,9 +34,19 @@ struct ForCallers;
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
-    paths(keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list),
-    components(schemas(RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>)),
-    tags((name = "keys", description = "What counters hold."), (name = "rules", description = "What holds."))
+    paths(
+        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list,
+        history::series, history::top, history::summary, history::labels, history::values, history::status,
+    ),
+    components(schemas(
+        RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
+        SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema,
+    )),
+    tags(
+        (name = "history", description = "How many, of what, when."),
+        (name = "keys", description = "What counters hold."),
+        (name = "rules", description = "What holds."),
+    )
 )]
 struct ForOperators;
 

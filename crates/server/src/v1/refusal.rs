@@ -1,6 +1,8 @@
 //! Why a call gets no answer, where in the call the reason is, and what to
 //! send instead.
 
+use axum::http::StatusCode;
+
 use crate::body::BodyError;
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, KEY_MAX, VALUE_MAX};
 use crate::service::ServiceError;
@@ -28,6 +30,9 @@ pub(super) enum Refusal {
     /// There is no such path.
     #[error("there is no {path}")]
     NoSuchPath { path: String },
+    /// History has no answer.
+    #[error("{detail}")]
+    History { status: StatusCode, detail: String, fix: &'static str },
     /// The path does not take that method.
     #[error("this path does not take that method")]
     Method { allowed: &'static str },

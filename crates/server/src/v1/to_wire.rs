@@ -304,6 +304,7 @@ pub(super) fn refuse(refusal: &Refusal) -> Response {
         | Refusal::MediaType
         | Refusal::Service(_)
         | Refusal::NoSuchPath { .. }
+        | Refusal::History { .. }
         | Refusal::Method { .. } => None,
     };
     let title = status.canonical_reason().unwrap_or_default();
@@ -338,6 +339,7 @@ fn status_and_fix(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
         Refusal::NoSuchPath { .. } => {
             (StatusCode::NOT_FOUND, "see /v1/openapi.json for what there is".into())
         }
+        Refusal::History { status, fix, .. } => (*status, (*fix).into()),
         Refusal::Method { allowed } => {
             (StatusCode::METHOD_NOT_ALLOWED, format!("use one of these: {allowed}").into())
         }

@@ -9,6 +9,7 @@
 mod admin;
 mod authz;
 mod health;
+mod history;
 mod hostile;
 mod json;
 mod metrics;

@@ -3,4 +3,4 @@
 mod bytes;
 mod clients;
 mod doors;
-mod support;
+pub(crate) mod support;

@@ -45,6 +45,7 @@ pub(crate) struct Setup {
     folder: TempDir,
     environment: HashMap<String, String>,
     file: Option<String>,
+    data: Option<PathBuf>,
     waits: bool,
 }
 
@@ -56,7 +57,7 @@ impl Setup {
         for (name, text) in rules {
             std::fs::write(folder.path().join("rules").join(name), text).unwrap();
         }
-        Self { folder, environment: HashMap::new(), file: None, waits: true }
+        Self { folder, environment: HashMap::new(), file: None, data: None, waits: true }
     }
 
     /// The same with a variable of the environment.
@@ -77,6 +78,12 @@ impl Setup {
         self
     }
 
+    /// The same, keeping history elsewhere than in a folder of its own.
+    pub(crate) fn data(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.data = Some(folder.into());
+        self
+    }
+
     /// A folder that lives as long as the server.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -84,13 +91,14 @@ impl Setup {
 
     /// Starts it, and waits until rules are in force.
     pub(crate) async fn start(self) -> Server {
-        let Self { folder, environment, file, waits } = self;
+        let Self { folder, environment, file, data, waits } = self;
         let any = || Some("127.0.0.1:0".to_owned());
         let flags = Flags {
             rules: vec![folder.path().join("rules")],
             http: any(),
             grpc: if environment.contains_key("GRPC_UDS") { None } else { any() },
             admin: any(),
+            data: Some(data.unwrap_or_else(|| folder.path().join("data"))),
             ..Flags::default()
         };
         let file = file.map(|text| ConfigFile::parse("tollgate.yaml", &text).unwrap());

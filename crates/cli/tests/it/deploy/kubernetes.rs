@@ -15,7 +15,7 @@ use tollgate_server::bounds::DRAIN_MAX;
 use tollgate_server::settings::{ConfigFile, Flags, GrpcAddress, Settings};
 
 use super::file;
-use crate::serve::{ANY, Serving, get};
+use crate::serve::{ANY, Serving, get, get_until};
 
 /// Every manifest, by kind and name.
 fn manifests() -> HashMap<(String, String), Value> {
@@ -71,7 +71,7 @@ fn what_refers_to_something_finds_it() {
     let names = |list: &[Value]| list.iter().map(|one| word(&one["name"])).collect::<BTreeSet<_>>();
     let volumes = list(&pod["spec"]["volumes"]);
     assert_eq!(names(list(&container["volumeMounts"])), names(volumes));
-    for volume in volumes {
+    for volume in volumes.iter().filter(|volume| volume["emptyDir"].is_null()) {
         let map = ("ConfigMap".to_owned(), word(&volume["configMap"]["name"]));
         assert!(manifests().contains_key(&map), "{map:?}");
     }
@@ -95,6 +95,9 @@ fn mount(root: &Path) {
         let mounted = list(mounts).iter().find(|mount| mount["name"] == volume["name"]).unwrap();
         let folder = root.join(word(&mounted["mountPath"]).trim_start_matches('/'));
         std::fs::create_dir_all(&folder).unwrap();
+        if !volume["emptyDir"].is_null() {
+            continue;
+        }
         let map = ("ConfigMap".to_owned(), word(&volume["configMap"]["name"]));
         for (name, text) in manifests()[&map]["data"].as_object().unwrap() {
             std::fs::write(folder.join(name), below(root, &word(text))).unwrap();
@@ -104,7 +107,8 @@ fn mount(root: &Path) {
 
 /// The same with the container's folders below `root`.
 fn below(root: &Path, text: &str) -> String {
-    text.replace("/etc/tollgate", root.join("etc/tollgate").to_str().unwrap())
+    let own = |path: &str| root.join(path).to_str().unwrap().to_owned();
+    text.replace("/etc/tollgate", &own("etc/tollgate")).replace("/var/lib/tollgate", &own("var/lib/tollgate"))
 }
 
 #[test]
@@ -157,11 +161,11 @@ fn the_pod_starts_is_ready_and_shows_every_series_of_the_dashboard() {
     let mut server = Serving::run(&mut command, root.path());
     let address = server.address("HTTP (/json, /healthcheck, /v1) listens on ");
     let metrics = server.address("Prometheus finds its metrics at ");
+    server.until("history is kept in ");
     server.until("rules loaded");
     server.until("try: ");
     let probe = word(&container["readinessProbe"]["httpGet"]["path"]);
-    let answer = get(address, &probe);
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    get_until(address, &probe, "HTTP/1.1 200");
 
     let page = get(metrics, "/metrics");
     let names: BTreeSet<&str> =

@@ -46,7 +46,10 @@ fn the_server_starts_and_reads_its_rules_again_as_the_unit_says() {
     std::fs::create_dir(folder.path().join("rules")).unwrap();
     std::fs::write(folder.path().join("rules/rules.yaml"), "domain: d\n").unwrap();
     std::fs::write(folder.path().join("tollgate.yaml"), "log: { level: info }\n").unwrap();
-    let start = setting("ExecStart").replace("/etc/tollgate", folder.path().to_str().unwrap());
+    let (own, data) = (folder.path().to_str().unwrap(), folder.path().join("data"));
+    let start = setting("ExecStart").replace("/etc/tollgate", own);
+    assert_eq!(setting("StateDirectory"), "tollgate");
+    let start = start.replace("/var/lib/tollgate", data.to_str().unwrap());
     let (program, args) = start.split_once(' ').unwrap();
     assert_eq!(program, "/usr/bin/tollgate");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));

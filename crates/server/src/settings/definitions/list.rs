@@ -3,7 +3,11 @@
 use super::{Definition, Section};
 
 /// `row(flag, variable, key, default, meaning)` as a line of a table.
-const fn row(names: [&'static str; 3], default: &'static str, meaning: &'static str) -> Definition {
+pub(super) const fn row(
+    names: [&'static str; 3],
+    default: &'static str,
+    meaning: &'static str,
+) -> Definition {
     let [flag, variable, key] = names;
     Definition { flag, variable, key, default, meaning }
 }
@@ -465,6 +469,7 @@ pub const SECTIONS: &[Section] = &[
             ),
         ],
     },
+    super::history::HISTORY,
     Section {
         title: "Traces",
         note: "",

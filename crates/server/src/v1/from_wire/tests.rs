@@ -29,6 +29,7 @@ fn refused(text: &str) -> (String, String, String) {
         | Refusal::MediaType
         | Refusal::Service(_)
         | Refusal::NoSuchPath { .. }
+        | Refusal::History { .. }
         | Refusal::Method { .. } => panic!("it is about no field"),
     }
 }

@@ -1,0 +1,77 @@
+//! The route of a request: under which name its traffic is shown.
+//!
+//! An adapter that knows the path says it with the request; elsewhere it is the
+//! value of the first entry whose key is one of those that settings name.
+
+use std::borrow::Cow;
+
+use tollgate_core::Request;
+use tollgate_gateway::Paths;
+use tollgate_history::route::normalise;
+
+/// Which entries are routes, and which routes are one.
+#[derive(Debug)]
+pub(super) struct Routes {
+    pub(super) keys: Vec<String>,
+    pub(super) templates: Paths,
+}
+
+impl Routes {
+    /// The route of a request, if it has one.
+    pub(super) fn of_request<'a>(&'a self, request: &Request<'a>) -> Option<Cow<'a, str>> {
+        if let Some(route) = request.route {
+            return Some(Cow::Borrowed(route));
+        }
+        let mut entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
+        let entry = entries.find(|entry| self.keys.iter().any(|key| key == entry.key))?;
+        Some(self.of_path(entry.value))
+    }
+
+    /// The template that a path matches, or the path in its one spelling.
+    pub(super) fn of_path<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
+        match self.templates.matched(path.as_bytes()) {
+            Some(template) => Cow::Borrowed(template),
+            None => normalise(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::{Descriptor, Entry};
+
+    use super::*;
+
+    fn route(entries: &[(&str, &str)]) -> Option<String> {
+        let routes = Routes {
+            keys: vec!["path".into(), "route".into()],
+            templates: Paths::new(&["/users/{id}"]).expect("a template"),
+        };
+        let entries: Vec<Entry<'_>> = entries.iter().map(|entry| Entry::from(*entry)).collect();
+        let (first, rest) = entries.split_at(1);
+        let descriptors = [Descriptor::new(first), Descriptor::new(rest)];
+        routes.of_request(&Request::new("d", &descriptors)).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn the_first_entry_that_may_be_one_is_the_route() {
+        let cases = [
+            (&[("user_id", "42"), ("path", "/cart?n=7")][..], Some("/cart")),
+            (&[("route", "checkout"), ("path", "/cart")], Some("checkout")),
+            (&[("path", "/users/42"), ("route", "x")], Some("/users/{id}")),
+            (&[("user_id", "/cart")], None),
+        ];
+        for (entries, expected) in cases {
+            assert_eq!(route(entries).as_deref(), expected, "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_adapter_knows_comes_first() {
+        let routes = Routes { keys: vec!["path".into()], templates: Paths::default() };
+        let entries = [Entry::from(("path", "/a"))];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("d", &descriptors).with_route("/b/{c}");
+        assert_eq!(routes.of_request(&request).as_deref(), Some("/b/{c}"));
+    }
+}

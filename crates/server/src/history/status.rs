@@ -1,0 +1,47 @@
+//! How history is doing, as `/v1/history/status` and the metrics tell it.
+
+use serde::Serialize;
+use tollgate_history::query::Status;
+
+use crate::settings::KeyNames;
+
+/// How history is doing.
+#[derive(Debug, Clone, Serialize)]
+pub struct KeeperStatus {
+    /// Where it is kept.
+    pub folder: String,
+    /// How the names of keys are kept: `clear`, `hashed` or `off`.
+    pub keys: &'static str,
+    /// Whether it can be asked.
+    #[serde(rename = "open")]
+    pub is_open: bool,
+    /// Why the last attempt to write failed, and what to do; absent if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Names that have a series of their own in this process.
+    pub tracked: usize,
+    /// Flushes written since the start.
+    pub written_flushes: u64,
+    /// Flushes that wait to be written.
+    pub waiting_flushes: usize,
+    /// Attempts that failed since the start.
+    pub failures: u64,
+    /// Flushes given up since the start, because they could not be written in time.
+    pub lost_flushes: u64,
+    /// Requests that they told of.
+    pub lost_requests: u64,
+    /// What the history says about itself; absent if it is not open.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Status>,
+}
+
+impl KeyNames {
+    /// The word in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Hashed => "hashed",
+            Self::Off => "off",
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Who keeps count of decisions: metrics, and history if it is on.
+
+use std::sync::Arc;
+
+use tollgate_core::{Time, Verdict};
+use tollgate_limiter::{Event, EventSink};
+
+use crate::history::Keeper;
+use crate::metrics::Metrics;
+
+/// Who keeps count of decisions.
+#[derive(Debug, Clone)]
+pub struct Sinks {
+    /// Sums since the start.
+    pub metrics: Arc<Metrics>,
+    /// Counts by the minute, if they are kept.
+    pub history: Option<Arc<Keeper>>,
+}
+
+/// Without history.
+impl From<Arc<Metrics>> for Sinks {
+    fn from(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, history: None }
+    }
+}
+
+impl Sinks {
+    /// A limit that the caller brought over RESP was decided.
+    pub(super) fn throttled(&self, key: &str, verdict: Verdict, now: Time) {
+        self.metrics.throttled(verdict);
+        if let Some(history) = &self.history {
+            history.counting().throttled(key, verdict, now);
+        }
+    }
+}
+
+impl EventSink for Sinks {
+    fn offer(&self, event: Event<'_>) {
+        self.metrics.offer(event);
+        if let Some(history) = &self.history {
+            history.counting().offer(event);
+        }
+    }
+}
