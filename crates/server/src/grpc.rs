@@ -12,10 +12,12 @@
 //! | `frame` | the five bytes before a message |
 //! | `health` | `grpc.health.v1` |
 //! | `reflection` | what this server serves, for grpcurl and the like |
+//! | `authority` | callers whose `:authority` is not the name of a host |
 //! | `serve` | connections of HTTP/2 |
 //!
 //! Deliberately not here: connections, TLS and their bounds (`listen`).
 
+mod authority;
 mod body;
 mod frame;
 mod from_wire;

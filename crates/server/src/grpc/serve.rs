@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::Grpc;
+use super::authority::Lenient;
 use crate::bounds::{
     CONNECTION_WINDOW, HEADERS_MAX, PING_EVERY, PING_WAIT_MAX, RESETS_MAX, STREAM_WINDOW, STREAMS_MAX,
 };
@@ -56,7 +57,7 @@ impl ServeGrpc {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let io = TokioIo::new(Counted::new(io, Arc::clone(&life.seen)));
+        let io = TokioIo::new(Counted::new(Lenient::new(io), Arc::clone(&life.seen)));
         supervise(self.builder.serve_connection(io, self.grpc.clone()), life).await;
     }
 

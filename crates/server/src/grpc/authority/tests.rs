@@ -1,0 +1,105 @@
+//! Whole connections, read in pieces of every size.
+
+use tokio::io::AsyncReadExt as _;
+
+use super::*;
+
+const CLUSTER: &[u8] = b"outbound|8081||ratelimit.default.svc.cluster.local";
+const HOST: &[u8] = b"outbound-8081--ratelimit.default.svc.cluster.local";
+
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[..], &[kind, flags, 0, 0, 0, 1], payload].concat()
+}
+
+/// `:method`, `:scheme`, an authority to be indexed, and a header after it.
+fn block(authority: &[u8]) -> Vec<u8> {
+    let mut block = vec![0x83, 0x86, 0x41];
+    hpack::put_text(&mut block, authority);
+    block.extend_from_slice(b"\x40\x02te\x08trailers");
+    block
+}
+
+/// A connection: settings, a call, its message, and another call by the dynamic table.
+fn connection(authority: &[u8], flags: u8, before: &[u8], after: &[u8]) -> Vec<u8> {
+    let headers = [before, &block(authority), after].concat();
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, &[0, 3, 0, 0, 0, 100]),
+        frame(HEADERS, 4 | flags, &headers),
+        frame(0, 1, &[7; 300]),
+        frame(HEADERS, 4, &[0x83, 0x86, 0xbf, 0xbe]),
+    ]
+    .concat()
+}
+
+/// What is read of `bytes` that arrive and are taken in pieces of these sizes.
+async fn read(bytes: &[u8], arriving: usize, taken: usize) -> Vec<u8> {
+    let mut lenient = Lenient::new(Pieces { rest: bytes.to_vec(), size: arriving });
+    let (mut all, mut piece) = (Vec::new(), vec![0; taken]);
+    loop {
+        match lenient.read(&mut piece).await.unwrap() {
+            0 => return all,
+            read => all.extend_from_slice(&piece[..read]),
+        }
+    }
+}
+
+/// A reader that gives at most so many bytes at once.
+struct Pieces {
+    rest: Vec<u8>,
+    size: usize,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = self.size.min(self.rest.len()).min(buf.remaining());
+        buf.put_slice(&self.rest[..read]);
+        self.rest.drain(..read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_is_none_is_changed_wherever_the_bytes_are_cut() {
+    let (sent, expected) = (connection(CLUSTER, 0, b"", b""), connection(HOST, 0, b"", b""));
+    for arriving in 1..sent.len() {
+        assert_eq!(read(&sent, arriving, 8_192).await, expected, "arriving by {arriving}");
+    }
+    for taken in [1, 2, 8, 9, 10, 100] {
+        assert_eq!(read(&sent, 50, taken).await, expected, "taken by {taken}");
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_is_one_and_bytes_that_are_no_frames_go_through() {
+    for authority in [b"localhost:8081".as_slice(), b"[::1]:8081", b"ratelimit_cluster", b""] {
+        let sent = connection(authority, 0, b"", b"");
+        for arriving in [1, 7, 64, 10_000] {
+            assert_eq!(read(&sent, arriving, 8_192).await, sent);
+        }
+    }
+    let garbage: Vec<u8> = (0..5_000_u32).map(|n| u8::try_from(n * 31 % 251).unwrap()).collect();
+    assert_eq!(read(&garbage, 100, 8_192).await, garbage);
+    let large = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(HEADERS, 4, &[0x41; 20_000])].concat();
+    assert_eq!(read(&large, 1_000, 8_192).await, large, "h2 refuses it by its size");
+}
+
+#[tokio::test]
+async fn padding_and_priority_are_passed_over() {
+    let flags = PADDED | PRIORITY;
+    let (before, after) = (&[3, 0, 0, 0, 0, 16], &[0, 0, 0]);
+    let sent = connection(CLUSTER, flags, before, after);
+    assert_eq!(read(&sent, 10_000, 8_192).await, connection(HOST, flags, before, after));
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_within_a_frame_is_read_to_its_end() {
+    let sent = connection(CLUSTER, 0, b"", b"");
+    let cut = &sent[..60];
+    assert_eq!(read(cut, 10_000, 8_192).await, cut);
+}
