@@ -77,8 +77,14 @@ const TABLE: &[Row] = &[
         why: "a client that can decide by itself would be a second limiter",
     },
     Row {
+        folder: "load",
+        ours: &[],
+        theirs: Theirs::Any,
+        why: "whoever measures a server must not share its code, and so its mistakes",
+    },
+    Row {
         folder: "cli",
-        ours: &["core", "limiter", "redis", "history", "server", "gateway", "tower", "client"],
+        ours: &["core", "limiter", "redis", "history", "server", "gateway", "tower", "client", "load"],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",
     },

@@ -59,7 +59,7 @@ pub(crate) struct Args {
 
 /// The entries of one descriptor, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Pairs(Vec<(String, String)>);
+pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
@@ -90,7 +90,7 @@ impl Pairs {
 }
 
 /// `key=value,key=value`; `\,` is a comma that separates nothing.
-fn parse_descriptor(text: &str) -> Result<Pairs, String> {
+pub(crate) fn parse_descriptor(text: &str) -> Result<Pairs, String> {
     let mut pairs = Vec::new();
     for entry in split_entries(text) {
         let Some((key, value)) = entry.split_once('=') else {

@@ -21,6 +21,7 @@ use tollgate_history::{Bounds, By, Error, History};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::console::{Console, Exit};
+pub(crate) use table::grouped;
 
 /// How many requests, of what, when: the curve and the counts.
 ///

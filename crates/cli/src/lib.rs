@@ -9,6 +9,7 @@
 //! | `test` | `tollgate test`: do the rules do what the rule tests say? |
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
 //! | `history` | `tollgate history`: how many, of what, when |
+//! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
 //!
 //! What they share: `console` (where to write, and the exit codes), `words`
 //! (limits and decisions as people read them).
@@ -18,6 +19,7 @@
 //!
 //! Deliberately not here: what a rule means, and every `if` about limits.
 
+mod bench;
 mod check;
 mod console;
 mod explain;
@@ -49,6 +51,7 @@ Quick start:
   tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
   tollgate history import access.log                 a history from logs, to look at
   tollgate history /cart --last 24h                  how often, when, and with what verdict?
+  tollgate bench --grpc 127.0.0.1:8081               how fast is a running server?
 
 Exit codes: 0 fine, 1 failed, 64 bad configuration or command line.
 'tollgate COMMAND --help' teaches each command by an example.";
@@ -69,6 +72,7 @@ enum Command {
     Test(test::Args),
     Explain(explain::Args),
     History(history::Args),
+    Bench(bench::Args),
 }
 
 /// Does what `args` ask for, the name of the program first.
@@ -95,6 +99,7 @@ where
             Command::Test(args) => test::run(&args, &mut console),
             Command::Explain(args) => explain::run(&args, &mut console),
             Command::History(args) => history::run(&args, &mut console),
+            Command::Bench(args) => bench::run(&args, &mut console),
         },
         Err(answer) => answered(&answer, &mut console),
     };

@@ -60,7 +60,7 @@ pub(super) fn nothing(newest: Option<u64>, out: &mut dyn Write) -> io::Result<()
 }
 
 /// `12,345`.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -2,6 +2,7 @@
 //!
 //! | module | what it shows |
 //! |---|---|
+//! | `bench` | the load generator against a running server, and against what is none |
 //! | `deploy` | what `deploy/` ships, held against the binary |
 //! | `golden` | how a run is compared with what it must print |
 //! | `history` | a history from a log, asked in every format |
@@ -9,6 +10,7 @@
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
+mod bench;
 mod deploy;
 mod golden;
 mod history;

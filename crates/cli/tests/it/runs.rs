@@ -32,6 +32,7 @@ fn the_help_teaches() {
     check("help_test", &["test", "--help"]);
     check("help_explain", &["explain", "--help"]);
     check("help_history", &["history", "--help"]);
+    check("help_bench", &["bench", "--help"]);
 }
 
 #[test]
@@ -40,6 +41,8 @@ fn a_wrong_command_line_ends_with_64() {
     check("usage_no_path", &["check"]);
     check("usage_flag", &["test", "--fromat", "json", "good"]);
     check("usage_format", &["check", "--format", "junit", "good"]);
+    check("usage_bench", &["bench", "--rate", "5"]);
+    check("usage_bench_time", &["bench", "--http", "127.0.0.1:8080", "--duration", "soon"]);
     check("usage_descriptor", &["explain", "--rules", "good", "shop", "user_id"]);
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    fn start(folder: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
         Self::run(
             Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("serve").args(ANY).args(args).env_clear(),
             folder,
@@ -61,6 +61,11 @@ impl Serving {
                 return rest.trim().to_owned();
             }
         }
+    }
+
+    /// The id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn address(&mut self, text: &str) -> SocketAddr {
