@@ -2,8 +2,9 @@
 --
 -- ask: operation, counts_rejected, cost, window, hard, now, and the parameters
 -- of the algorithm. An algorithm takes (state, ask) and returns
---   fits    whether the verdict is not a denial
---   change  nil to keep the state, false to remove it, or { text, deadline }
+--   fits      whether the verdict is not a denial
+--   text      nil to keep the state, false to remove it, or the new one
+--   deadline  until when the new one lives
 -- A state is text; one that cannot be read counts as none.
 --
 -- Numbers are doubles holding whole numbers below 2^53. Quotients are taken as
@@ -24,8 +25,21 @@ local function quotient_ceil(a, b)
   return (a - rest) / b + 1
 end
 
-local function digits(n)
-  return string.format('%.0f', n)
+-- Two numbers as a state keeps them.
+local function pair(a, b)
+  return string.format('%.0f %.0f', a, b)
+end
+
+-- The two numbers of a state, or nothing.
+local function read_pair(state)
+  if not state then return nil end
+  local a, b = string.match(state, '^(%d+) (%d+)$')
+  return tonumber(a), tonumber(b)
+end
+
+-- The end of the window, aligned to the epoch, that now is in.
+local function window_end(now, window)
+  return now - now % window + window
 end
 
 -- What to do with the cost, given whether it fits.

@@ -1,20 +1,15 @@
 -- Decides all charges of a request together, all or nothing. Twin: limiter/src/store.rs.
 --
--- The one file that talks to Redis: one GET and at most one SET or DEL a key.
---
 -- KEYS  one for each charge; a key may come twice
 -- ARGV  1: now in microseconds, or empty for the server's own clock
 --       2: 1 if some quota passes without a charge, 2 if another part of the
 --          request is refused
 --       3: change nothing if now is later than this, or empty
---       then for each charge FIELDS values, in the order of read_charge
+--       then for each charge its algorithm, its mode, and what read_ask reads
 -- Reply now, 1 if denied else 0, and for each charge the state before it was
 --       asked, or false: the caller takes the same steps to tell the details
 
 local FIELDS = 15
--- A caller with a clock of its own may be slower than the server, whose keys
--- must outlive it. A state past its deadline equals none, so that it may stay.
-local CALLERS_LIFE_MS = 3600000
 local ALGORITHMS = {
   fixed_window = fixed_window,
   sliding_log = sliding_log,
@@ -25,32 +20,9 @@ local ALGORITHMS = {
   leaky_bucket = leaky_bucket,
 }
 
-local function server_now()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
-end
-
 local function read_charge(i, now)
   local at = 4 + (i - 1) * FIELDS
-  local function number(n) return tonumber(ARGV[at + n]) end
-  return {
-    decide = ALGORITHMS[ARGV[at]],
-    mode = ARGV[at + 1],
-    ask = {
-      now = now,
-      operation = ARGV[at + 2],
-      counts_rejected = ARGV[at + 3] == '1',
-      cost = number(4),
-      window = number(5),
-      hard = number(6),
-      tick = number(7),
-      count = number(8),
-      parts = number(9),
-      hard_span = { number(10), number(11) },
-      take = { number(12), number(13) },
-      max_wait = number(14),
-    },
-  }
+  return { decide = ALGORITHMS[ARGV[at]], mode = ARGV[at + 1], ask = read_ask(at, now) }
 end
 
 local function is_shadow(charge)
@@ -90,24 +62,22 @@ local function take(charges, before, stands)
     local key = KEYS[i]
     if states[key] == nil then states[key] = before[key] end
     if stands(charge) then
-      local fit, change = charge.decide(states[key] or nil, charge.ask)
+      local fit, text, deadline = charge.decide(states[key] or nil, charge.ask)
       fits[i] = fit
-      if change ~= nil then
-        changes[key] = change
-        states[key] = change and change[1]
+      if text ~= nil then
+        changes[key] = { text, deadline }
+        states[key] = text
       end
     end
   end
   return changes, fits
 end
 
-local now = tonumber(ARGV[1]) or server_now()
-now = math.min(now, NOW_MAX)
-local life_min_ms = ARGV[1] == '' and 1 or CALLERS_LIFE_MS
+local now = time_of(ARGV[1])
 local charges, before, reply = {}, {}, {}
 for i = 1, #KEYS do
   charges[i] = read_charge(i, now)
-  if before[KEYS[i]] == nil then before[KEYS[i]] = redis.call('GET', KEYS[i]) end
+  if before[KEYS[i]] == nil then before[KEYS[i]] = read_state(KEYS[i]) end
   reply[i + 2] = before[KEYS[i]]
 end
 local changes, fits = take(charges, before, function() return true end)
@@ -115,13 +85,6 @@ local refused_elsewhere = ARGV[2] == '2'
 local denied = refused_elsewhere or refuses(charges, fits)
 if denied and (#charges > 1 or refused_elsewhere) then changes = take(charges, before, counts_anyway) end
 if now > (tonumber(ARGV[3]) or now) then changes = {} end
-for key, change in pairs(changes) do
-  if change then
-    local left_ms = quotient_ceil(math.max(change[2] - now, 0), 1000)
-    redis.call('SET', key, change[1], 'PX', digits(math.max(left_ms, life_min_ms)))
-  elseif before[key] then
-    redis.call('DEL', key)
-  end
-end
-reply[1], reply[2] = digits(now), denied and 1 or 0
+for key, change in pairs(changes) do write_state(key, before[key], change[1], change[2], now) end
+reply[1], reply[2] = now, denied and 1 or 0
 return reply

@@ -1,13 +1,8 @@
 -- At most L per window aligned to the epoch. Twin: algorithm/fixed_window.rs.
 -- State: the end of the window and what was used in it.
 
-local function window_end(now, window)
-  return now - now % window + window
-end
-
 local function fixed_window(state, ask)
-  local last, used = string.match(state or '', '^(%d+) (%d+)$')
-  last, used = tonumber(last), tonumber(used)
+  local last, used = read_pair(state)
   if not last or last <= ask.now then
     last, used = window_end(ask.now, ask.window), 0
   end
@@ -20,5 +15,5 @@ local function fixed_window(state, ask)
   local fits = not is_denied(step)
   if keeps(ask, step) then return fits, nil end
   if step == 'give_back' and used == 0 then return fits, false end
-  return fits, { digits(last) .. ' ' .. digits(used), last }
+  return fits, pair(last, used), last
 end

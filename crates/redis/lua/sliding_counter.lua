@@ -46,5 +46,5 @@ local function sliding_counter(state, ask)
   if keeps(ask, step) then return fits, nil end
   if previous == 0 and current == 0 then return fits, false end
   gone = math.min(last + ask.window, TIME_MAX)
-  return fits, { digits(gone) .. ' ' .. digits(previous) .. ' ' .. digits(current), gone }
+  return fits, string.format('%.0f %.0f %.0f', gone, previous, current), gone
 end

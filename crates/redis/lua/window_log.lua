@@ -64,8 +64,7 @@ local function drop_oldest(log)
 end
 
 local function log_text(log)
-  return digits(log.first) .. ' ' .. digits(log.last) .. ' ' .. digits(log.last_cost) .. ' '
-    .. digits(log.total) .. ':' .. log.gaps
+  return string.format('%.0f %.0f %.0f %.0f:', log.first, log.last, log.last_cost, log.total) .. log.gaps
 end
 
 -- The log with the cost taken at a tick, not before the newest entry.
@@ -140,5 +139,5 @@ local function window_log(state, ask)
     after = log_with(log, quotient(now, ask.tick), ask)
   end
   if not after then return fits, false end
-  return fits, { log_text(after), leaves(ask, after.last) }
+  return fits, log_text(after), leaves(ask, after.last)
 end

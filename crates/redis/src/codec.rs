@@ -11,10 +11,62 @@ use smallvec::SmallVec;
 use tollgate_core::{Change, Charge, Limit, Mode, Operation, Refill, Shape, State, StateRef, Time};
 use tollgate_limiter::store::{Batch, CHARGES_USUAL, Decisions, States, decide_together};
 
-/// Arguments of one charge; `lua/check.lua` reads them in this order.
-pub const FIELDS: usize = 15;
+/// The numbers of a charge, in the order in which they are sent; `lua/ask.lua`
+/// calls them so.
+pub const NUMBERS: [&str; 11] = [
+    "cost",
+    "window",
+    "hard",
+    "tick",
+    "count",
+    "parts",
+    "hard_span",
+    "hard_span_part",
+    "take",
+    "take_part",
+    "max_wait",
+];
+/// What comes before them: algorithm, mode, operation, whether rejected requests count.
+pub const NUMBERS_AT: usize = 4;
 /// Arguments of the whole batch, which come first.
 const HEAD: usize = 3;
+
+/// The arguments of a script, one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments {
+    bytes: Vec<u8>,
+    /// Where each one ends.
+    ends: Vec<usize>,
+}
+
+impl Arguments {
+    fn with_room(charges: usize) -> Self {
+        let count = HEAD + charges * (NUMBERS_AT + NUMBERS.len());
+        Self { bytes: Vec::with_capacity(count * 6), ends: Vec::with_capacity(count) }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    fn number(&mut self, number: u64) {
+        self.text(itoa::Buffer::new().format(number));
+    }
+
+    fn time(&mut self, time: Option<Time>) {
+        match time {
+            Some(time) => self.number(time.get()),
+            None => self.text(""),
+        }
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
+    }
+}
 
 /// When a batch is decided.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,32 +78,29 @@ pub struct When {
 }
 
 /// The arguments of the script for a batch.
-pub fn arguments(batch: &Batch<'_>, when: When) -> Vec<String> {
-    let time = |time: Option<Time>| time.map_or_else(String::new, |time| time.get().to_string());
-    let mut arguments = Vec::with_capacity(HEAD + batch.charges.len() * FIELDS);
-    arguments.push(time(when.now));
-    let standing = if batch.is_refused_elsewhere { 2 } else { u8::from(batch.quota_passes) };
-    arguments.push(standing.to_string());
-    arguments.push(time(when.not_after));
+pub fn arguments(batch: &Batch<'_>, when: When) -> Arguments {
+    let mut arguments = Arguments::with_room(batch.charges.len());
+    arguments.time(when.now);
+    arguments.text(match (batch.is_refused_elsewhere, batch.quota_passes) {
+        (true, _) => "2",
+        (false, true) => "1",
+        (false, false) => "0",
+    });
+    arguments.time(when.not_after);
     for charge in &batch.charges {
         charge_arguments(charge, &mut arguments);
     }
     arguments
 }
 
-fn charge_arguments(charge: &Charge<'_>, out: &mut Vec<String>) {
+fn charge_arguments(charge: &Charge<'_>, out: &mut Arguments) {
     let limit = charge.limit();
     let cost = charge.cost.min(tollgate_core::algorithm::COST_MAX);
     let (hard, take) = (limit.hard_span_parts(), limit.cost_span_parts(cost));
-    out.push(algorithm(limit).into());
-    out.push(mode(charge.mode).into());
-    out.push(operation(charge.operation).into());
-    out.push(u8::from(limit.counts_rejected()).to_string());
-    let max_wait = if let Shape::LeakyBucket { max_wait: Some(wait), .. } = limit.shape() {
-        wait.get().to_string()
-    } else {
-        "-1".into()
-    };
+    out.text(algorithm(limit));
+    out.text(mode(charge.mode));
+    out.text(operation(charge.operation));
+    out.text(if limit.counts_rejected() { "1" } else { "0" });
     let numbers = [
         cost,
         limit.window().get(),
@@ -64,11 +113,20 @@ fn charge_arguments(charge: &Charge<'_>, out: &mut Vec<String>) {
         take.0,
         take.1,
     ];
-    out.extend(numbers.map(|number| number.to_string()));
-    out.push(max_wait);
+    numbers.into_iter().for_each(|number| out.number(number));
+    match limit.shape() {
+        Shape::LeakyBucket { max_wait: Some(wait), .. } => out.number(wait.get()),
+        Shape::LeakyBucket { max_wait: None, .. }
+        | Shape::FixedWindow
+        | Shape::SlidingLog
+        | Shape::SlidingCounter
+        | Shape::SlidingBuckets { .. }
+        | Shape::TokenBucket { .. } => out.text("-1"),
+    }
 }
 
-fn algorithm(limit: &Limit) -> &'static str {
+/// What the scripts call the algorithm of a limit.
+pub(crate) fn algorithm(limit: &Limit) -> &'static str {
     if let Shape::TokenBucket { refill: Refill::Interval, .. } = limit.shape() {
         return "token_bucket_interval";
     }
@@ -106,8 +164,8 @@ pub struct Seen {
 pub fn read(answer: Value, charges: usize) -> Option<Seen> {
     let Value::Array(values) = answer else { return None };
     let mut values = values.into_iter();
-    let Value::BulkString(now) = values.next()? else { return None };
-    let now = str::from_utf8(&now).ok()?.parse().ok()?;
+    let Value::Int(now) = values.next()? else { return None };
+    let now = u64::try_from(now).ok()?;
     let Value::Int(_) = values.next()? else { return None };
     let before: Vec<Option<Vec<u8>>> = values.map(redis::from_redis_value).collect::<Result<_, _>>().ok()?;
     (before.len() == charges).then_some(Seen { now: Time::new(now), before })

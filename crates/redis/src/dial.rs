@@ -24,7 +24,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::config::{Address, Credentials, Endpoint};
 use crate::error::{Error, Refusal, Trouble};
-use crate::{script, tls};
+use crate::script::Script;
+use crate::tls;
 
 /// No dialling takes longer, sentinels included. Requests wait for it no longer
 /// than for anything else; it goes on behind their backs.
@@ -41,13 +42,18 @@ pub(crate) struct Link {
     connection: MultiplexedConnection,
     is_dead: Arc<AtomicBool>,
     driver: AbortHandle,
-    /// What the server calls the script.
-    pub(crate) sha: String,
+    /// What the server calls the scripts.
+    shas: Vec<String>,
 }
 
 impl Link {
     pub(crate) fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::Acquire)
+    }
+
+    /// What the server calls a script.
+    pub(crate) fn sha(&self, script: Script) -> &str {
+        self.shas.get(script.number()).map_or("", String::as_str)
     }
 
     /// Sends one command and awaits its answer.
@@ -119,7 +125,7 @@ impl Dialer {
         Target::Master { name: name.to_owned(), sentinels: sentinels.to_vec(), dialer }
     }
 
-    /// Connects, shakes hands and loads the script.
+    /// Connects, shakes hands and loads the scripts.
     pub(crate) async fn dial(&self, target: &Target) -> Result<Link, Trouble> {
         let dialling = async {
             match target {
@@ -137,10 +143,13 @@ impl Dialer {
 
     async fn dial_ready(&self, address: &Address) -> Result<Link, Trouble> {
         let mut link = self.connect(address).await?;
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(script::check());
-        let sha = link.send(&load).await.map_err(trouble)?;
-        link.sha = redis::from_redis_value(sha).map_err(|_| Trouble::Other)?;
+        let mut load = redis::Pipeline::new();
+        for script in Script::all() {
+            load.cmd("SCRIPT").arg("LOAD").arg(script.text());
+        }
+        let shas = link.send_all(&load).await.map_err(trouble)?;
+        let shas: Result<_, _> = shas.into_iter().map(redis::from_redis_value).collect();
+        link.shas = shas.map_err(|_| Trouble::Other)?;
         Ok(link)
     }
 
@@ -194,7 +203,7 @@ impl Dialer {
             driver.await;
             dies.store(true, Ordering::Release);
         });
-        Ok(Link { connection, is_dead, driver: driver.abort_handle(), sha: String::new() })
+        Ok(Link { connection, is_dead, driver: driver.abort_handle(), shas: Vec::new() })
     }
 
     /// Where the sentinels say the master is.

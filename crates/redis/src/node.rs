@@ -20,9 +20,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::breaker::{self, Breaker};
+use crate::codec::Arguments;
 use crate::dial::{DIAL_TIMEOUT, Dialer, Link, Target};
 use crate::error::{Refusal, Trouble};
-use crate::script;
+use crate::script::Script;
 use crate::stats::Stats;
 
 /// How long the key of a probe lives; it says nothing.
@@ -51,11 +52,12 @@ impl Ask<'_> {
     }
 }
 
-/// Keys and arguments of the script.
+/// A script with its keys and arguments.
 #[derive(Debug)]
 pub(crate) struct Call {
+    pub(crate) script: Script,
     pub(crate) keys: Vec<String>,
-    pub(crate) arguments: Vec<String>,
+    pub(crate) arguments: Arguments,
 }
 
 impl Call {
@@ -65,14 +67,17 @@ impl Call {
 
     /// With the whole script, which the server keeps from then on.
     fn by_text(&self) -> Cmd {
-        self.command("EVAL", &script::check())
+        self.command("EVAL", &self.script.text())
     }
 
     fn command(&self, name: &str, script: &str) -> Cmd {
         let mut command = redis::cmd(name);
         command.arg(script).arg(self.keys.len());
-        for text in self.keys.iter().chain(&self.arguments) {
-            command.arg(text);
+        for key in &self.keys {
+            command.arg(key);
+        }
+        for argument in self.arguments.iter() {
+            command.arg(argument);
         }
         command
     }
@@ -141,7 +146,7 @@ impl Node {
     async fn send(&self, link: &Link, ask: &Ask<'_>) -> Result<Value, Refusal> {
         match ask {
             Ask::Commands(commands) => link.send_all(commands).await.map(Value::Array),
-            Ask::Script(call) => match link.send(&call.by_name(&link.sha)).await {
+            Ask::Script(call) => match link.send(&call.by_name(link.sha(call.script))).await {
                 Err(Refusal::NoScript) => {
                     self.stats.script_loads.add(1);
                     link.send(&call.by_text()).await

@@ -27,6 +27,7 @@ use crate::denials::Denials;
 use crate::error::{Error, Trouble};
 use crate::local::Local;
 use crate::node::Call;
+use crate::script::Script;
 use crate::stats::Stats;
 use crate::{envoy, keys, mend};
 use place::{Job, Keeper, Named, Place, window_end};
@@ -297,7 +298,8 @@ impl RedisStore {
     async fn ask_script(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
         let when =
             When { now: (self.clock == ClockOf::Caller).then_some(moment.now), not_after: job.not_after };
-        let call = Call { arguments: codec::arguments(job.batch, when), keys: job.names.clone() };
+        let (script, arguments) = (Script::of(job.batch), codec::arguments(job.batch, when));
+        let call = Call { script, arguments, keys: job.names.clone() };
         let (now, mut outcome) = match self.run_script(job, &call, moment).await {
             Ok(Ok(done)) => done,
             Ok(Err(unreadable)) => {

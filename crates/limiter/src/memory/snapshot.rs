@@ -49,7 +49,7 @@ pub enum SnapshotError {
         source: io::Error,
     },
     /// The file is not a whole snapshot of this version.
-    #[error("{path}: {reason}; counters start afresh", path = .path.display())]
+    #[error("{path}: {reason}", path = .path.display())]
     Unusable {
         /// The file.
         path: PathBuf,

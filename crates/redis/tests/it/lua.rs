@@ -1,7 +1,7 @@
 //! The script in process, step by step beside the maths it mirrors.
 //!
-//! The engine runs the whole script on Lua 5.1 with a table in place of the
-//! server's keys. After every step the text it keeps must be the text that
+//! The engine runs a whole script on Lua 5.1 with a table in place of the
+//! server's keys: that for one charge of the algorithm, or that for several. After every step the text it keeps must be the text that
 //! `tollgate-core` would keep, its verdict the same, and the decision that is
 //! worked out again from what it saw the same too. The suites then hold it to
 //! the oracles as well.
@@ -12,7 +12,7 @@ use mlua::{Function, Lua, Table};
 use tollgate_core::{Change, Charge, Decision, Entry, Key, Limit, Mode, Operation, State, Time, decide};
 use tollgate_limiter::Batch;
 use tollgate_redis::codec::{self, Seen, When};
-use tollgate_redis::script;
+use tollgate_redis::script::Script;
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{Engine, boundaries, random, vectors};
 
@@ -29,29 +29,60 @@ const KEYS_IN_A_TABLE: &str = "
 ";
 
 #[derive(Clone)]
-struct Script {
+struct Scripts {
     lua: Rc<Lua>,
-    check: Function,
+    /// By number.
+    functions: Rc<[Function]>,
     kept: Table,
+    which: Which,
 }
 
-impl Script {
-    fn new() -> Self {
+/// Which script decides a charge that is alone.
+#[derive(Clone, Copy)]
+enum Which {
+    One,
+    Several,
+}
+
+const BOTH: [Which; 2] = [Which::One, Which::Several];
+
+impl Scripts {
+    fn new(which: Which) -> Self {
         let lua = Lua::new();
-        let (algorithms, together) = (script::ALGORITHMS, script::TOGETHER);
-        let text = format!("{KEYS_IN_A_TABLE} {algorithms} return function(KEYS, ARGV) {together} end, kept");
-        let (check, kept) = lua.load(text).eval().unwrap();
-        Self { lua: Rc::new(lua), check, kept }
+        let functions: String =
+            Script::all().map(|script| format!("function(KEYS, ARGV) {} end, ", script.text())).collect();
+        let text = format!("{KEYS_IN_A_TABLE} return {{ {functions} }}, kept");
+        let (functions, kept): (Vec<Function>, Table) = lua.load(text).eval().unwrap();
+        Self { lua: Rc::new(lua), functions: functions.into(), kept, which }
+    }
+
+    /// Hands engines on these to a suite.
+    fn pass(suite: &str, all: &[Which], run: impl Fn(&dyn Fn(Limit) -> LuaEngine) -> Result<u64, String>) {
+        for which in all {
+            let scripts = Self::new(*which);
+            match run(&|limit| scripts.engine(limit)) {
+                Ok(steps) => println!("{suite} in Lua: {steps} steps compared"),
+                Err(failure) => panic!("{suite}: {failure}"),
+            }
+        }
     }
 
     fn engine(&self, limit: Limit) -> LuaEngine {
         self.kept.clear().unwrap();
         LuaEngine { script: self.clone(), limit, core: None }
     }
+
+    fn function(&self, batch: &Batch<'_>) -> &Function {
+        let script = match self.which {
+            Which::One => Script::of(batch),
+            Which::Several => Script::SEVERAL,
+        };
+        &self.functions[script.number()]
+    }
 }
 
 struct LuaEngine {
-    script: Script,
+    script: Scripts,
     limit: Limit,
     core: Option<State>,
 }
@@ -67,9 +98,10 @@ impl LuaEngine {
         let arguments = codec::arguments(&batch, When { now: Some(now), ..When::default() });
         let lua = &self.script.lua;
         let keys = lua.create_sequence_from([KEY]).unwrap();
+        let arguments = arguments.iter().map(|argument| lua.create_string(argument).unwrap());
         let arguments = lua.create_sequence_from(arguments).unwrap();
-        let reply: Table = self.script.check.call((keys, arguments)).unwrap();
-        let seen: Time = Time::new(reply.get::<String>(1).unwrap().parse().unwrap());
+        let reply: Table = self.script.function(&batch).call((keys, arguments)).unwrap();
+        let seen = Time::new(reply.get(1).unwrap());
         let denied = reply.get::<u64>(2).unwrap() == 1;
         let before = match reply.get::<mlua::Value>(3).unwrap() {
             mlua::Value::String(text) => Some(text.as_bytes().to_vec()),
@@ -115,37 +147,36 @@ impl Engine for LuaEngine {
     }
 }
 
-fn passed<E: std::fmt::Display>(suite: &str, outcome: Result<u64, E>) {
-    match outcome {
-        Ok(steps) => println!("{suite} in Lua: {steps} steps compared"),
-        Err(failure) => panic!("{suite}: {failure}"),
-    }
-}
-
 #[test]
 fn the_vectors_are_decided_as_written() {
-    let script = Script::new();
     let groups = vectors::load(&vectors::folder()).unwrap_or_else(|error| panic!("{error}"));
-    passed("vectors", vectors::run(&|limit| script.engine(limit), &groups));
+    Scripts::pass("vectors", &BOTH, |engines| {
+        vectors::run(&engines, &groups).map_err(|failure| failure.to_string())
+    });
 }
 
 #[test]
 fn small_cases_are_decided_as_in_rust() {
-    let script = Script::new();
-    let engines = |limit| script.engine(limit);
-    passed("two steps", exhaustive::run(&engines, &Scope { depth: 2, ..Scope::wide().unwrap() }));
-    passed("three steps", exhaustive::run(&engines, &Scope { depth: 3, ..Scope::deep().unwrap() }));
+    let scopes = [Scope { depth: 2, ..Scope::wide().unwrap() }, Scope { depth: 3, ..Scope::deep().unwrap() }];
+    for scope in &scopes {
+        let run = |engines: &dyn Fn(Limit) -> LuaEngine| {
+            exhaustive::run(&engines, scope).map_err(|failure| failure.to_string())
+        };
+        Scripts::pass("small cases", &[Which::One], run);
+    }
 }
 
 #[test]
 fn the_largest_and_the_smallest_are_decided_as_in_rust() {
-    let script = Script::new();
     let limits = boundaries::limits().unwrap();
-    passed("boundaries", boundaries::run(&|limit| script.engine(limit), &limits, 97));
+    Scripts::pass("boundaries", &BOTH, |engines| {
+        boundaries::run(&engines, &limits, 97).map_err(|failure| failure.to_string())
+    });
 }
 
 #[test]
 fn random_sequences_are_decided_as_in_rust() {
-    let script = Script::new();
-    passed("random", random::beside_the_oracle(&|limit| script.engine(limit), 200));
+    Scripts::pass("random", &BOTH, |engines| {
+        random::beside_the_oracle(&engines, 200).map_err(|failure| failure.to_string())
+    });
 }

@@ -1,0 +1,30 @@
+-- The one file that talks to Redis: the clock, one GET and at most one SET or DEL a key.
+
+-- A caller with a clock of its own may be slower than the server, whose keys
+-- must outlive it. A state past its deadline equals none, so that it may stay.
+local CALLERS_LIFE_MS = 3600000
+
+-- The caller's time if it brings one, else the server's.
+local function time_of(brought)
+  local now = tonumber(brought)
+  if not now then
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+  end
+  return math.min(now, NOW_MAX)
+end
+
+local function read_state(key)
+  return redis.call('GET', key)
+end
+
+-- Keeps, removes or replaces what was `before`.
+local function write_state(key, before, text, deadline, now)
+  if text then
+    local life_ms = quotient_ceil(math.max(deadline - now, 0), 1000)
+    local least_ms = ARGV[1] == '' and 1 or CALLERS_LIFE_MS
+    redis.call('SET', key, text, 'PX', math.max(life_ms, least_ms))
+  elseif text == false and before then
+    redis.call('DEL', key)
+  end
+end

@@ -1,0 +1,31 @@
+-- A bucket of tokens that gets all tokens of a period at once. Twin: algorithm/token_bucket.rs.
+-- State: when it is full again, and how many are missing.
+
+local function token_bucket_interval(state, ask)
+  local full_at, missing = read_pair(state)
+  local upcoming
+  if not full_at or full_at <= ask.now then
+    upcoming, missing = ask.now + ask.window, 0
+  else
+    local refills = quotient_ceil(missing, ask.count)
+    local to_come = math.min(quotient_ceil(full_at - ask.now, ask.window), refills)
+    missing = missing - (refills - to_come) * ask.count
+    upcoming = full_at - ask.window * math.max(to_come - 1, 0)
+  end
+  local step = step_of(ask, missing + ask.cost <= ask.hard)
+  if step == 'take' then
+    local refills = quotient(TIME_MAX - upcoming, ask.window) + 1
+    local most = USED_MAX
+    if refills <= quotient(USED_MAX, ask.count) then most = refills * ask.count end
+    missing = math.min(missing + ask.cost, most)
+  elseif step == 'count_refused' then
+    missing = math.max(missing, ask.hard)
+  elseif step == 'give_back' then
+    missing = math.max(missing - ask.cost, 0)
+  end
+  local fits = not is_denied(step)
+  if keeps(ask, step) then return fits, nil end
+  if missing == 0 then return fits, false end
+  full_at = math.min(upcoming + ask.window * (quotient_ceil(missing, ask.count) - 1), TIME_MAX)
+  return fits, pair(full_at, missing), full_at
+end
