@@ -9,6 +9,7 @@
 //! | `certificates` | the TLS of every listener that has any |
 //! | `control` | how a running server is told to stop or to reload |
 //! | `worker` | the threads that answer callers |
+//! | `store`, `snapshot` | where counters live, and how they survive a restart |
 //! | `history` | when history is opened and written |
 //! | `first_lines` | what the log says first: where it listens, what to try |
 //!
@@ -21,6 +22,8 @@ mod certificates;
 mod control;
 mod first_lines;
 mod history;
+mod snapshot;
+mod store;
 mod worker;
 
 use std::future::Future;
@@ -53,9 +56,9 @@ use crate::resp::ServeResp;
 use crate::service::{Service, Sinks};
 use crate::settings::Settings;
 use crate::source::RuleSource;
-use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
+use snapshot::Snapshots;
 use worker::Worker;
 
 pub use control::Control;
@@ -64,8 +67,6 @@ pub use control::Control;
 const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// So long may the last counters take on their way out.
 const LAST_FLUSH_MAX: Duration = Duration::from_secs(5);
-/// The store is asked so often whether it is well.
-const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Keys that have run out are dropped so often where nobody asks for them.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -89,7 +90,8 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let health = Health::new(settings.rules.healthy_needs_domain);
     let health = health.starting_without_rules(settings.rules.force_start);
     let health = Arc::new(health.needing_the_store(settings.health_needs_store));
-    let store = AnyStore::new(&settings.store)?;
+    let snapshots = store::snapshots(settings).map(Arc::new);
+    let store = store::open(settings, snapshots.as_deref())?;
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
     let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
     let sinks = Sinks { metrics: Arc::clone(&metrics), history: keeper(settings) };
@@ -102,7 +104,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     metrics.watch_history(move || Some(weak.upgrade()?.history()?.status()));
 
     let addresses = Arc::new(listeners.addresses().clone());
-    let server = Server { settings, service, certificates, control, authz, addresses };
+    let server = Server { settings, service, certificates, snapshots, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     first_lines::listening(&server.addresses, settings);
     first_lines::counting(&settings.store);
@@ -157,6 +159,8 @@ struct Server<'a> {
     settings: &'a Settings,
     service: Arc<Service>,
     certificates: Certificates,
+    /// None where counters are not kept, or elsewhere.
+    snapshots: Option<Arc<Snapshots>>,
     control: &'a Control,
     authz: Arc<Authz>,
     addresses: Arc<crate::listen::Addresses>,
@@ -228,7 +232,10 @@ impl Server<'_> {
         tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
         if self.service.limiter().store().is_remote() {
-            tokio::spawn(look_after_store(Arc::clone(&self.service), done.subscribe()));
+            tokio::spawn(store::look_after(Arc::clone(&self.service), done.subscribe()));
+        }
+        if let Some(snapshots) = self.snapshots.clone() {
+            tokio::spawn(snapshots.keep(Arc::clone(&self.service), done.subscribe()));
         }
         tokio::spawn(history::keep(Arc::clone(&self.service), done.subscribe()));
         self.certificates.follow(done);
@@ -300,6 +307,9 @@ impl Server<'_> {
         {
             tracing::warn!("the last counters could not be sent to StatsD in time");
         }
+        if let Some(snapshots) = self.snapshots.clone() {
+            snapshots.save(Arc::clone(&self.service)).await;
+        }
         history::write_the_last(&self.service).await;
         self.service.tracer().shutdown().await;
     }
@@ -338,18 +348,4 @@ fn spawn_logged(work: impl Future<Output = io::Result<()>> + Send + 'static) {
             tracing::error!(%error, "a listener for operators ended");
         }
     });
-}
-
-/// Asks the store whether it is well, also where no caller does.
-async fn look_after_store(service: Arc<Service>, mut done: watch::Receiver<bool>) {
-    let mut every = tokio::time::interval(STORE_LOOK_EVERY);
-    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stopped(&mut done) => return,
-            _ = every.tick() => {}
-        }
-        let is_well = service.limiter().store().is_well().await;
-        service.health().store_is(is_well);
-    }
 }

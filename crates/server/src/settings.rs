@@ -79,6 +79,8 @@ pub struct Settings {
     pub answers: Answers,
     /// Where counters live.
     pub store: Store,
+    /// The folder that counters in memory are saved in; none if they are not.
+    pub snapshots: Option<PathBuf>,
     /// Healthy only while the store answers.
     pub health_needs_store: bool,
     /// Where metrics go besides the admin listener.

@@ -12,9 +12,10 @@ const ALGORITHM_FOLDER: &str = "crates/core/src/algorithm/";
 const ALGORITHMS: &[&str] =
     &["fixed_window", "sliding_log", "sliding_counter", "sliding_buckets", "token_bucket", "leaky_bucket"];
 
-/// Lua files that hold no maths of one algorithm, by name without `.lua`: what all of them share, whose
-/// twin is `algorithm.rs`, and the one that talks to Redis, whose twin is the limiter's `store.rs`.
-const LUA_WITHOUT_MATHS: &[&str] = &["ask", "check"];
+/// Lua files without a twin of their name, without `.lua`: what all of them share, whose twin is
+/// `algorithm.rs`; what decides one charge or several, whose twin is the limiter's `store.rs`; the one
+/// that talks to Redis; and the second way of the token bucket, whose twin is in `token_bucket.rs`.
+const LUA_WITHOUT_TWIN: &[&str] = &["ask", "one", "check", "store", "token_bucket_interval"];
 
 /// All maths in Lua exists in Rust under the same name, so that one can be read beside the other.
 pub(super) fn lua_twins(tree: &Tree) -> Vec<Violation> {
@@ -25,7 +26,7 @@ pub(super) fn lua_twins(tree: &Tree) -> Vec<Violation> {
     let lonely = |file: &File| {
         let name = file.name().strip_suffix(".lua")?;
         let twin = format!("{ALGORITHM_FOLDER}{name}.rs");
-        let is_alone = !LUA_WITHOUT_MATHS.contains(&name) && tree.get(&twin).is_none();
+        let is_alone = !LUA_WITHOUT_TWIN.contains(&name) && tree.get(&twin).is_none();
         is_alone.then(|| Violation::new(&file.path, 1, "no Rust twin", format!("write {twin}")))
     };
     tree.with_extension("lua").filter(is_script).filter_map(lonely).collect()

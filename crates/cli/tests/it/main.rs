@@ -8,6 +8,7 @@
 //! | `history` | a history from a log, asked in every format |
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
+//! | `restart` | counters that survive the end of the process |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod bench;
@@ -15,5 +16,6 @@ mod deploy;
 mod golden;
 mod history;
 mod machines;
+mod restart;
 mod runs;
 mod serve;

@@ -104,7 +104,7 @@ pub(crate) fn get_until(address: SocketAddr, path: &str, text: &str) -> String {
 }
 
 /// The whole answer to a POST.
-fn post(address: SocketAddr, path: &str, body: &str) -> String {
+pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> String {
     let length = body.len();
     let head = format!("POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}");
     answer(address, &format!("{head}\r\n\r\n{body}"))

@@ -54,6 +54,7 @@ impl Settings {
             rules: rules::read(flags, r),
             answers: answers(r),
             store: store::read(r),
+            snapshots: flags.data.clone().or_else(|| r.path("TOLLGATE_DATA")),
             health_needs_store: r.is_on("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"),
             metrics,
             history: history::read(flags, r),

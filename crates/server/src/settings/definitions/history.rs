@@ -10,7 +10,7 @@ pub(super) const HISTORY: Section = Section {
         row(
             ["--data", "TOLLGATE_DATA", "data"],
             "./tollgate-data",
-            "The folder that history is kept in; it is made if it is not there.",
+            "The folder that history is kept in; it is made if it is not there. If it is set, counters in memory are saved there, too, and survive a restart.",
         ),
         row(["", "TOLLGATE_HISTORY", "history.enabled"], "true", "Keep a history."),
         row(

@@ -1,0 +1,49 @@
+//! Opens the store, and looks after it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollgate_limiter::{Clock as _, SystemClock};
+
+use super::snapshot::Snapshots;
+use crate::error::Error;
+use crate::listen::life::stopped;
+use crate::service::Service;
+use crate::settings::{Settings, Store};
+use crate::store::AnyStore;
+
+/// It is asked so often whether it is well.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where counters in memory are saved, if the settings name a folder.
+pub(super) fn snapshots(settings: &Settings) -> Option<Snapshots> {
+    match settings.store {
+        Store::Memory(_) => Snapshots::open(settings.snapshots.as_deref()?),
+        Store::Redis(_) => None,
+    }
+}
+
+/// The store that the settings choose, with what was saved of it.
+pub(super) fn open(settings: &Settings, snapshots: Option<&Snapshots>) -> Result<AnyStore, Error> {
+    match (&settings.store, snapshots) {
+        (Store::Memory(capacity), Some(snapshots)) => {
+            Ok(AnyStore::Memory(snapshots.restore(*capacity, SystemClock::new().now())))
+        }
+        (store, _) => AnyStore::new(store),
+    }
+}
+
+/// Asks the store whether it is well, also where no caller does.
+pub(super) async fn look_after(service: Arc<Service>, mut done: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stopped(&mut done) => return,
+            _ = every.tick() => {}
+        }
+        let is_well = service.limiter().store().is_well().await;
+        service.health().store_is(is_well);
+    }
+}
