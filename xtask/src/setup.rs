@@ -30,6 +30,8 @@ const NEEDED: &[Package] = &[
     Package { name: "redis-sentinel", check: &["redis-sentinel", "--version"] },
     // Checks the unit of deploy/.
     Package { name: "systemd", check: &["systemd-analyze", "--version"] },
+    // `promtool` reads a history as it reads Prometheus.
+    Package { name: "prometheus", check: &["promtool", "--version"] },
     // Forward-auth is asked by a real proxy.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
 ];

@@ -1,26 +1,28 @@
 //! `tollgate history`: how many, of what, when.
 //!
-//! Turns flags into questions about a data folder, and answers into curves and
-//! tables: `ask` asks, `draw` draws curves, `table` writes the rest, `import` fills
-//! a history from logs.
+//! Turns flags into questions, and answers into curves and tables: `source` is a
+//! data folder or a running server, `ask` asks it, `draw` draws curves, `table`
+//! writes the rest, `import` fills a history from logs.
 //!
 //! Deliberately not here: what is counted and how it is kept; `tollgate_history`
-//! knows. Asking a running server comes with its admin endpoints.
+//! knows.
 
 mod ask;
 mod draw;
 mod import;
+mod source;
 mod table;
 
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_history::engine::{Access, Embedded};
-use tollgate_history::query::Span;
-use tollgate_history::{Bounds, By, Error, History};
+use tollgate_history::query::{Order, Span};
+use tollgate_history::{By, Error};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::console::{Console, Exit};
+use crate::remote;
+use source::Unanswered;
 pub(crate) use table::grouped;
 
 /// How many requests, of what, when: the curve and the counts.
@@ -34,9 +36,11 @@ Examples:
   tollgate history /cart --last 24h
   tollgate history top --by route --last 1h --limit 10
   tollgate history summary --from 2026-01-01 --to 2026-02-01 --format json
+  tollgate history top --by key --order denied --server http://127.0.0.1:6070
 
 Times are RFC 3339, unix seconds, or now-6h; spans are 90s, 15m, 24h, 7d, 4w, 1y.
-A folder that a server has open cannot be read beside it.
+A folder that a server has open cannot be read beside it: ask the server with --server, and
+with TOLLGATE_ADMIN_TOKEN in the environment if it wants a token.
 
 Exit codes: 0 fine, 1 the history cannot be read or written, 64 a wrong flag or path.")]
 pub(crate) struct Args {
@@ -89,6 +93,9 @@ struct TopArgs {
     /// Rows at most
     #[arg(long, value_name = "ROWS", default_value_t = 10)]
     limit: usize,
+    /// What comes first
+    #[arg(long, value_enum, default_value_t)]
+    order: Sorting,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -110,6 +117,9 @@ struct Place {
     /// The folder with the history
     #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
     data: PathBuf,
+    /// A running server to ask instead of a folder: its admin listener
+    #[arg(long, value_name = "URL", conflicts_with = "data", num_args = 0..=1, default_missing_value = crate::remote::USUAL)]
+    server: Option<String>,
     /// How to print the answer
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -157,6 +167,25 @@ impl From<Kind> for By {
     }
 }
 
+/// What a top list is sorted by, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Sorting {
+    /// By all requests or rulings.
+    #[default]
+    Total,
+    /// By how many of them were denied.
+    Denied,
+}
+
+impl From<Sorting> for Order {
+    fn from(sorting: Sorting) -> Self {
+        match sorting {
+            Sorting::Total => Self::Total,
+            Sorting::Denied => Self::Denied,
+        }
+    }
+}
+
 /// How answers are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Format {
@@ -177,31 +206,48 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         None => {
             let route = args.route.clone();
             let question = When::span(&args.when, now_s).map(|span| ask::series_of_route(route, span));
-            question.and_then(|question| ask::series(&args.place, question, console))
+            question
+                .map_err(Unanswered::from)
+                .and_then(|question| ask::series(&args.place, question, console))
         }
-        Some(Command::Series(args)) => {
-            ask::question(args, now_s).and_then(|question| ask::series(&args.place, question, console))
-        }
+        Some(Command::Series(args)) => ask::question(args, now_s)
+            .map_err(Unanswered::from)
+            .and_then(|question| ask::series(&args.place, question, console)),
         Some(Command::Top(args)) => ask::top(args, now_s, console),
         Some(Command::Summary(args)) => ask::summary(args, now_s, console),
         Some(Command::Import(args)) => return import::run(args, console),
     };
     match done {
         Ok(printed) => printed.map(|()| Exit::Fine),
-        Err(error) => complain(&error, console),
+        Err(error) => complain(error, console),
     }
 }
 
-/// Opens the folder to ask it.
-fn open(place: &Place) -> Result<History<Embedded>, Error> {
-    History::open(Embedded::open(&place.data, Access::Read)?, Bounds::default())
+/// Says what is wrong and what to do about it.
+fn complain(error: impl Into<Unanswered>, console: &mut Console<'_>) -> io::Result<Exit> {
+    let error = error.into();
+    let (help, exit) = match &error {
+        Unanswered::Folder(error) => help_for(error),
+        Unanswered::Server(error) => (error.fix(), exit_for(error)),
+    };
+    console.complain(&error.to_string(), help)?;
+    Ok(exit)
 }
 
-/// Says what is wrong and what to do about it.
-fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
-    let (help, exit) = match error {
+const fn exit_for(error: &remote::Error) -> Exit {
+    match error {
+        remote::Error::Url { .. } | remote::Error::Token { .. } => Exit::BadConfiguration,
+        remote::Error::Unreachable { .. }
+        | remote::Error::Slow { .. }
+        | remote::Error::Refused { .. }
+        | remote::Error::Nonsense { .. } => Exit::Failed,
+    }
+}
+
+const fn help_for(error: &Error) -> (&'static str, Exit) {
+    match error {
         Error::InUse { .. } => {
-            ("stop that process first, or copy the folder while it is stopped", Exit::Failed)
+            ("ask that server with --server http://127.0.0.1:6070, or stop it first", Exit::Failed)
         }
         Error::Missing { .. } => {
             let help =
@@ -213,7 +259,5 @@ fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
         Error::File { .. } => ("check the path and its permissions", Exit::BadConfiguration),
         Error::Question { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),
         Error::Engine { .. } | Error::Stale | _ => ("", Exit::Failed),
-    };
-    console.complain(&error.full(), help)?;
-    Ok(exit)
+    }
 }

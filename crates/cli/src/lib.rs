@@ -12,7 +12,7 @@
 //! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
 //!
 //! What they share: `console` (where to write, and the exit codes), `words`
-//! (limits and decisions as people read them).
+//! (limits and decisions as people read them), `remote` (a running server).
 //!
 //! Invariants: results go to standard output, complaints about the command line
 //! and about paths to standard error; every complaint says what to do.
@@ -24,6 +24,7 @@ mod check;
 mod console;
 mod explain;
 mod history;
+mod remote;
 mod serve;
 mod test;
 mod words;

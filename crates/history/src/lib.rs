@@ -14,6 +14,7 @@
 //! | `tier` | how finely which past is kept |
 //! | `store` | [`History`]: append, fold, roll up |
 //! | [`query`] | series, top lists, summaries; [`when`] reads points in time |
+//! | [`promql`] | the same questions in the language of Prometheus |
 //! | [`access_log`], [`import`] | the logs of web servers fill a history |
 //!
 //! Invariants: `now` is an argument everywhere; what a client makes up never
@@ -30,6 +31,7 @@ mod flush;
 pub mod import;
 mod label;
 mod outcome;
+pub mod promql;
 pub mod query;
 mod recorder;
 pub mod route;

@@ -23,15 +23,16 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
-use crate::metrics;
 use crate::service::Service;
 use crate::settings::Secret;
 use crate::v1;
+use crate::{metrics, prometheus};
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 13] = [
     ("/", "this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
+    ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
     ("/v1/history/labels", "what history can be asked by; /v1/history/labels/route/values has the names"),
@@ -52,6 +53,7 @@ pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(stats))
         .merge(v1::admin_router())
+        .merge(prometheus::router())
         .fallback(no_such_page)
         .with_state(service);
     match token {

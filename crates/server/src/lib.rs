@@ -17,6 +17,7 @@
 //! | [`tell`] | how people are told: headers, and the body of a refusal |
 //! | `authz` | `/v1/authz`: proxies ask before they forward |
 //! | [`admin`] | pages for operators and their tools |
+//! | `prometheus` | a part of Prometheus' HTTP interface, over history |
 //! | [`service`] | the one thing that adapters call |
 //! | [`store`] | where counters live |
 //! | [`health`] | whether this server wants to be asked |
@@ -39,6 +40,7 @@ pub mod history;
 pub mod http;
 pub mod listen;
 pub mod metrics;
+mod prometheus;
 mod resp;
 pub mod run;
 pub mod service;

@@ -1,4 +1,4 @@
-//! Asks a data folder, and prints the answer in the format that was asked for.
+//! Asks a source, and prints the answer in the format that was asked for.
 
 use std::io;
 
@@ -6,11 +6,12 @@ use serde::Serialize;
 use tollgate_history::query::{Rows, SeriesQuestion, Span, TopQuestion, csv, ndjson};
 use tollgate_history::{By, Error, when};
 
-use super::{Format, Place, SeriesArgs, SummaryArgs, TopArgs, draw, open, table};
+use super::source::{Source, Unanswered};
+use super::{Format, Place, SeriesArgs, SummaryArgs, TopArgs, draw, table};
 use crate::console::Console;
 
 /// The answer was printed, or could not be; or there is none.
-pub(super) type Asked = Result<io::Result<()>, Error>;
+pub(super) type Asked = Result<io::Result<()>, Unanswered>;
 
 pub(super) fn series_of_route(route: Option<String>, span: Span) -> SeriesQuestion {
     SeriesQuestion { name: route, ..SeriesQuestion::new(By::Route, span) }
@@ -30,13 +31,13 @@ pub(super) fn question(args: &SeriesArgs, now_s: u64) -> Result<SeriesQuestion, 
 }
 
 pub(super) fn series(place: &Place, mut question: SeriesQuestion, console: &mut Console<'_>) -> Asked {
-    let history = open(place)?;
+    let source = Source::open(place)?;
     if place.format == Format::Table {
         question.points = draw::COLUMNS;
     }
-    let answer = history.series(&question)?;
+    let answer = source.series(&question)?;
     Ok(match place.format {
-        Format::Table if answer.total == 0 => table::nothing(history.status()?.newest, console.out),
+        Format::Table if answer.total == 0 => table::nothing(source.newest()?, console.out),
         Format::Table => draw::curve(question.by, &answer, console.out),
         other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &answer, console),
     })
@@ -44,11 +45,12 @@ pub(super) fn series(place: &Place, mut question: SeriesQuestion, console: &mut 
 
 pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Asked {
     let span = args.when.span(now_s)?;
-    let history = open(&args.place)?;
-    let top = history.top(&TopQuestion { by: args.by.into(), span, limit: args.limit })?;
+    let source = Source::open(&args.place)?;
+    let question = TopQuestion { by: args.by.into(), span, limit: args.limit };
+    let top = source.top(&question, args.order.into())?;
     Ok(match args.place.format {
         Format::Table if top.rows.is_empty() && top.other.total == 0 => {
-            table::nothing(history.status()?.newest, console.out)
+            table::nothing(source.newest()?, console.out)
         }
         Format::Table => table::top(args.by.into(), &top, console.out),
         other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &top, console),
@@ -57,10 +59,10 @@ pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Aske
 
 pub(super) fn summary(args: &SummaryArgs, now_s: u64, console: &mut Console<'_>) -> Asked {
     let span = args.when.span(now_s)?;
-    let history = open(&args.place)?;
-    let summary = history.summary(span)?;
+    let source = Source::open(&args.place)?;
+    let summary = source.summary(span)?;
     Ok(match args.place.format {
-        Format::Table if summary.total == 0 => table::nothing(history.status()?.newest, console.out),
+        Format::Table if summary.total == 0 => table::nothing(source.newest()?, console.out),
         Format::Table => table::summary(&summary, console.out),
         other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &summary, console),
     })

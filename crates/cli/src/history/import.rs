@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let opened = Embedded::open(&args.data, Access::Write);
     let mut history = match opened.and_then(|engine| History::open(engine, Bounds::default())) {
         Ok(history) => history,
-        Err(error) => return complain(&error, console),
+        Err(error) => return complain(error, console),
     };
     let mut importer = Importer::new(&mut history, SystemClock::new().now());
     let mut sum = Imported::default();
@@ -61,9 +61,9 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
                 sum.known_bytes += imported.known_bytes;
             }
             Err(Error::File { action, source, .. }) => {
-                exit = complain(&Error::File { action, path: path.clone(), source }, console)?;
+                exit = complain(Error::File { action, path: path.clone(), source }, console)?;
             }
-            Err(error) => return complain(&error, console),
+            Err(error) => return complain(error, console),
         }
     }
     show(args, &sum, console)?;

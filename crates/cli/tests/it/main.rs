@@ -6,6 +6,7 @@
 //! | `deploy` | what `deploy/` ships, held against the binary |
 //! | `golden` | how a run is compared with what it must print |
 //! | `history` | a history from a log, asked in every format |
+//! | `history_server` | a running server gives what its folder gives |
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `restart` | counters that survive the end of the process |
@@ -15,6 +16,7 @@ mod bench;
 mod deploy;
 mod golden;
 mod history;
+mod history_server;
 mod machines;
 mod restart;
 mod runs;

@@ -38,6 +38,17 @@ pub enum Compare {
     PreviousYear,
 }
 
+impl Compare {
+    /// The name in questions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PreviousPeriod => "previous_period",
+            Self::PreviousWeek => "previous_week",
+            Self::PreviousYear => "previous_year",
+        }
+    }
+}
+
 impl std::str::FromStr for Compare {
     type Err = Error;
 

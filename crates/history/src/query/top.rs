@@ -31,6 +31,16 @@ pub enum Order {
     Denied,
 }
 
+impl Order {
+    /// The name in questions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Denied => "denied",
+        }
+    }
+}
+
 impl std::str::FromStr for Order {
     type Err = Error;
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 mod broken;
+mod prometheus;
 mod questions;
 mod recording;
 

@@ -1,0 +1,196 @@
+//! A part of Prometheus' query language, so that its tools can read a history.
+//!
+//! A text becomes an expression (`lex`, `parse`, `expression`), which is worked out
+//! at one instant or at many (`evaluate`), with counts read by `select`.
+//!
+//! What there is: three counters ([`Metric`]), matchers, `rate`, `irate`, `increase`,
+//! `offset`, `sum`, `avg`, `min`, `max`, `count`, `topk` and `bottomk` with `by` and
+//! `without`, arithmetic and comparisons. Everything else is refused by name.
+//!
+//! Invariants: a window is rounded to whole stored points, and counts are never made
+//! up in between; where nobody was there to count there is no sample; the work is
+//! bounded by [`SAMPLES_MAX`].
+//!
+//! Deliberately not here: HTTP and its JSON.
+
+mod evaluate;
+mod expression;
+mod lex;
+mod matcher;
+mod parse;
+mod select;
+
+use std::collections::BTreeMap;
+
+use crate::engine::Engine;
+use crate::label::By;
+use crate::store::History;
+pub use matcher::Metric;
+
+/// Series times instants that one expression may have on the way: some 80 MB.
+pub const SAMPLES_MAX: usize = 5_000_000;
+
+/// The longest expression, in bytes.
+pub const TEXT_MAX: usize = 8 << 10;
+
+/// The names and values of a series.
+pub type Labels = BTreeMap<String, String>;
+
+/// Why an expression has no value.
+///
+/// ```
+/// use tollgate_history::promql::Error;
+/// let error = Error::Unsupported { what: "the function histogram_quantile".into() };
+/// assert!(error.to_string().starts_with("the function histogram_quantile is not supported"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is no expression.
+    #[error("at character {at}: {what}")]
+    Syntax {
+        /// Where, from 1.
+        at: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// It is one, but not of those that can be worked out here.
+    #[error(
+        "{what} is not supported; there are rate, irate, increase, offset, sum, avg, min, max, count, \
+         topk, bottomk, + - * / and comparisons, over tollgate_requests_total, \
+         tollgate_decisions_total and tollgate_key_decisions_total"
+    )]
+    Unsupported {
+        /// What there is not.
+        what: String,
+    },
+    /// It would take too much room.
+    #[error("{series} series at {instants} instants are too many; select fewer, or take a longer step")]
+    TooMuch {
+        /// How many series.
+        series: usize,
+        /// At how many instants.
+        instants: usize,
+    },
+    /// The history cannot be read.
+    #[error(transparent)]
+    History(#[from] crate::Error),
+}
+
+/// When an expression is worked out, in milliseconds since the epoch.
+///
+/// ```
+/// use tollgate_history::promql::Instants;
+/// assert_eq!(Instants::Range { from_ms: 0, to_ms: 60_000, step_ms: 15_000 }.count(), 5);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instants {
+    /// Once.
+    One {
+        /// When.
+        at_ms: u64,
+    },
+    /// Again and again.
+    Range {
+        /// The first time.
+        from_ms: u64,
+        /// Not after this.
+        to_ms: u64,
+        /// From one to the next; not 0.
+        step_ms: u64,
+    },
+}
+
+impl Instants {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match *self {
+            Self::One { .. } => 1,
+            Self::Range { from_ms, to_ms, step_ms } => {
+                let steps = to_ms.saturating_sub(from_ms) / step_ms.max(1);
+                usize::try_from(steps).unwrap_or(usize::MAX).saturating_add(1)
+            }
+        }
+    }
+
+    /// Each of them.
+    pub fn each(&self) -> impl Iterator<Item = u64> + '_ {
+        let (from, to, step) = match *self {
+            Self::One { at_ms } => (at_ms, at_ms, 1),
+            Self::Range { from_ms, to_ms, step_ms } => (from_ms, to_ms, step_ms.max(1)),
+        };
+        (0_u64..).map_while(move |n| {
+            let at = from.checked_add(n.checked_mul(step)?)?;
+            (at <= to).then_some(at)
+        })
+    }
+}
+
+/// One series of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Samples {
+    /// Its names and values.
+    pub labels: Labels,
+    /// At each instant; none where there is nothing to say.
+    pub values: Vec<Option<f64>>,
+}
+
+/// What an expression is worth.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A number at each instant.
+    Scalar(Vec<f64>),
+    /// Series, each with a number at some instants.
+    Series(Vec<Samples>),
+}
+
+impl<E: Engine> History<E> {
+    /// What an expression of Prometheus' language is worth.
+    ///
+    /// ```
+    /// use tollgate_history::engine::Memory;
+    /// use tollgate_history::promql::{Instants, Value};
+    /// use tollgate_history::{Bounds, History};
+    /// let history = History::open(Memory::default(), Bounds::default())?;
+    /// let value = history.promql("1 + 2 * 3", Instants::One { at_ms: 0 }).unwrap();
+    /// assert_eq!(value, Value::Scalar(vec![7.0]));
+    /// # Ok::<(), tollgate_history::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the text is no expression or none of these, or the history cannot be read.
+    pub fn promql(&self, text: &str, instants: Instants) -> Result<Value, Error> {
+        let expression = parse::parse(text)?;
+        evaluate::Evaluation::new(self, instants).value(&expression)
+    }
+
+    /// The label sets of all series that a selector means, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// If the text is no selector.
+    pub fn promql_series(&self, selector: &str, most: usize) -> Result<Vec<Labels>, Error> {
+        let selector = parse::selector(selector)?;
+        Ok(select::label_sets(self, &selector, most))
+    }
+
+    /// The values that a label has, sorted, at most so many; none if there is no such label.
+    pub fn promql_values(&self, label: &str, most: usize) -> Vec<String> {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        match label {
+            "__name__" => texts(&Metric::ALL.map(Metric::name)),
+            "verdict" => texts(&crate::Outcome::ALL.map(crate::Outcome::name)),
+            "route" => self.names(By::Route, "", most),
+            "rule" => self.names(By::Rule, "", most),
+            "key" => self.names(By::Key, "", most),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The names of all labels.
+pub const LABELS: [&str; 5] = ["__name__", "key", "route", "rule", "verdict"];
+
+#[cfg(test)]
+mod tests;

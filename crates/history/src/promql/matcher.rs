@@ -1,0 +1,154 @@
+//! Which series a selector means.
+
+use regex::{Regex, RegexBuilder};
+
+use super::Error;
+use super::lex::wrong;
+use crate::label::{By, Label};
+use crate::outcome::Outcome;
+
+/// The largest program that a regular expression may become, in bytes.
+const REGEX_MAX: usize = 1 << 20;
+
+/// The counters that there are.
+///
+/// ```
+/// use tollgate_history::promql::Metric;
+/// assert_eq!(Metric::ALL.map(Metric::name)[0], "tollgate_requests_total");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// Requests, by route and verdict.
+    Requests,
+    /// Decisions, by rule and verdict.
+    Decisions,
+    /// Decisions, by rule, key and verdict.
+    KeyDecisions,
+}
+
+impl Metric {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Requests, Self::Decisions, Self::KeyDecisions];
+
+    /// The name in expressions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "tollgate_requests_total",
+            Self::Decisions => "tollgate_decisions_total",
+            Self::KeyDecisions => "tollgate_key_decisions_total",
+        }
+    }
+
+    /// What it counts.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Requests => "Requests by route and verdict; what has no series of its own is (other).",
+            Self::Decisions => "Decisions by rule and verdict; what has no series of its own is (other).",
+            Self::KeyDecisions => "Decisions by rule, key and verdict, of the most frequent keys.",
+        }
+    }
+
+    /// Which kind of series it is made of.
+    pub(super) const fn by(self) -> By {
+        match self {
+            Self::Requests => By::Route,
+            Self::Decisions => By::Rule,
+            Self::KeyDecisions => By::Key,
+        }
+    }
+
+    /// The labels besides the name and the verdict.
+    pub(super) const fn labels(self) -> &'static [&'static str] {
+        match self {
+            Self::Requests => &["route"],
+            Self::Decisions => &["rule"],
+            Self::KeyDecisions => &["rule", "key"],
+        }
+    }
+}
+
+/// How a label's value is compared.
+#[derive(Debug, Clone)]
+enum Test {
+    Is(String),
+    Matches(Regex),
+}
+
+/// A condition on a label.
+#[derive(Debug, Clone)]
+pub(super) struct Matcher {
+    pub(super) label: String,
+    test: Test,
+    is_negated: bool,
+}
+
+impl Matcher {
+    /// `label sign "text"`, where the text stands at `at`.
+    pub(super) fn new(label: &str, sign: &str, text: &str, at: usize) -> Result<Self, Error> {
+        let test = match sign {
+            "=" | "!=" => Test::Is(text.to_owned()),
+            _ => {
+                let whole = format!("^(?s:{text})$");
+                let regex = RegexBuilder::new(&whole).size_limit(REGEX_MAX).build();
+                let words = |error: regex::Error| match error {
+                    regex::Error::CompiledTooBig(_) => "this regular expression is too large".to_owned(),
+                    regex::Error::Syntax(_) | _ => "this is no regular expression".to_owned(),
+                };
+                Test::Matches(regex.map_err(|error| wrong(at, words(error)))?)
+            }
+        };
+        Ok(Self { label: label.to_owned(), test, is_negated: sign.starts_with('!') })
+    }
+
+    /// Whether a value is meant; a label that is not there is empty.
+    pub(super) fn takes(&self, value: &str) -> bool {
+        let is_met = match &self.test {
+            Test::Is(text) => text == value,
+            Test::Matches(regex) => regex.is_match(value),
+        };
+        is_met != self.is_negated
+    }
+}
+
+/// Which series, and when.
+#[derive(Debug, Clone)]
+pub(super) struct Selector {
+    pub(super) matchers: Vec<Matcher>,
+    pub(super) offset_ms: u64,
+}
+
+impl Selector {
+    /// The counters that it means.
+    pub(super) fn metrics(&self) -> impl Iterator<Item = Metric> + '_ {
+        let takes = |metric: &Metric| self.take("__name__", metric.name()) && self.ignores_absent(*metric);
+        Metric::ALL.into_iter().filter(takes)
+    }
+
+    /// Conditions on labels that a counter has not are met by the empty text alone.
+    fn ignores_absent(&self, metric: Metric) -> bool {
+        let has = |label: &str| matches!(label, "__name__" | "verdict") || metric.labels().contains(&label);
+        self.matchers.iter().filter(|matcher| !has(&matcher.label)).all(|matcher| matcher.takes(""))
+    }
+
+    fn take(&self, label: &str, value: &str) -> bool {
+        self.matchers.iter().filter(|matcher| matcher.label == label).all(|matcher| matcher.takes(value))
+    }
+
+    /// Whether it says anything about the names of series.
+    pub(super) fn names(&self) -> bool {
+        self.matchers.iter().any(|matcher| !matches!(matcher.label.as_str(), "__name__" | "verdict"))
+    }
+
+    pub(super) fn takes_outcome(&self, outcome: Outcome) -> bool {
+        self.take("verdict", outcome.name())
+    }
+
+    pub(super) fn takes_label(&self, label: &Label) -> bool {
+        match label {
+            Label::Requests | Label::Rulings => false,
+            Label::Route(route) => self.take("route", route),
+            Label::Rule(rule) => self.take("rule", rule),
+            Label::Key { rule, name } => self.take("rule", rule) && self.take("key", name),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Expressions over counts that are known.
+
+use std::collections::BTreeMap;
+
+use tollgate_core::Time;
+
+use super::*;
+use crate::engine::Memory;
+use crate::outcome::Outcome;
+use crate::recorder::{Asked, Caps, Recorder, Ruled};
+use crate::{Bounds, Instance};
+
+/// A minute that begins an hour.
+const START_S: u64 = 1_800_000_000;
+
+/// Ten minutes: in minute `n`, `n` requests to `/a`, one to `/b` that is denied, and
+/// one without a route; and then nobody counts.
+fn history() -> History<Memory> {
+    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
+    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    for minute in 1..=10 {
+        let now = Time::from_secs(START_S + minute * 60);
+        let requests = [
+            (Some("/a"), Outcome::Allowed, minute),
+            (Some("/b"), Outcome::Denied, 1),
+            (None, Outcome::Allowed, 1),
+        ];
+        for (route, outcome, count) in requests {
+            recorder.request(&Asked { route, outcome, count }, now);
+        }
+        let ruled = Ruled { rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
+        recorder.ruling(&ruled, now);
+        history.append(&recorder.flush(now)).unwrap();
+    }
+    history
+}
+
+/// The end of the tenth minute.
+const END_S: u64 = START_S + 11 * 60;
+
+fn at(text: &str, at_s: u64) -> Result<BTreeMap<String, f64>, Error> {
+    let value = history().promql(text, Instants::One { at_ms: at_s * 1_000 })?;
+    Ok(match value {
+        Value::Scalar(numbers) => BTreeMap::from([("scalar".to_owned(), numbers[0])]),
+        Value::Series(series) => {
+            let name = |labels: &Labels| {
+                let pairs: Vec<String> =
+                    labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                pairs.join(",")
+            };
+            series.iter().filter_map(|one| Some((name(&one.labels), one.values[0]?))).collect()
+        }
+    })
+}
+
+fn is(text: &str, expected: &[(&str, f64)]) {
+    let came = at(text, END_S).unwrap();
+    let expected: BTreeMap<String, f64> =
+        expected.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    assert_eq!(came, expected, "{text}");
+}
+
+#[test]
+fn windows_have_the_counts_of_their_whole_minutes() {
+    // Minutes 6 to 10.
+    is("increase(tollgate_requests_total{route=\"/a\"}[5m])", &[("route=/a,verdict=allowed", 40.0)]);
+    is("rate(tollgate_requests_total{route=\"/a\"}[5m])", &[("route=/a,verdict=allowed", 40.0 / 300.0)]);
+    // Minutes 1 to 5.
+    is(
+        "increase(tollgate_requests_total{route=\"/a\"}[5m] offset 5m)",
+        &[("route=/a,verdict=allowed", 15.0)],
+    );
+    // In the middle of the eleventh minute the tenth is the last whole one.
+    let half = at("increase(tollgate_requests_total{route=\"/a\"}[1m])", END_S + 30).unwrap();
+    assert_eq!(half["route=/a,verdict=allowed"], 10.0);
+}
+
+#[test]
+fn a_counter_only_grows() {
+    is(
+        "tollgate_requests_total{route=\"/b\"}",
+        &[("__name__=tollgate_requests_total,route=/b,verdict=denied", 10.0)],
+    );
+    let earlier = at("tollgate_requests_total{route=\"/b\"}", START_S + 5 * 60 + 59).unwrap();
+    assert_eq!(earlier.into_values().collect::<Vec<_>>(), [5.0]);
+}
+
+#[test]
+fn sums_are_exact_though_not_all_have_a_name() {
+    is("sum(increase(tollgate_requests_total[10m]))", &[("", 75.0)]);
+    is(
+        "sum by (verdict) (increase(tollgate_requests_total[10m]))",
+        &[("verdict=allowed", 65.0), ("verdict=denied", 10.0)],
+    );
+    is(
+        "sum without (verdict) (increase(tollgate_requests_total[10m]))",
+        &[("route=/a", 55.0), ("route=/b", 10.0), ("route=(other)", 10.0)],
+    );
+    is("topk(1, sum by (route) (increase(tollgate_requests_total[10m])))", &[("route=/a", 55.0)]);
+    is(
+        "bottomk(2, sum by (route) (increase(tollgate_requests_total[10m])))",
+        &[("route=/b", 10.0), ("route=(other)", 10.0)],
+    );
+    is("count(increase(tollgate_requests_total[10m]))", &[("", 3.0)]);
+    is("avg(increase(tollgate_requests_total[10m]))", &[("", 25.0)]);
+    is("max(increase(tollgate_requests_total[10m]))", &[("", 55.0)]);
+    is("min(increase(tollgate_requests_total[10m]))", &[("", 10.0)]);
+    is(
+        "increase(tollgate_key_decisions_total{key=~\"user=.*\"}[10m])",
+        &[("key=user=1,rule=r,verdict=denied", 10.0)],
+    );
+    is("sum(increase(tollgate_decisions_total{rule!=\"x\"}[10m]))", &[("", 10.0)]);
+}
+
+#[test]
+fn numbers_and_series_are_combined() {
+    is("1 + 2 * 3 - -4 / 2", &[("scalar", 9.0)]);
+    is("(1 + 2) * 3", &[("scalar", 9.0)]);
+    is(
+        "sum(increase(tollgate_requests_total{verdict=\"denied\"}[10m])) / sum(increase(tollgate_requests_total[10m]))",
+        &[("", 10.0 / 75.0)],
+    );
+    is("60 * sum(rate(tollgate_requests_total[10m]))", &[("", 7.5)]);
+    is("sum by (route) (increase(tollgate_requests_total[10m])) > 20", &[("route=/a", 55.0)]);
+    is("sum(increase(tollgate_requests_total[10m])) == bool 75", &[("", 1.0)]);
+}
+
+#[test]
+fn where_nobody_counted_there_is_no_sample() {
+    let later = END_S + 3_600;
+    assert_eq!(at("rate(tollgate_requests_total[5m])", later).unwrap(), BTreeMap::new());
+    assert_eq!(at("tollgate_requests_total", later).unwrap(), BTreeMap::new());
+    let range = Instants::Range { from_ms: END_S * 1_000, to_ms: (END_S + 600) * 1_000, step_ms: 300_000 };
+    let Value::Series(series) =
+        history().promql("sum(increase(tollgate_requests_total[5m]))", range).unwrap()
+    else {
+        panic!("no series");
+    };
+    assert_eq!(series[0].values, [Some(50.0), None, None]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_what_is_missing_by_name() {
+    let cases = [
+        ("", "at character 1: there must be a number"),
+        ("sum(", "at character 5: "),
+        ("rate(tollgate_requests_total)", "at character 29: there must be a [ here"),
+        ("tollgate_requests_total{route=/a}", "at character 31: there must be a text in quotes"),
+        ("tollgate_requests_total{route=~\"(\"}", "at character 32: this is no regular expression"),
+        ("1 2", "at character 3: the expression is over here"),
+        ("\"open", "at character 1: this text has no end"),
+        ("1 ? 2", "at character 3: there is no '?'"),
+        ("histogram_quantile(0.9, x)", "the function histogram_quantile is not supported; there are rate,"),
+        ("tollgate_requests_total[5m]", "a window without rate or increase around it is not supported"),
+        ("a and b", "the operator and is not supported"),
+        ("rate(a[5m:1m])", "a subquery is not supported"),
+        ("topk(0, a)", "the number of rows must be from 1"),
+    ];
+    for (text, words) in cases {
+        let error = at(text, END_S).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    let deep = "(".repeat(10_000);
+    assert!(at(&deep, END_S).unwrap_err().to_string().contains("longer than"));
+    let deep = "-".repeat(1_000) + "1";
+    assert!(at(&deep, END_S).unwrap_err().to_string().contains("nested deeper"));
+    assert_eq!(at("no_such_metric", END_S).unwrap(), BTreeMap::new(), "as in Prometheus");
+}
+
+#[test]
+fn too_much_is_refused() {
+    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
+    let now = Time::from_secs(START_S);
+    for n in 0..600 {
+        let route = format!("/{n}");
+        recorder.request(&Asked { route: Some(&route), outcome: Outcome::Allowed, count: 1 }, now);
+    }
+    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    history.append(&recorder.flush(now)).unwrap();
+    let (from_ms, to_ms) = ((START_S - 600) * 1_000, (START_S + 600) * 1_000);
+    let range = Instants::Range { from_ms, to_ms, step_ms: 120 };
+    let error = history.promql("rate(tollgate_requests_total[5m])", range).unwrap_err();
+    assert!(matches!(error, Error::TooMuch { .. }), "{error}");
+    history.promql("sum(rate(tollgate_requests_total[5m]))", range).expect("one curve is little");
+}
+
+#[test]
+fn labels_and_series_are_listed() {
+    let history = history();
+    assert_eq!(history.promql_values("route", 10), ["/a", "/b"]);
+    assert_eq!(history.promql_values("verdict", 10).len(), 6);
+    assert!(history.promql_values("colour", 10).is_empty());
+    let sets = history.promql_series("{route=\"/b\",verdict=\"denied\"}", 10).unwrap();
+    assert_eq!(sets.len(), 1);
+    assert_eq!(sets[0]["__name__"], "tollgate_requests_total");
+    assert_eq!(history.promql_series("tollgate_requests_total", 5).unwrap().len(), 5);
+}
