@@ -5,7 +5,7 @@
 //! about the one program that Debian does not have.
 
 mod envoy;
-mod redis_py;
+mod python;
 
 use anyhow::{Result, bail};
 
@@ -21,7 +21,7 @@ struct Package {
 
 /// What the tests need, one row each with the reason beside it.
 const NEEDED: &[Package] = &[
-    // Puts the Envoy and the redis-py of the tests into folders of their own.
+    // Puts the Envoy and the Python programs of the tests into folders of their own.
     Package { name: "python3-venv", check: &["python3", "-c", "import ensurepip, venv"] },
     // The Redis client that everybody has.
     Package { name: "redis-tools", check: &["redis-cli", "--version"] },
@@ -66,7 +66,7 @@ pub(crate) fn run() -> Result<()> {
 /// What no package has.
 fn install_others() -> Result<()> {
     envoy::install()?;
-    redis_py::install()
+    python::install()
 }
 
 fn missing(needed: &[Package], is_there: impl Fn(&Package) -> bool) -> Vec<&'static str> {

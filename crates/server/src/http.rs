@@ -27,6 +27,7 @@ use crate::service::Service;
 use crate::v1;
 
 pub(crate) use serve::ServeHttp;
+pub(crate) use to_wire::whole;
 
 /// What the handlers need.
 #[derive(Debug, Clone)]

@@ -212,7 +212,7 @@ impl Serialize for Value<'_> {
     clippy::as_conversions,
     reason = "the number is whole and within the range in which doubles are exact"
 )]
-fn whole(number: f64) -> Option<i64> {
+pub(crate) fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     (number.trunc() == number && number.abs() <= EXACT).then_some(number as i64)
 }

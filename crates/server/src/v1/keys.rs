@@ -80,7 +80,7 @@ type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 #[utoipa::path(
     get, path = "/v1/keys", tag = "keys", operation_id = "inspect",
     params(
-        ("domain" = String, Query, description = "The domain of a rule file.", example = "shop"),
+        ("domain" = String, Query, min_length = 1, description = "The domain of a rule file.", example = "shop"),
         ("key" = String, Query, description = "Each further parameter is an entry of the descriptor, in order; `key` stands for any name.", example = "value"),
     ),
     responses(InspectedSchema)
@@ -116,7 +116,7 @@ pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: R
 #[utoipa::path(
     delete, path = "/v1/keys", tag = "keys", operation_id = "reset",
     params(
-        ("domain" = String, Query, description = "The domain of a rule file.", example = "shop"),
+        ("domain" = String, Query, min_length = 1, description = "The domain of a rule file.", example = "shop"),
         ("key" = String, Query, description = "Each further parameter is an entry of the descriptor, in order; `key` stands for any name.", example = "value"),
     ),
     responses(ForgottenSchema)

@@ -15,9 +15,9 @@ use utoipa::{IntoResponses, OpenApi};
 
 use super::history::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
 use super::keys::{KeyBody, ResetBody};
-use super::to_wire::{AnswerSchema, JSON, ProblemBody, RefusedBody};
+use super::to_wire::{JSON, ProblemBody, RefusedBody};
 use super::{decide, history, keys, rules};
-use shapes::DescriptorSchema;
+use shapes::{AnswerSchema, DescriptorSchema};
 pub(super) use shapes::{BodySchema, RequestSchema};
 
 #[derive(OpenApi)]
@@ -25,7 +25,7 @@ pub(super) use shapes::{BodySchema, RequestSchema};
     info(title = "Tollgate", description = "Limits how many requests anyone may send.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(decide::check, decide::peek, decide::report, decide::refund),
     components(schemas(
-        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema<'_>, RefusedBody<'_>, ProblemBody<'_>
+        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, RefusedBody<'_>, ProblemBody<'_>
     )),
     tags((name = "decide", description = "May this happen?"))
 )]
@@ -76,7 +76,7 @@ fn respond(document: &Bytes) -> Response {
 pub(super) enum DecidedSchema {
     /// Go ahead, now or after `wait_ms`; or the replies to a batch, one for each request.
     #[response(status = 200)]
-    Fine(AnswerSchema<'static>),
+    Fine(AnswerSchema),
     /// Not now.
     #[response(status = 429, content_type = "application/problem+json")]
     Refused(RefusedBody<'static>),

@@ -168,17 +168,6 @@ impl<'a> ReplyBody<'a> {
     }
 }
 
-/// The answer to one request, or to each of a batch.
-#[derive(ToSchema)]
-#[schema(as = Answer)]
-#[expect(dead_code, reason = "it is only described")]
-pub(super) enum AnswerSchema<'a> {
-    #[schema(title = "one")]
-    One(ReplyBody<'a>),
-    #[schema(title = "batch")]
-    Batch(Vec<ReplyBody<'a>>),
-}
-
 /// The decisions of an answer.
 #[derive(Debug)]
 pub(super) struct Decisions<'a> {

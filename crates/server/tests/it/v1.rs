@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `decide` | check, peek, report and refund, single and in batches |
 //! | `operators` | `/v1/keys` and `/v1/rules` of the admin listener, and the documents |
+//! | `document` | the OpenAPI documents, held against the server by schemathesis |
 //! | `mistakes` | what is said about bad input: the field and the fix |
 //! | `too_much` | bounds on bodies, batches, lengths and time |
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 mod decide;
+mod document;
 mod mistakes;
 mod operators;
 mod too_much;

@@ -52,6 +52,19 @@ fn whole_numbers_and_truth_values_stand_for_their_text() {
 }
 
 #[test]
+fn a_whole_number_is_one_however_it_is_written() {
+    let text = r#"{"domain":"d","descriptors":[{"a":42.0,"b":-7.0,"c":1e3}],"cost":2.0}"#;
+    assert_eq!(read(text), ["a=42,b=-7,c=1000@2"]);
+    for wrong in ["1.5", "1e300", "9007199254740993.0e1"] {
+        assert_eq!(
+            refused(&format!(r#"{{"domain":"d","descriptors":[{{"a":{wrong}}}]}}"#)).0,
+            "/descriptors/0/a"
+        );
+    }
+    assert_eq!(refused(r#"{"domain":"d","descriptors":[{"a":"b"}],"cost":-1.0}"#).0, "/cost");
+}
+
+#[test]
 fn keys_may_be_called_as_the_members_of_the_long_form_are() {
     assert_eq!(read(r#"{"domain":"d","descriptors":[{"entries":"x","cost":"5"}]}"#), ["entries=x,cost=5@1"]);
     assert_eq!(read("{\"domain\":\"d\",\"descriptors\":[{\"a\\n\":\"\\u00fc\"}]}"), ["a\n=ü@1"]);

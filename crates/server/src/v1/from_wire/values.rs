@@ -11,6 +11,7 @@ use serde::forward_to_deserialize_any;
 
 use super::descriptor::Pair;
 use crate::bounds::ENTRIES_MAX;
+use crate::http::whole;
 
 /// A deserializer for which an object is an object and no array will do.
 pub(super) struct Objects<D>(pub(super) D);
@@ -49,6 +50,11 @@ impl Visitor<'_> for WholeVisitor {
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
         Ok(Whole(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
+        let whole = whole(number).and_then(|whole| u64::try_from(whole).ok());
+        whole.map(Whole).ok_or_else(|| E::invalid_type(Unexpected::Float(number), &self))
     }
 }
 
@@ -123,7 +129,7 @@ pub(super) enum Member<'a> {
 }
 
 /// What a value must be. A fraction is none, because there are many ways to
-/// write it and a counter has one name.
+/// write it and a counter has one name; `42.0` is none, and the same as `42`.
 const VALUE: &str = "a text, a whole number, true or false";
 
 /// Reads a member; a list only where one may be.
@@ -167,6 +173,14 @@ impl<'de: 'a, 'a> Visitor<'de> for MemberSeed<'a> {
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Member<'a>, E> {
         Ok(Member::Scalar(Scalar::Negative(number)))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Member<'a>, E> {
+        let whole = whole(number).ok_or_else(|| E::invalid_type(Unexpected::Float(number), &self))?;
+        match u64::try_from(whole) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => self.visit_i64(whole),
+        }
     }
 
     fn visit_bool<E: Error>(self, truth: bool) -> Result<Member<'a>, E> {

@@ -216,7 +216,7 @@ macro_rules! responses {
             #[response(status = 200)]
             Fine($body),
             /// A parameter is not as it must be.
-            #[response(status = 400, content_type = "application/problem+json")]
+            #[response(status = "4XX", content_type = "application/problem+json")]
             Bad(ProblemBody<'static>),
             /// History is turned off or not kept at the moment, or there is too much to do.
             #[response(status = 503, content_type = "application/problem+json")]

@@ -1,5 +1,5 @@
-//! What a request looks like, by hand, because a descriptor has two forms that
-//! no derive knows.
+//! What a request and an answer look like, by hand, because a descriptor has
+//! two forms that no derive knows, and so have bodies: one, or a batch.
 
 use std::borrow::Cow;
 
@@ -7,6 +7,7 @@ use utoipa::openapi::schema::{AdditionalProperties, SchemaType, Type};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::super::to_wire::ReplyBody;
 use crate::bounds::{BATCH_MAX, DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// One request.
@@ -61,7 +62,7 @@ impl PartialSchema for DescriptorSchema {
                     ObjectBuilder::new()
                         .schema_type(Type::Integer)
                         .minimum(Some(i64::MIN))
-                        .maximum(Some(i64::MAX)),
+                        .maximum(Some(u64::MAX)),
                 )
                 .item(ObjectBuilder::new().schema_type(Type::Boolean))
         };
@@ -97,6 +98,28 @@ impl PartialSchema for BodySchema {
     fn schema() -> RefOr<Schema> {
         let batch = ArrayBuilder::new().items(Ref::from_schema_name("Request")).max_items(Some(BATCH_MAX));
         OneOfBuilder::new().item(Ref::from_schema_name("Request")).item(batch).into()
+    }
+}
+
+/// The answer to one request, or to each of a batch.
+pub(in crate::v1) struct AnswerSchema;
+
+impl ToSchema for AnswerSchema {
+    fn name() -> Cow<'static, str> {
+        "Answer".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((ReplyBody::name().into(), ReplyBody::schema()));
+        ReplyBody::schemas(schemas);
+    }
+}
+
+impl PartialSchema for AnswerSchema {
+    fn schema() -> RefOr<Schema> {
+        let one = Ref::from_schema_name(ReplyBody::name());
+        let batch = ArrayBuilder::new().items(one.clone()).max_items(Some(BATCH_MAX));
+        OneOfBuilder::new().item(one).item(batch).into()
     }
 }
 

