@@ -5,6 +5,7 @@
 //! about the one program that Debian does not have.
 
 mod envoy;
+mod node;
 mod python;
 
 use anyhow::{Result, bail};
@@ -32,6 +33,9 @@ const NEEDED: &[Package] = &[
     Package { name: "systemd", check: &["systemd-analyze", "--version"] },
     // `promtool` reads a history as it reads Prometheus.
     Package { name: "prometheus", check: &["promtool", "--version"] },
+    // The Redis clients of Node.js.
+    Package { name: "nodejs", check: &["node", "--version"] },
+    Package { name: "npm", check: &["npm", "--version"] },
     // Forward-auth is asked by a real proxy.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
 ];
@@ -66,7 +70,8 @@ pub(crate) fn run() -> Result<()> {
 /// What no package has.
 fn install_others() -> Result<()> {
     envoy::install()?;
-    python::install()
+    python::install()?;
+    node::install()
 }
 
 fn missing(needed: &[Package], is_there: impl Fn(&Package) -> bool) -> Vec<&'static str> {

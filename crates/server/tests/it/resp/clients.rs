@@ -1,4 +1,4 @@
-//! Real clients, without special settings: redis-cli, redis-rs, redis-py.
+//! Real clients, without special settings: redis-cli, redis-rs, redis-py, ioredis, node-redis.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -15,6 +15,9 @@ use crate::support::Server;
 
 /// Where `cargo xtask setup` puts redis-py, from the root.
 const PYTHON: &str = "target/redis-py/bin/python";
+
+/// Where it puts ioredis and node-redis.
+const NODE_CLIENTS: &str = "target/node-clients";
 
 /// What a program prints; it must end well.
 async fn printed(program: &Path, arguments: &[&str], input: &str) -> String {
@@ -120,4 +123,56 @@ async fn redis_py_asks_over_resp2_and_resp3() {
     let python: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PYTHON);
     let port = address(&server).port().to_string();
     assert_eq!(printed(&python, &["-", &port], SCRIPT).await, "fine\n");
+}
+
+/// The same by the two clients of Node.js.
+const NODE_SCRIPT: &str = r#"
+const assert = require("assert");
+const [folder, port] = process.argv.slice(2);
+const { Redis } = require(`${folder}/node_modules/ioredis`);
+const { createClient } = require(`${folder}/node_modules/redis`);
+
+async function ioredis() {
+  const r = new Redis({ port, connectionName: "me", lazyConnect: true, retryStrategy: null });
+  await r.connect();
+  assert.strictEqual(await r.ping(), "PONG");
+  assert.strictEqual(await r.client("GETNAME"), "me");
+  assert.deepStrictEqual(await r.call("CL.THROTTLE", "io", 15, 30, 60), [0, 16, 15, -1, 2]);
+  assert.strictEqual((await r.call("TOLLGATE.CHECK", "shop", "user_id", "io"))[0], "allow");
+  const pipe = r.pipeline();
+  for (let i = 0; i < 100; i++) pipe.call("THROTTLE", "io-p", 50, 1, 86400);
+  const answers = await pipe.exec();
+  assert.strictEqual(answers.filter(([error, answer]) => !error && answer[0] === 1).length, 50);
+  await assert.rejects(r.get("x"), /unknown command 'GET'/i);
+  await r.quit();
+}
+
+async function nodeRedis(RESP) {
+  const r = createClient({ socket: { port, host: "127.0.0.1", reconnectStrategy: false }, RESP });
+  r.on("error", (error) => { throw error; });
+  await r.connect();
+  assert.strictEqual(await r.ping(), "PONG");
+  const send = (...words) => r.sendCommand(words.map(String));
+  assert.deepStrictEqual(await send("CL.THROTTLE", `node${RESP}`, 15, 30, 60), [0, 16, 15, -1, 2]);
+  const check = await send("TOLLGATE.CHECK", "shop", "user_id", `node${RESP}`);
+  assert.strictEqual(RESP === 2 ? check[0] : check.verdict, "allow");
+  const many = Array.from({ length: 100 }, () => send("THROTTLE", `node-p${RESP}`, 50, 1, 86400));
+  assert.strictEqual((await Promise.all(many)).filter((answer) => answer[0] === 1).length, 50);
+  await assert.rejects(r.get("x"), /unknown command 'GET'/i);
+  r.destroy();
+}
+
+ioredis().then(() => nodeRedis(2)).then(() => nodeRedis(3)).then(
+  () => console.log("fine"),
+  (error) => { console.error(error); process.exit(1); },
+);
+"#;
+
+#[tokio::test]
+async fn ioredis_and_node_redis_ask_over_resp2_and_resp3() {
+    let server = setup().start().await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(NODE_CLIENTS);
+    let folder = folder.to_str().unwrap();
+    let port = address(&server).port().to_string();
+    assert_eq!(printed(Path::new("node"), &["-", folder, &port], NODE_SCRIPT).await, "fine\n");
 }
