@@ -5,13 +5,13 @@
 //! both. The tools lie in `../shared/tools`, outside of this repository, so that CI cannot run this.
 
 use std::fs;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::process::Invocation;
+use crate::under_load::{Server, number};
 use crate::workspace;
 
 /// Where the tools lie, from the root.
@@ -25,8 +25,6 @@ const NULL_ADDRESS: &str = "127.0.0.1:18099";
 const TOLLGATE_ADDRESS: &str = "127.0.0.1:18098";
 /// Each server is measured so often; what counts is the least, which others disturbed least.
 const ROUNDS: usize = 3;
-/// How often a server that starts is looked at.
-const LOOKS_MAX: usize = 500;
 
 /// Loads both and prints what a call takes.
 pub(crate) fn run() -> Result<()> {
@@ -87,46 +85,13 @@ fn copied(from: &Path, to: &Path) -> Result<PathBuf> {
     Ok(manifest)
 }
 
-/// A server under load; killed with this value.
-struct Server {
-    name: &'static str,
-    address: &'static str,
-    child: Child,
-}
-
-impl Server {
-    fn start(name: &'static str, mut command: Command, address: &'static str) -> Result<Self> {
-        ensure!(TcpStream::connect(address).is_err(), "something listens on {address}; end it first");
-        let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-        let mut server = Self { name, address, child };
-        for _ in 0..LOOKS_MAX {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(server);
-            }
-            if let Some(status) = server.child.try_wait().context("cannot look at a server")? {
-                bail!("{name} ended with {status}");
-            }
-            Invocation::new("sleep", &["0.02"]).capture()?;
-        }
-        bail!("{name} does not listen on {address}")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 /// Loads a server and tells its CPU time per call in microseconds.
 fn load(rlsload: &Path, server: &Server) -> Result<f64> {
-    let pid = server.child.id().to_string();
+    let pid = server.id();
     let rlsload = rlsload.to_str().context("the path of the target folder is not UTF-8")?;
     let arguments = [
         "--addr",
-        server.address,
+        server.address(),
         "--server-pid",
         &pid,
         "--json",
@@ -148,28 +113,13 @@ fn load(rlsload: &Path, server: &Server) -> Result<f64> {
         "1",
     ];
     let json = Invocation::new(rlsload, &arguments).capture()?;
-    println!("{:<9} {}", server.name, json.trim());
+    println!("{:<9} {}", server.name(), json.trim());
     number(&json, "server_us").with_context(|| format!("rlsload does not tell the CPU per call: {json}"))
-}
-
-/// A number of a flat JSON object.
-fn number(json: &str, name: &str) -> Option<f64> {
-    let (_, after) = json.split_once(&format!("\"{name}\":"))?;
-    after.split([',', '}']).next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_number_is_found_by_its_name() {
-        let json = r#"{"a":1.5,"b": 2 ,"server_us":7.25}"#;
-        assert_eq!(number(json, "a"), Some(1.5));
-        assert_eq!(number(json, "b"), Some(2.0));
-        assert_eq!(number(json, "server_us"), Some(7.25));
-        assert_eq!(number(json, "c"), None);
-    }
 
     #[test]
     fn a_tool_is_copied_with_its_sources_and_is_a_workspace_of_its_own() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use crate::{bench_grpc, cargo_steps, edges, examples, setup, soak, tidy};
+use crate::{bench_grpc, bench_redis, cargo_steps, edges, examples, setup, soak, tidy};
 
 /// One check that CI makes.
 struct Step {
@@ -38,6 +38,11 @@ const ON_DEMAND: &[Step] = &[
         name: "bench-grpc",
         what: "CPU per call beside a server that always says OK",
         run: bench_grpc::run,
+    },
+    Step {
+        name: "bench-redis",
+        what: "decisions on Redis beside redis-benchmark with the same script",
+        run: bench_redis::run,
     },
 ];
 

@@ -85,7 +85,7 @@ impl Backend {
     async fn call(&self, name: &str, ask: &Ask<'_>, deadline: Instant) -> Result<Value, Trouble> {
         match &self.servers {
             Servers::One(node) => node.call(ask, deadline).await.map_err(dial::trouble),
-            Servers::Cluster(cluster) => cluster.call(keys::slot(name), ask, deadline).await,
+            Servers::Cluster(cluster) => Box::pin(cluster.call(keys::slot(name), ask, deadline)).await,
         }
     }
 }

@@ -144,15 +144,20 @@ impl Node {
     }
 
     async fn send(&self, link: &Link, ask: &Ask<'_>) -> Result<Value, Refusal> {
+        let Ask::Script(call) = ask else { return Box::pin(self.send_rare(link, ask)).await };
+        match link.send(&call.by_name(link.sha(call.script))).await {
+            Err(Refusal::NoScript) => {
+                self.stats.script_loads.add(1);
+                Box::pin(link.send(&call.by_text())).await
+            }
+            other => other,
+        }
+    }
+
+    async fn send_rare(&self, link: &Link, ask: &Ask<'_>) -> Result<Value, Refusal> {
         match ask {
             Ask::Commands(commands) => link.send_all(commands).await.map(Value::Array),
-            Ask::Script(call) => match link.send(&call.by_name(link.sha(call.script))).await {
-                Err(Refusal::NoScript) => {
-                    self.stats.script_loads.add(1);
-                    link.send(&call.by_text()).await
-                }
-                other => other,
-            },
+            Ask::Script(call) => link.send(&call.by_text()).await,
             Ask::ScriptOnce(call) => {
                 let mut commands = Pipeline::new();
                 commands.cmd("ASKING").add_command(call.by_text());

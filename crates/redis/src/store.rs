@@ -174,7 +174,9 @@ impl RedisStore {
             }
             (course, _) => {
                 let course = course.unwrap_or_else(|| Course::new(batch));
-                self.decide_in_several(batch, course, named, moment).await
+                // Boxed, as all that is rare: a future is as large as its largest
+                // part, and is moved for each request.
+                Box::pin(self.decide_in_several(batch, course, named, moment)).await
             }
         }
     }
@@ -285,7 +287,7 @@ impl RedisStore {
         }
         let done = match job.place.keeper {
             Keeper::Script => self.ask_script(&job, moment).await?,
-            Keeper::Envoy => self.ask_envoy(&job, moment).await?,
+            Keeper::Envoy => Box::pin(self.ask_envoy(&job, moment)).await?,
         };
         if let Some(denials) = &self.denials {
             for (charge, decision) in job.batch.charges.iter().zip(&done.decisions) {
@@ -304,13 +306,14 @@ impl RedisStore {
             Ok(Ok(done)) => done,
             Ok(Err(unreadable)) => {
                 let names: Vec<_> = unreadable.iter().filter_map(|charge| job.names.get(*charge)).collect();
-                mend::delete(self.backend(job.place), &names, moment.deadline, &self.stats).await?;
-                self.run_script(job, &call, moment).await?.map_err(|_| Trouble::BadState)?
+                let backend = self.backend(job.place);
+                Box::pin(mend::delete(backend, &names, moment.deadline, &self.stats)).await?;
+                Box::pin(self.run_script(job, &call, moment)).await?.map_err(|_| Trouble::BadState)?
             }
             Err(Trouble::BadState) => {
-                mend::mend(self.backend(job.place), job.batch, &job.names, moment.deadline, &self.stats)
-                    .await?;
-                self.run_script(job, &call, moment).await?.map_err(|_| Trouble::BadState)?
+                let (backend, deadline) = (self.backend(job.place), moment.deadline);
+                Box::pin(mend::mend(backend, job.batch, &job.names, deadline, &self.stats)).await?;
+                Box::pin(self.run_script(job, &call, moment)).await?.map_err(|_| Trouble::BadState)?
             }
             Err(trouble) => return Err(trouble),
         };
@@ -392,5 +395,20 @@ impl RemoteStore for RedisStore {
             Ok([redis::Value::Int(count)]) => *count > 0,
             Ok(_) | Err(_) => was_here,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_on_its_way_is_small() {
+        let config = RedisConfig::new("redis://127.0.0.1:1".parse().expect("an address"));
+        let store = RedisStore::new(config).expect("it needs no certificates");
+        let batch = Batch::default();
+        let bytes = size_of_val(&store.check(&batch, Time::EPOCH));
+        println!("check {bytes}");
+        assert!(bytes <= 4_096, "{bytes} bytes are moved for each request");
     }
 }

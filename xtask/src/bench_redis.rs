@@ -1,0 +1,168 @@
+//! On demand: what a decision on Redis costs, beside what `redis-benchmark` gets from the same script.
+//!
+//! Starts a `redis-server` and a `tollgate` on it, for one algorithm after the other; has
+//! `tollgate bench` load it over gRPC; and runs the very command that the node sent with
+//! `redis-benchmark`, with as many connections and as much on its way. All on one machine, in one run.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::Invocation;
+use crate::under_load::{Server, number};
+use crate::workspace;
+
+const REDIS_PORT: &str = "16391";
+const REDIS_ADDRESS: &str = "127.0.0.1:16391";
+const GRPC_ADDRESS: &str = "127.0.0.1:18096";
+const HTTP_ADDRESS: &str = "127.0.0.1:18095";
+/// As much on its way as four connections of Envoy with 32 streams.
+const CONNECTIONS: &str = "4";
+const IN_FLIGHT: &str = "32";
+const DURATION: &str = "5s";
+const BENCHMARK_REQUESTS: u64 = 300_000;
+const ALGORITHMS: [&str; 6] =
+    ["fixed_window", "sliding_counter", "token_bucket", "leaky_bucket", "sliding_buckets", "sliding_log"];
+
+/// Loads all and prints a table.
+pub(crate) fn run() -> Result<()> {
+    Invocation::new("cargo", &["build", "--release", "--locked", "-p", "tollgate-cli"]).run()?;
+    println!(
+        "{:<16} {:>14} {:>14} {:>6} {:>12} {:>12} {:>8} {:>8}",
+        "algorithm", "benchmark /s", "tollgate /s", "ratio", "redis CPU", "node CPU", "p50", "p99"
+    );
+    for algorithm in ALGORITHMS {
+        println!("{}", measured(algorithm)?);
+    }
+    Ok(())
+}
+
+fn measured(algorithm: &str) -> Result<String> {
+    let target = workspace::target()?;
+    let folder = target.join("bench-redis");
+    fs::create_dir_all(&folder).context("cannot make a folder in the target folder")?;
+    let rules = folder.join("rules.yaml");
+    let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
+    fs::write(&rules, format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n"))
+        .context("cannot write rules")?;
+    let mut redis = Command::new("redis-server");
+    redis.args(["--port", REDIS_PORT, "--save", "", "--appendonly", "no"]).stdout(Stdio::null());
+    let redis = Server::start("redis-server", redis, REDIS_ADDRESS)?;
+    let program = target.join("release/tollgate");
+    let mut node = Command::new(&program);
+    node.args(["serve", "--grpc", GRPC_ADDRESS, "--http", HTTP_ADDRESS, "--admin", "127.0.0.1:0"]);
+    node.args(["--store", &format!("redis://{REDIS_ADDRESS}"), "--rules"]).arg(&rules);
+    node.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false").stderr(Stdio::null());
+    let node = Server::start("tollgate", node, GRPC_ADDRESS)?;
+    let command = sent(&node)?;
+    let before = redis.cpu_ms()?;
+    let report = load(program.to_str().context("the path of the target folder is not UTF-8")?, &node)?;
+    let redis_ms = redis.cpu_ms()? - before;
+    let value = |name: &str| number(&report, name).with_context(|| format!("no {name} in {report}"));
+    let (per_second, answered) = (value("answered_per_s")?, value("answered")?);
+    let alone = benchmark(&command)?;
+    Ok(row(
+        algorithm,
+        &Figures {
+            alone,
+            per_second,
+            redis_us: per_call(redis_ms, answered),
+            node_ns: value("server_cpu_per_decision_ns")?,
+            p50_us: value("p50_us")?,
+            p99_us: value("p99_us")?,
+        },
+    ))
+}
+
+/// What is told of one algorithm.
+struct Figures {
+    alone: f64,
+    per_second: f64,
+    redis_us: f64,
+    node_ns: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+#[expect(clippy::float_arithmetic, reason = "for people to read")]
+fn row(algorithm: &str, figures: &Figures) -> String {
+    let Figures { alone, per_second, redis_us, node_ns, p50_us, p99_us } = figures;
+    let node_us = node_ns / 1_000.0;
+    let ratio = per_second / alone;
+    format!(
+        "{algorithm:<16} {alone:>14.0} {per_second:>14.0} {ratio:>6.2} {redis_us:>9.1} µs {node_us:>9.1} µs \
+         {:>5.2} ms {:>5.2} ms",
+        p50_us / 1_000.0,
+        p99_us / 1_000.0
+    )
+}
+
+#[expect(
+    clippy::float_arithmetic,
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "for people to read"
+)]
+fn per_call(cpu_ms: u64, calls: f64) -> f64 {
+    cpu_ms as f64 * 1_000.0 / calls
+}
+
+/// The words of the command that the node sends for one decision, as the server saw them.
+fn sent(node: &Server) -> Result<Vec<String>> {
+    let mut monitor = Command::new("timeout");
+    monitor.args(["2", "redis-cli", "-p", REDIS_PORT, "MONITOR"]).stdout(Stdio::piped());
+    let monitor = monitor.spawn().context("cannot start redis-cli")?;
+    let body = r#"{"domain":"bench","descriptors":[{"user_id":"u0"}]}"#;
+    let url = format!("http://{HTTP_ADDRESS}/v1/check");
+    let json = "content-type: application/json";
+    // The monitor may come a moment late; some of them it sees.
+    for _ in 0..20 {
+        Invocation::new("curl", &["-s", "-H", json, &url, "-d", body]).capture()?;
+        Invocation::new("sleep", &["0.05"]).capture()?;
+    }
+    let seen = monitor.wait_with_output().context("redis-cli cannot be waited for")?;
+    let seen = String::from_utf8_lossy(&seen.stdout);
+    let line = seen.lines().find(|line| line.contains("\"EVALSHA\""));
+    let Some((_, command)) = line.and_then(|line| line.split_once("] ")) else {
+        bail!("{} on {} sent no script", node.name(), node.address());
+    };
+    let words = command.trim_matches('"').split("\" \"");
+    // Each request of redis-benchmark gets a number of its own there.
+    Ok(words.map(|word| word.replace("|u0", "|u__rand_int__")).collect())
+}
+
+fn load(program: &str, node: &Server) -> Result<String> {
+    let id = node.id();
+    let arguments = [
+        "bench",
+        "--grpc",
+        GRPC_ADDRESS,
+        "--connections",
+        CONNECTIONS,
+        "--in-flight",
+        IN_FLIGHT,
+        "--domain",
+        "bench",
+        "--descriptor",
+        "user_id=u{key}",
+        "--duration",
+        DURATION,
+        "--server-pid",
+        &id,
+        "--format",
+        "json",
+    ];
+    Invocation::new(program, &arguments).capture()
+}
+
+/// How many of these a second redis-benchmark gets.
+fn benchmark(command: &[String]) -> Result<f64> {
+    let requests = BENCHMARK_REQUESTS.to_string();
+    let mut arguments =
+        vec!["-p", REDIS_PORT, "-c", CONNECTIONS, "-P", IN_FLIGHT, "-n", &requests, "-r", "1000000", "--csv"];
+    arguments.extend(command.iter().map(String::as_str));
+    let printed = Invocation::new("redis-benchmark", &arguments).capture()?;
+    let rate = printed.lines().last().and_then(|line| line.rsplit("\",\"").nth(6));
+    rate.and_then(|rate| rate.parse().ok()).with_context(|| format!("redis-benchmark said {printed}"))
+}

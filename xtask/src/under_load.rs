@@ -1,0 +1,88 @@
+//! What the benchmarks share: servers that are started, watched and killed.
+
+use std::fs;
+use std::net::TcpStream;
+use std::process::{Child, Command};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::process::Invocation;
+
+/// How often a server that starts is looked at.
+const LOOKS_MAX: usize = 500;
+
+/// A server under load; killed with this value.
+pub(crate) struct Server {
+    name: &'static str,
+    address: &'static str,
+    child: Child,
+}
+
+impl Server {
+    /// Starts it, and waits until it listens.
+    pub(crate) fn start(name: &'static str, mut command: Command, address: &'static str) -> Result<Self> {
+        ensure!(TcpStream::connect(address).is_err(), "something listens on {address}; end it first");
+        let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        let mut server = Self { name, address, child };
+        for _ in 0..LOOKS_MAX {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(server);
+            }
+            if let Some(status) = server.child.try_wait().context("cannot look at a server")? {
+                bail!("{name} ended with {status}");
+            }
+            Invocation::new("sleep", &["0.02"]).capture()?;
+        }
+        bail!("{name} does not listen on {address}")
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) const fn address(&self) -> &'static str {
+        self.address
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// The CPU time that it has taken so far, in steps of 10 ms.
+    pub(crate) fn cpu_ms(&self) -> Result<u64> {
+        let stat =
+            fs::read_to_string(format!("/proc/{}/stat", self.child.id())).context("there is no /proc")?;
+        // The name of the program, which may hold anything, ends with the last bracket.
+        let (_, after) = stat.rsplit_once(')').context("what is in /proc is not understood")?;
+        let ticks: Option<u64> = after.split(' ').skip(12).take(2).map(|text| text.parse::<u64>().ok()).sum();
+        Ok(ticks.context("what is in /proc is not understood")? * 10)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A number of a flat JSON object.
+pub(crate) fn number(json: &str, name: &str) -> Option<f64> {
+    let (_, after) = json.split_once(&format!("\"{name}\":"))?;
+    after.split([',', '}']).next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_by_its_name() {
+        let json = r#"{"a":1.5,"b": 2 ,"server_us":7.25}"#;
+        assert_eq!(number(json, "a"), Some(1.5));
+        assert_eq!(number(json, "b"), Some(2.0));
+        assert_eq!(number(json, "server_us"), Some(7.25));
+        assert_eq!(number(json, "c"), None);
+    }
+}
