@@ -23,7 +23,7 @@ use tollgate_limiter::{Clock as _, SystemClock};
 use crate::console::{Console, Exit};
 use crate::remote;
 use source::Unanswered;
-pub(crate) use table::grouped;
+pub(crate) use table::{grouped, moment, top as write_top};
 
 /// How many requests, of what, when: the curve and the counts.
 ///
@@ -234,7 +234,7 @@ fn complain(error: impl Into<Unanswered>, console: &mut Console<'_>) -> io::Resu
     Ok(exit)
 }
 
-const fn exit_for(error: &remote::Error) -> Exit {
+pub(crate) const fn exit_for(error: &remote::Error) -> Exit {
     match error {
         remote::Error::Url { .. } | remote::Error::Token { .. } => Exit::BadConfiguration,
         remote::Error::Unreachable { .. }

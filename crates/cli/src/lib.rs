@@ -9,6 +9,7 @@
 //! | `test` | `tollgate test`: do the rules do what the rule tests say? |
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
 //! | `history` | `tollgate history`: how many, of what, when |
+//! | `top` | `tollgate top`: what a running server is doing, live |
 //! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
 //!
 //! What they share: `console` (where to write, and the exit codes), `words`
@@ -27,6 +28,7 @@ mod history;
 mod remote;
 mod serve;
 mod test;
+mod top;
 mod words;
 
 use std::ffi::OsString;
@@ -52,6 +54,7 @@ Quick start:
   tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
   tollgate history import access.log                 a history from logs, to look at
   tollgate history /cart --last 24h                  how often, when, and with what verdict?
+  tollgate top                                       what is a running server doing?
   tollgate bench --grpc 127.0.0.1:8081               how fast is a running server?
 
 Exit codes: 0 fine, 1 failed, 64 bad configuration or command line.
@@ -73,6 +76,7 @@ enum Command {
     Test(test::Args),
     Explain(explain::Args),
     History(history::Args),
+    Top(top::Args),
     Bench(bench::Args),
 }
 
@@ -100,6 +104,7 @@ where
             Command::Test(args) => test::run(&args, &mut console),
             Command::Explain(args) => explain::run(&args, &mut console),
             Command::History(args) => history::run(&args, &mut console),
+            Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),
         },
         Err(answer) => answered(&answer, &mut console),

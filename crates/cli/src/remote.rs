@@ -99,6 +99,17 @@ impl Remote {
         Ok(Self { url, token: token.map(Secret::new), client, runtime })
     }
 
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The text at a path.
+    pub(crate) fn text(&self, path: &str) -> Result<String, Error> {
+        let bytes = self.get(path, &[])?;
+        String::from_utf8(bytes.into()).map_err(|_| self.nonsense("it is no text"))
+    }
+
     /// The JSON at a path, with these parameters.
     pub(crate) fn json<T: DeserializeOwned>(
         &self,

@@ -11,7 +11,7 @@ use crate::console::{BOLD, DIM, clean};
 /// The longest name that is shown in full.
 const NAME_MAX: usize = 60;
 
-pub(super) fn top(by: By, top: &Top, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn top(by: By, top: &Top, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{BOLD}top {by}s{BOLD:#}, {}", span_words(top.from, top.to))?;
     let all = top.rows.iter().map(|row| row.total).sum::<u64>() + top.other.total;
     let mut rows: Vec<[String; 4]> = vec![["total", "denied", "share", by.name()].map(str::to_owned)];
@@ -87,7 +87,7 @@ fn shorten(name: &str) -> String {
 }
 
 /// `2026-01-01 00:00`, in UTC.
-pub(super) fn moment(second: u64) -> String {
+pub(crate) fn moment(second: u64) -> String {
     let text = rfc3339(second);
     text.get(..16).unwrap_or(&text).replace('T', " ")
 }

@@ -13,10 +13,10 @@ descriptors:
   - key: path
     rate_limit: { name: per_path, requests_per_unit: 2, unit: year }
 ";
-const TOKEN: &str = "open sesame";
+pub(crate) const TOKEN: &str = "open sesame";
 
 /// A server that wants a token and has decided a few requests, and where operators ask it.
-fn counted(folder: &Path) -> (Serving, SocketAddr) {
+pub(crate) fn counted(folder: &Path) -> (Serving, SocketAddr) {
     std::fs::write(folder.join("rules.yaml"), RULES).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.args(["serve", "--rules", "rules.yaml"]).args(ANY).env_clear().env("TOLLGATE_ADMIN_TOKEN", TOKEN);

@@ -10,6 +10,7 @@
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `restart` | counters that survive the end of the process |
+//! | `top` | the live view on a real terminal, and as text |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod bench;
@@ -21,3 +22,4 @@ mod machines;
 mod restart;
 mod runs;
 mod serve;
+mod top;

@@ -32,6 +32,7 @@ fn the_help_teaches() {
     check("help_test", &["test", "--help"]);
     check("help_explain", &["explain", "--help"]);
     check("help_history", &["history", "--help"]);
+    check("help_top", &["top", "--help"]);
     check("help_bench", &["bench", "--help"]);
 }
 
