@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use crate::{bench_grpc, bench_redis, cargo_steps, edges, examples, setup, soak, tidy};
+use crate::{bench, cargo_steps, edges, examples, setup, soak, tidy};
 
 /// One check that CI makes.
 struct Step {
@@ -37,12 +37,12 @@ const ON_DEMAND: &[Step] = &[
     Step {
         name: "bench-grpc",
         what: "CPU per call beside a server that always says OK",
-        run: bench_grpc::run,
+        run: bench::grpc::run,
     },
     Step {
         name: "bench-redis",
         what: "decisions on Redis beside redis-benchmark with the same script",
-        run: bench_redis::run,
+        run: bench::redis::run,
     },
 ];
 

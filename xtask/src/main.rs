@@ -1,11 +1,10 @@
 //! `cargo xtask`: everything CI runs, the same at home.
 //!
 //! Reads in this order: `ci` (the steps), a file per step or group of steps (`setup`, `cargo_steps`,
-//! `edges`, `tidy`, `examples`, `soak`, `bench_grpc`, `bench_redis`), then what they share (`process`, `workspace`).
+//! `edges`, `tidy`, `examples`, `soak`, `bench`), then what they share (`process`, `workspace`).
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal is the only reader of this tool")]
 
-mod bench_grpc;
-mod bench_redis;
+mod bench;
 mod cargo_steps;
 mod ci;
 mod edges;
@@ -14,7 +13,6 @@ mod process;
 mod setup;
 mod soak;
 mod tidy;
-mod under_load;
 mod workspace;
 
 fn main() -> std::process::ExitCode {

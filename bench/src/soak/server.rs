@@ -34,7 +34,10 @@ impl Server {
         ensure!(program.exists(), "there is no {}; `cargo build` makes it", program.display());
         let config = write_files(&folder.join("soak-files"))?;
         let any = "127.0.0.1:0";
+        let files = config.parent().context("a file lies in a folder")?.to_owned();
         let mut child = Command::new(program)
+            // Its history is one of the files.
+            .current_dir(files)
             .args(["serve", "--http", any, "--grpc", any, "--admin", any, "--config"])
             .arg(config)
             .env_clear()

@@ -1,31 +1,36 @@
 //! What the benchmarks share: servers that are started, watched and killed.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 
 use crate::process::Invocation;
 
 /// How often a server that starts is looked at.
 const LOOKS_MAX: usize = 500;
 
+/// An address on which nobody listens.
+pub(super) fn free_address() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
+    Ok(listener.local_addr().context("cannot find a free port")?.to_string())
+}
+
 /// A server under load; killed with this value.
-pub(crate) struct Server {
+pub(super) struct Server {
     name: &'static str,
-    address: &'static str,
+    address: String,
     child: Child,
 }
 
 impl Server {
     /// Starts it, and waits until it listens.
-    pub(crate) fn start(name: &'static str, mut command: Command, address: &'static str) -> Result<Self> {
-        ensure!(TcpStream::connect(address).is_err(), "something listens on {address}; end it first");
+    pub(super) fn start(name: &'static str, mut command: Command, address: String) -> Result<Self> {
         let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let mut server = Self { name, address, child };
         for _ in 0..LOOKS_MAX {
-            if TcpStream::connect(address).is_ok() {
+            if TcpStream::connect(&server.address).is_ok() {
                 return Ok(server);
             }
             if let Some(status) = server.child.try_wait().context("cannot look at a server")? {
@@ -33,23 +38,23 @@ impl Server {
             }
             Invocation::new("sleep", &["0.02"]).capture()?;
         }
-        bail!("{name} does not listen on {address}")
+        bail!("{name} does not listen on {}", server.address)
     }
 
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(super) const fn name(&self) -> &'static str {
         self.name
     }
 
-    pub(crate) const fn address(&self) -> &'static str {
-        self.address
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
-    pub(crate) fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         self.child.id().to_string()
     }
 
     /// The CPU time that it has taken so far, in steps of 10 ms.
-    pub(crate) fn cpu_ms(&self) -> Result<u64> {
+    pub(super) fn cpu_ms(&self) -> Result<u64> {
         let stat =
             fs::read_to_string(format!("/proc/{}/stat", self.child.id())).context("there is no /proc")?;
         // The name of the program, which may hold anything, ends with the last bracket.
@@ -68,7 +73,7 @@ impl Drop for Server {
 }
 
 /// A number of a flat JSON object.
-pub(crate) fn number(json: &str, name: &str) -> Option<f64> {
+pub(super) fn number(json: &str, name: &str) -> Option<f64> {
     let (_, after) = json.split_once(&format!("\"{name}\":"))?;
     after.split([',', '}']).next()?.trim().parse().ok()
 }

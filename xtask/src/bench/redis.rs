@@ -9,14 +9,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::under_load::{Server, free_address, number};
 use crate::process::Invocation;
-use crate::under_load::{Server, number};
 use crate::workspace;
 
-const REDIS_PORT: &str = "16391";
-const REDIS_ADDRESS: &str = "127.0.0.1:16391";
-const GRPC_ADDRESS: &str = "127.0.0.1:18096";
-const HTTP_ADDRESS: &str = "127.0.0.1:18095";
 /// As much on its way as four connections of Envoy with 32 streams.
 const CONNECTIONS: &str = "4";
 const IN_FLIGHT: &str = "32";
@@ -46,22 +42,24 @@ fn measured(algorithm: &str) -> Result<String> {
     let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
     fs::write(&rules, format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n"))
         .context("cannot write rules")?;
+    let (redis_address, grpc, http) = (free_address()?, free_address()?, free_address()?);
+    let port = redis_address.rsplit(':').next().unwrap_or_default().to_owned();
     let mut redis = Command::new("redis-server");
-    redis.args(["--port", REDIS_PORT, "--save", "", "--appendonly", "no"]).stdout(Stdio::null());
-    let redis = Server::start("redis-server", redis, REDIS_ADDRESS)?;
+    redis.args(["--port", &port, "--save", "", "--appendonly", "no"]).stdout(Stdio::null());
+    let redis = Server::start("redis-server", redis, redis_address.clone())?;
     let program = target.join("release/tollgate");
     let mut node = Command::new(&program);
-    node.args(["serve", "--grpc", GRPC_ADDRESS, "--http", HTTP_ADDRESS, "--admin", "127.0.0.1:0"]);
-    node.args(["--store", &format!("redis://{REDIS_ADDRESS}"), "--rules"]).arg(&rules);
+    node.args(["serve", "--grpc", &grpc, "--http", &http, "--admin", "127.0.0.1:0"]);
+    node.args(["--store", &format!("redis://{redis_address}"), "--rules"]).arg(&rules);
     node.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false").stderr(Stdio::null());
-    let node = Server::start("tollgate", node, GRPC_ADDRESS)?;
-    let command = sent(&node)?;
+    let node = Server::start("tollgate", node, grpc)?;
+    let command = sent(&node, &http, &port)?;
     let before = redis.cpu_ms()?;
     let report = load(program.to_str().context("the path of the target folder is not UTF-8")?, &node)?;
     let redis_ms = redis.cpu_ms()? - before;
     let value = |name: &str| number(&report, name).with_context(|| format!("no {name} in {report}"));
     let (per_second, answered) = (value("answered_per_s")?, value("answered")?);
-    let alone = benchmark(&command)?;
+    let alone = benchmark(&command, &port)?;
     Ok(row(
         algorithm,
         &Figures {
@@ -109,12 +107,12 @@ fn per_call(cpu_ms: u64, calls: f64) -> f64 {
 }
 
 /// The words of the command that the node sends for one decision, as the server saw them.
-fn sent(node: &Server) -> Result<Vec<String>> {
+fn sent(node: &Server, http: &str, port: &str) -> Result<Vec<String>> {
     let mut monitor = Command::new("timeout");
-    monitor.args(["2", "redis-cli", "-p", REDIS_PORT, "MONITOR"]).stdout(Stdio::piped());
+    monitor.args(["2", "redis-cli", "-p", port, "MONITOR"]).stdout(Stdio::piped());
     let monitor = monitor.spawn().context("cannot start redis-cli")?;
     let body = r#"{"domain":"bench","descriptors":[{"user_id":"u0"}]}"#;
-    let url = format!("http://{HTTP_ADDRESS}/v1/check");
+    let url = format!("http://{http}/v1/check");
     let json = "content-type: application/json";
     // The monitor may come a moment late; some of them it sees.
     for _ in 0..20 {
@@ -137,7 +135,7 @@ fn load(program: &str, node: &Server) -> Result<String> {
     let arguments = [
         "bench",
         "--grpc",
-        GRPC_ADDRESS,
+        node.address(),
         "--connections",
         CONNECTIONS,
         "--in-flight",
@@ -157,10 +155,10 @@ fn load(program: &str, node: &Server) -> Result<String> {
 }
 
 /// How many of these a second redis-benchmark gets.
-fn benchmark(command: &[String]) -> Result<f64> {
+fn benchmark(command: &[String], port: &str) -> Result<f64> {
     let requests = BENCHMARK_REQUESTS.to_string();
     let mut arguments =
-        vec!["-p", REDIS_PORT, "-c", CONNECTIONS, "-P", IN_FLIGHT, "-n", &requests, "-r", "1000000", "--csv"];
+        vec!["-p", port, "-c", CONNECTIONS, "-P", IN_FLIGHT, "-n", &requests, "-r", "1000000", "--csv"];
     arguments.extend(command.iter().map(String::as_str));
     let printed = Invocation::new("redis-benchmark", &arguments).capture()?;
     let rate = printed.lines().last().and_then(|line| line.rsplit("\",\"").nth(6));

@@ -4,14 +4,14 @@
 //! one after the other with `rlsload`, several times in turn, and prints the CPU time per call of
 //! both. The tools lie in `../shared/tools`, outside of this repository, so that CI cannot run this.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::under_load::{Server, free_address, number};
 use crate::process::Invocation;
-use crate::under_load::{Server, number};
 use crate::workspace;
 
 /// Where the tools lie, from the root.
@@ -21,8 +21,6 @@ const TOOLS_TARGET: &str = "tools";
 /// A rule set as people have them, from the root; the load meets a token bucket and a sliding counter
 /// together, in a domain with plans and wildcards.
 const RULES: &str = "examples";
-const NULL_ADDRESS: &str = "127.0.0.1:18099";
-const TOLLGATE_ADDRESS: &str = "127.0.0.1:18098";
 /// Each server is measured so often; what counts is the least, which others disturbed least.
 const ROUNDS: usize = 3;
 
@@ -32,12 +30,15 @@ pub(crate) fn run() -> Result<()> {
     let target = workspace::target()?;
     let tool = |name: &str| target.join(TOOLS_TARGET).join("release").join(name);
     let mut null = Command::new(tool("rlsnull"));
-    null.args([NULL_ADDRESS, "2"]);
-    let null = Server::start("rlsnull", null, NULL_ADDRESS)?;
+    let address = free_address()?;
+    null.args([address.as_str(), "2"]);
+    let null = Server::start("rlsnull", null, address)?;
     let mut tollgate = Command::new(target.join("release/tollgate"));
-    tollgate.args(["serve", "--grpc", TOLLGATE_ADDRESS, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    tollgate.arg("--rules").arg(workspace::root().join(RULES)).stderr(Stdio::null());
-    let tollgate = Server::start("tollgate", tollgate, TOLLGATE_ADDRESS)?;
+    let address = free_address()?;
+    tollgate.args(["serve", "--grpc", &address, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    tollgate.arg("--rules").arg(workspace::root().join(RULES));
+    tollgate.arg("--data").arg(target.join(TOOLS_TARGET).join("tollgate-data")).stderr(Stdio::null());
+    let tollgate = Server::start("tollgate", tollgate, address)?;
     let (mut best_null, mut best_tollgate) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..ROUNDS {
         best_null = best_null.min(load(&tool("rlsload"), &null)?);
@@ -77,12 +78,17 @@ fn copied(from: &Path, to: &Path) -> Result<PathBuf> {
     for entry in fs::read_dir(from.join("src")).with_context(say)? {
         let entry = entry.with_context(say)?;
         let text = fs::read(entry.path()).with_context(say)?;
-        fs::write(to.join("src").join(entry.file_name()), text).with_context(say)?;
+        write_changed(&to.join("src").join(entry.file_name()), &text).with_context(say)?;
     }
     let text = fs::read_to_string(from.join("Cargo.toml")).with_context(say)?;
     let manifest = to.join("Cargo.toml");
-    fs::write(&manifest, format!("{text}\n[workspace]\n")).with_context(say)?;
+    write_changed(&manifest, format!("{text}\n[workspace]\n").as_bytes()).with_context(say)?;
     Ok(manifest)
+}
+
+/// Writes a file unless it is so already, which would have cargo build it anew.
+fn write_changed(path: &Path, text: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|there| there == text) { Ok(()) } else { fs::write(path, text) }
 }
 
 /// Loads a server and tells its CPU time per call in microseconds.
