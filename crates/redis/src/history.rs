@@ -67,6 +67,8 @@ pub struct RedisEngine {
     me: String,
     /// What was in force at the last `renew`, or after a commit since.
     root: Root,
+    /// Bytes that it took when the edition last changed: whoever asks does not wait.
+    used_bytes: Option<u64>,
     /// The keys of all blocks at that edition, if anybody asked.
     index: Mutex<Option<Arc<BTreeSet<Vec<u8>>>>>,
 }
@@ -89,7 +91,7 @@ impl RedisEngine {
         let names = Names::new(&config.key_prefix);
         let client = Client::new(config, &names.root)?;
         let me = Instance::random().to_string();
-        Ok(Self { client, names, me, root: Root::default(), index: Mutex::default() })
+        Ok(Self { client, names, me, root: Root::default(), used_bytes: None, index: Mutex::default() })
     }
 
     fn ask_all(&self, commands: Pipeline) -> Result<Vec<Value>> {
@@ -114,6 +116,18 @@ impl RedisEngine {
         let mut command = redis::cmd("GET");
         command.arg(&self.names.root);
         Root::decode(&bytes(self.ask(command)?)?.unwrap_or_default())
+    }
+
+    /// What all keys take, as far as the server lets this user know.
+    fn measure(&self) -> Option<u64> {
+        let mut commands = Pipeline::new();
+        for key in self.names.all(&self.root.chunks) {
+            commands.cmd("MEMORY").arg("USAGE").arg(key);
+        }
+        let sizes = self.ask_all(commands).ok()?.into_iter();
+        let known = sizes
+            .filter_map(|size| if let Value::Int(size) = size { u64::try_from(size).ok() } else { None });
+        Some(known.sum())
     }
 
     fn visit_fields(&self, keys: &[Vec<u8>], table: Table, visit: &mut Visit<'_>) -> Result<()> {
@@ -168,8 +182,9 @@ impl Engine for RedisEngine {
 
     fn commit(&mut self, batch: &Batch) -> Result<()> {
         let done = self.write_batch(batch);
-        if done.is_err() {
-            *self.index.lock() = None;
+        match done {
+            Ok(()) => self.used_bytes = self.measure(),
+            Err(_) => *self.index.lock() = None,
         }
         done
     }
@@ -190,15 +205,7 @@ impl Engine for RedisEngine {
     }
 
     fn disk_bytes(&self) -> Result<Option<u64>> {
-        let mut commands = Pipeline::new();
-        for key in self.names.all(&self.root.chunks) {
-            commands.cmd("MEMORY").arg("USAGE").arg(key);
-        }
-        let sizes = self
-            .ask_all(commands)?
-            .into_iter()
-            .filter_map(|size| if let Value::Int(size) = size { u64::try_from(size).ok() } else { None });
-        Ok(Some(sizes.sum()))
+        Ok(self.used_bytes)
     }
 }
 
@@ -233,6 +240,9 @@ impl Shared for RedisEngine {
             *self.index.lock() = None;
         }
         self.root = root;
+        if has_moved {
+            self.used_bytes = self.measure();
+        }
         Ok(has_moved)
     }
 }

@@ -43,7 +43,7 @@ use crate::bounds::DRAIN_MAX;
 use crate::error::Error;
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
-use crate::history::{Counting, Keeper};
+use crate::history::{Counting, Keeper, Place};
 use crate::http::{self, ServeHttp};
 use crate::listen::accept::{Site, accept_all};
 use crate::listen::gate::Gate;
@@ -128,7 +128,8 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
 fn keeper(settings: &Settings) -> Option<Arc<Keeper>> {
     let own = settings.history.as_ref()?;
     let counting = Arc::new(Counting::new(own, settings.answers.shadow));
-    Some(Arc::new(Keeper::new(own, counting)))
+    let place = Place::new(&settings.store, own);
+    Some(Arc::new(Keeper::new(place, own, counting)))
 }
 
 fn metrics_config(settings: &Settings) -> metrics::Config {

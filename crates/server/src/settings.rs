@@ -366,7 +366,7 @@ pub struct HeaderNames {
 /// What is remembered, and where.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// The folder.
+    /// The folder, unless the store is Redis.
     pub folder: PathBuf,
     /// How the names of keys are kept.
     pub keys: KeyNames,
@@ -378,7 +378,7 @@ pub struct History {
     pub templates: tollgate_gateway::Paths,
     /// How many names this process tracks.
     pub caps: tollgate_history::Caps,
-    /// How many series there are in the folder.
+    /// How many series are kept.
     pub bounds: tollgate_history::Bounds,
 }
 

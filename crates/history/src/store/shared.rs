@@ -162,7 +162,10 @@ impl<E: Engine> History<E> {
     /// Writes a flush into the log of all.
     pub(super) fn post(&mut self, flush: &Flush) -> Result<Appended> {
         // Only to know more numbers: without any, all labels go in full.
-        drop(self.turn());
+        match self.turn() {
+            Ok(()) | Err(Error::Moved) => {}
+            Err(error) => return Err(error),
+        }
         let bytes = self.encode_post(flush);
         match self.engine.shared() {
             Some(shared) => shared.post(flush.name, &bytes),

@@ -1,7 +1,7 @@
-//! Opens the folder, writes what was counted, and answers questions.
+//! Opens the place, writes what was counted, and answers questions.
 //!
 //! A timer calls [`Keeper::write`] on a thread that may wait; questions go through
-//! [`Keeper::ask`], a few at a time, on such threads too. A folder that cannot be
+//! [`Keeper::ask`], a few at a time, on such threads too. A place that cannot be
 //! used is tried again with every write, and what was counted waits meanwhile.
 //!
 //! Invariant: one flush is written after the other, in their order, each until it
@@ -9,17 +9,17 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tollgate_core::{Micros, Time};
-use tollgate_history::engine::{Access, Embedded, Engine};
+use tollgate_history::engine::Engine;
 use tollgate_history::{Bounds, Error, History, Label};
 
 use super::counting::Counting;
+use super::place::Place;
 use super::queue::Queue;
 use super::status::KeeperStatus;
 use crate::settings::{self, KeyNames, Secret};
@@ -45,7 +45,7 @@ pub enum Unanswered {
     /// Nothing is remembered.
     #[error("history is turned off")]
     Off,
-    /// The folder cannot be used.
+    /// The place cannot be used.
     #[error("history is not kept at the moment: {reason}")]
     Closed {
         /// Why not, and what to do.
@@ -79,7 +79,7 @@ struct Writing {
 /// Keeps the history of this process.
 pub struct Keeper {
     counting: Arc<Counting>,
-    folder: PathBuf,
+    place: Place,
     bounds: Bounds,
     /// What key names are hashed with, if they are.
     salt: Option<Secret>,
@@ -91,16 +91,16 @@ pub struct Keeper {
 
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("Keeper").field("place", &format_args!("{}", self.place)).finish_non_exhaustive()
     }
 }
 
 impl Keeper {
     /// Keeps history as settings say; opens nothing yet.
-    pub fn new(settings: &settings::History, counting: Arc<Counting>) -> Self {
+    pub fn new(place: Place, settings: &settings::History, counting: Arc<Counting>) -> Self {
         Self {
             counting,
-            folder: settings.folder.clone(),
+            place,
             bounds: settings.bounds,
             salt: (settings.keys == KeyNames::Hashed).then(|| settings.salt.clone()),
             keys: settings.keys,
@@ -115,11 +115,16 @@ impl Keeper {
         &self.counting
     }
 
-    /// Opens the folder, and says where history is kept or why it is not.
+    /// Where it is kept.
+    pub(crate) const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Opens the place, and says where history is kept or why it is not.
     pub fn open(&self) {
         let mut writing = self.writing.lock();
         match guarded(|| self.open_kept()) {
-            Ok(()) => tracing::info!("history is kept in {}", self.shown_folder()),
+            Ok(()) => tracing::info!("history is kept in {}", self.place),
             Err(error) => self.failed(&mut writing, &error),
         }
     }
@@ -169,7 +174,7 @@ impl Keeper {
         }
     }
 
-    /// How it is doing, after a look whether a folder that could not be used can be now.
+    /// How it is doing, after a look whether a place that could not be used can be now.
     pub fn look(&self, now: Time) -> KeeperStatus {
         self.freshen(now);
         self.status()
@@ -185,7 +190,7 @@ impl Keeper {
         let writing = self.writing.lock();
         let lost = writing.queue.lost();
         KeeperStatus {
-            folder: self.shown_folder(),
+            place: self.place.to_string(),
             keys: self.keys.name(),
             is_open: history.is_some(),
             error: writing.failure.clone().or(read_error),
@@ -197,10 +202,6 @@ impl Keeper {
             lost_requests: lost.requests,
             history,
         }
-    }
-
-    fn shown_folder(&self) -> String {
-        self.folder.display().to_string()
     }
 
     fn why_closed(&self) -> String {
@@ -239,7 +240,7 @@ impl Keeper {
         match guarded(|| self.write_all(writing, now)) {
             Ok(()) => {
                 if writing.failure.take().is_some() {
-                    tracing::info!("history is kept again in {}", self.shown_folder());
+                    tracing::info!("history is kept again in {}", self.place);
                 }
             }
             Err(error) => self.failed(writing, &error),
@@ -261,8 +262,8 @@ impl Keeper {
     }
 
     fn open_kept(&self) -> Result<(), Error> {
-        let engine: Box<dyn Engine> = Box::new(Embedded::open(&self.folder, Access::Write)?);
-        *self.kept.write() = Some(History::open(engine, self.bounds)?);
+        let opened = History::open(self.place.engine()?, self.bounds)?;
+        *self.kept.write() = Some(opened);
         Ok(())
     }
 
@@ -276,32 +277,11 @@ impl Keeper {
                 Ok(())
             }));
         }
-        let told = format!("{}; {}", error.full(), fix(error));
+        let told = format!("{}; {}", error.full(), self.place.fix(error));
         if writing.failure.as_ref() != Some(&told) {
             tracing::error!("history is not kept, and limiting goes on: {told}");
         }
         writing.failure = Some(told);
-    }
-}
-
-/// What a user can do about it.
-const fn fix(error: &Error) -> &'static str {
-    match error {
-        Error::InUse { .. } => {
-            "end that process, or give each server a folder of its own with --data DIR; \
-             it is tried again every 15 s"
-        }
-        Error::File { .. } | Error::Missing { .. } => {
-            "make the folder writable, or name another one with --data DIR; it is tried again every 15 s"
-        }
-        Error::Corrupt { .. } => "restore the folder from a backup, or move it away and a new one is begun",
-        Error::TooNew { .. } => {
-            "use the version of tollgate that wrote it, or name another folder with --data DIR"
-        }
-        Error::Engine { .. } | Error::Stale | Error::Question { .. } | _ => {
-            "see that the disk has room and the file history.redb is sound, or move it away and a new one \
-             is begun; it is tried again every 15 s"
-        }
     }
 }
 

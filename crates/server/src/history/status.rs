@@ -8,8 +8,8 @@ use crate::settings::KeyNames;
 /// How history is doing.
 #[derive(Debug, Clone, Serialize)]
 pub struct KeeperStatus {
-    /// Where it is kept.
-    pub folder: String,
+    /// Where it is kept: a folder, or a Redis.
+    pub place: String,
     /// How the names of keys are kept: `clear`, `hashed` or `off`.
     pub keys: &'static str,
     /// Whether it can be asked.

@@ -17,6 +17,12 @@ const EVERY: Duration = Duration::from_secs(FLUSH_EVERY_S);
 /// Opens it, and says where it is kept.
 pub(super) fn open(service: &Service) {
     match service.history() {
+        // Callers do not wait for a Redis that may not be there.
+        Some(keeper) if keeper.place().is_remote() => {
+            let keeper = Arc::clone(keeper);
+            // Without a thread, the first write opens it.
+            drop(std::thread::Builder::new().name("history-open".into()).spawn(move || keeper.open()));
+        }
         Some(keeper) => keeper.open(),
         None => tracing::info!("history is turned off; nothing is remembered"),
     }

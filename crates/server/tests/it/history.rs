@@ -5,6 +5,7 @@ mod broken;
 mod prometheus;
 mod questions;
 mod recording;
+mod shared;
 
 use serde_json::Value;
 

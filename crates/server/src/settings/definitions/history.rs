@@ -5,12 +5,12 @@ use super::list::row;
 
 pub(super) const HISTORY: Section = Section {
     title: "History",
-    note: "What is counted, and for how long, is in [history](history.md). If the folder cannot be used, limiting goes on without history, and the log says so.",
+    note: "What is counted, and for how long, is in [history](history.md). It is kept in the Redis of the counters where `--store` names one, and else in a folder. If that cannot be used, limiting goes on without history, and the log says so.",
     settings: &[
         row(
             ["--data", "TOLLGATE_DATA", "data"],
             "./tollgate-data",
-            "The folder that history is kept in; it is made if it is not there. If it is set, counters in memory are saved there, too, and survive a restart.",
+            "The folder that history is kept in, unless the store is Redis; it is made if it is not there. If it is set, counters in memory are saved there, too, and survive a restart.",
         ),
         row(["", "TOLLGATE_HISTORY", "history.enabled"], "true", "Keep a history."),
         row(
@@ -39,7 +39,7 @@ pub(super) const HISTORY: Section = Section {
         row(
             ["", "", "history.max_series"],
             "50000",
-            "The most series in the folder; at full retention each takes about 6 KB.",
+            "The most series that are kept; at full retention each takes about 6 KB.",
         ),
     ],
 };

@@ -156,8 +156,8 @@ pub(crate) struct ValuesSchema {
 #[derive(ToSchema)]
 #[schema(as = HistoryStatus)]
 pub(crate) struct StatusSchema {
-    /// Where it is kept.
-    folder: String,
+    /// Where it is kept: a folder, or a Redis.
+    place: String,
     /// How the names of keys are kept: `clear`, `hashed` or `off`.
     keys: String,
     /// Whether it can be asked.
@@ -188,7 +188,7 @@ pub(crate) struct StatusSchema {
     /// Flushes and blocks that could not be read and are lost.
     #[schema(nullable = false)]
     damaged: Option<u64>,
-    /// Bytes on disk.
+    /// Bytes on disk, or in the memory of Redis.
     disk_bytes: Option<u64>,
     /// What is kept how finely.
     #[schema(nullable = false)]

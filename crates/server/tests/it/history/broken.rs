@@ -85,5 +85,5 @@ async fn history_can_be_turned_off() {
         assert_eq!(code, 503, "{path}");
         assert!(body.contains("history is turned off") && body.contains("TOLLGATE_HISTORY=true"), "{body}");
     }
-    assert!(!server.path("data").exists());
+    assert!(!server.path("data").join("history.redb").exists());
 }

@@ -1,0 +1,96 @@
+//! Where history is kept: a folder of this node, or the Redis that all nodes share.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tollgate_history::engine::{Access, Embedded, Engine};
+use tollgate_history::{Error, Result};
+use tollgate_redis::RedisConfig;
+use tollgate_redis::history::RedisEngine;
+
+use crate::settings::{self, Store};
+
+/// Where history is kept.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In this folder, which no other process has open.
+    Folder(PathBuf),
+    /// Beside the counters.
+    Redis(Box<RedisConfig>),
+}
+
+impl Place {
+    /// The Redis of the counters if they are there, or else the folder.
+    pub fn new(store: &Store, history: &settings::History) -> Self {
+        match store {
+            Store::Memory(_) => Self::Folder(history.folder.clone()),
+            Store::Redis(config) => Self::Redis(config.clone()),
+        }
+    }
+
+    /// Whether to open it may take seconds, because somebody else has to answer.
+    pub(crate) const fn is_remote(&self) -> bool {
+        matches!(self, Self::Redis(_))
+    }
+
+    pub(super) fn engine(&self) -> Result<Box<dyn Engine>> {
+        match self {
+            Self::Folder(folder) => Ok(Box::new(Embedded::open(folder, Access::Write)?)),
+            Self::Redis(config) => {
+                let engine = RedisEngine::new(config);
+                Ok(Box::new(engine.map_err(|error| Error::Engine { source: error.into() })?))
+            }
+        }
+    }
+
+    /// What a user can do about an error.
+    pub(super) const fn fix(&self, error: &Error) -> &'static str {
+        match self {
+            Self::Folder(_) => fix_folder(error),
+            Self::Redis(_) => fix_redis(error),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{}", folder.display()),
+            Self::Redis(config) => write!(f, "{}", config.main),
+        }
+    }
+}
+
+const fn fix_folder(error: &Error) -> &'static str {
+    match error {
+        Error::InUse { .. } => {
+            "end that process, or give each server a folder of its own with --data DIR; \
+             it is tried again every 15 s"
+        }
+        Error::File { .. } | Error::Missing { .. } => {
+            "make the folder writable, or name another one with --data DIR; it is tried again every 15 s"
+        }
+        Error::Corrupt { .. } => "restore the folder from a backup, or move it away and a new one is begun",
+        Error::TooNew { .. } => {
+            "use the version of tollgate that wrote it, or name another folder with --data DIR"
+        }
+        Error::Engine { .. } | Error::Stale | Error::Question { .. } | _ => {
+            "see that the disk has room and the file history.redb is sound, or move it away and a new one \
+             is begun; it is tried again every 15 s"
+        }
+    }
+}
+
+const fn fix_redis(error: &Error) -> &'static str {
+    match error {
+        Error::Corrupt { .. } => {
+            "remove what is there under h1:{history}: behind your key prefix, or set another prefix"
+        }
+        Error::TooNew { .. } => "another node runs a newer version; update this one, too",
+        Error::Full { .. } => "the logs of the nodes say why none of them folds",
+        Error::Engine { .. } | Error::Stale | Error::Question { .. } | _ => {
+            "see that Redis is up, takes writes and lets this user use the keys h1:*; counts wait meanwhile, \
+             and it is tried again every 15 s"
+        }
+    }
+}
