@@ -3,6 +3,7 @@
 //! Every check writes state, which is the dear path. Figures are compared
 //! within one run only.
 
+pub mod history;
 pub mod soak;
 
 use std::num::NonZeroU32;

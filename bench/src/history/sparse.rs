@@ -1,0 +1,50 @@
+//! A real log, whose routes are mostly asked for once an hour.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use tollgate_core::Time;
+use tollgate_history::access_log::Line;
+use tollgate_history::engine::{Engine, Memory, Table as Rows};
+use tollgate_history::import::Importer;
+use tollgate_history::route::normalise;
+use tollgate_history::{Bounds, History};
+
+use super::table::{Table, ratio};
+
+/// Measures how many bytes a minute of a route takes in which it was asked for.
+///
+/// # Errors
+/// If the log cannot be read.
+pub fn run(log: &Path, table: &mut Table) -> Result<()> {
+    let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = text.lines().filter_map(Line::parse);
+    let minutes: BTreeSet<_> =
+        lines.map(|line| (line.second / 60, normalise(line.target).into_owned())).collect();
+    let mut history = History::open(Memory::default(), Bounds::default())?;
+    // Long after the log, so that everything is folded; its age is its own.
+    let now = Time::from_secs(1_800_000_000);
+    Importer::new(&mut history, now).import(|| Ok(text.as_bytes()), &mut |_| ())?;
+    history.maintain(now)?;
+    let stored = block_bytes(&history.into_engine(), 1)?;
+    let points = u64::try_from(minutes.len())?;
+    table.at_most("a minute of a route that was asked for, real log", 300, ratio(stored, points), "B");
+    Ok(())
+}
+
+/// Bytes of all blocks of a tier, with their keys.
+///
+/// # Errors
+/// If the engine cannot be read.
+pub fn block_bytes(engine: &impl Engine, tier: u8) -> Result<u64> {
+    let mut bytes = 0;
+    engine.scan(Rows::Blocks, &[tier]..&[tier + 1], &mut |key, value| {
+        bytes += key.len() + value.len();
+        ControlFlow::Continue(())
+    })?;
+    Ok(u64::try_from(bytes)?)
+}
