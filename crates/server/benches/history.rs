@@ -1,4 +1,4 @@
-//! What history adds to a decision: at most 50 ns, on threads that never wait.
+//! What history adds to a decision, on threads that never wait; 50 ns are the aim.
 //!
 //! `cargo bench -p tollgate-server --bench history`. The first column is the
 //! fastest sample, which a busy machine disturbs least.
