@@ -10,6 +10,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use redb::{
     Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase as _, TableDefinition,
@@ -23,6 +24,9 @@ use crate::error::{Error, Result};
 const FILE: &str = "history.redb";
 /// The file that is locked while the folder is open.
 const LOCK: &str = "history.lock";
+/// A lock that is held is tried so often, with this pause: a fifth of a second in all.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Bytes of pages that may stay in memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -123,11 +127,7 @@ fn lock(folder: &Path, access: Access) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(&path).map_err(failed("open"))?;
-    let taken = match access {
-        Access::Read => file.try_lock_shared(),
-        Access::Write => file.try_lock(),
-    };
-    match taken {
+    match take(&file, access) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
@@ -149,6 +149,23 @@ fn lock(folder: &Path, access: Access) -> Result<File> {
         noted.map_err(failed("write"))?;
     }
     Ok(file)
+}
+
+/// Takes a lock. One that is held is tried again for a moment: whoever ends just now still has it, and
+/// so has a process that is being started from here, until it is what it is to be.
+#[expect(clippy::disallowed_methods, reason = "files are waited for here anyway, and this is bounded")]
+fn take(file: &File, access: Access) -> Result<(), TryLockError> {
+    let attempt = || match access {
+        Access::Read => file.try_lock_shared(),
+        Access::Write => file.try_lock(),
+    };
+    for _ in 1..LOCK_TRIES {
+        match attempt() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 fn open_to_write(folder: &Path, path: &Path) -> Result<Database> {
