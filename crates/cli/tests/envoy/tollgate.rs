@@ -30,6 +30,8 @@ impl Tollgate {
             .args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grpc", grpc, "--rules"])
             .arg(rules)
             .env_clear()
+            // A history would lie in the folder that the tests are run in.
+            .env("TOLLGATE_HISTORY", "false")
             .envs(settings.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
