@@ -77,12 +77,12 @@ fn refuse(problem: &str) -> ExitCode {
 
 fn usage() -> String {
     let list = |steps: &[Step]| {
-        let lines = steps.iter().map(|step| format!("\n  {:<11}{}", step.name, step.what));
+        let lines = steps.iter().map(|step| format!("\n  {:<13}{}", step.name, step.what));
         lines.collect::<String>()
     };
     let (always, on_demand) = (list(STEPS), list(ON_DEMAND));
     format!(
-        "cargo xtask <step>\n\n  ci         every step below, in this order{always}\n\nonly on demand:{on_demand}"
+        "cargo xtask <step>\n\n  ci           every step below, in this order{always}\n\nonly on demand:{on_demand}"
     )
 }
 
