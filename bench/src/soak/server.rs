@@ -26,13 +26,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the `tollgate` that lies beside this program.
-    pub(super) async fn start() -> Result<Self> {
+    /// Starts the `tollgate` that lies beside this program, with a history or without.
+    pub(super) async fn start(has_history: bool) -> Result<Self> {
         let own = std::env::current_exe().context("where am I?")?;
         let folder = own.parent().context("a program lies in a folder")?;
         let program = folder.join("tollgate");
         ensure!(program.exists(), "there is no {}; `cargo build` makes it", program.display());
-        let config = write_files(&folder.join("soak-files"))?;
+        let config = write_files(&folder.join("soak-files"), has_history)?;
         let any = "127.0.0.1:0";
         let files = config.parent().context("a file lies in a folder")?.to_owned();
         let mut child = Command::new(program)
@@ -83,12 +83,13 @@ impl Server {
 }
 
 /// Writes rules and settings; the path of the settings.
-fn write_files(folder: &Path) -> Result<PathBuf> {
+fn write_files(folder: &Path, has_history: bool) -> Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let (rules, config) = (folder.join("rules.yaml"), folder.join("tollgate.yaml"));
     fs::write(&rules, RULES).context("cannot write the rules")?;
     let text = format!(
-        "rules: ['{}']\nmemory: {{ keys: {KEYS_MAX}, log_bytes: {LOG_BYTES_MAX} }}\n",
+        "rules: ['{}']\nmemory: {{ keys: {KEYS_MAX}, log_bytes: {LOG_BYTES_MAX} }}\n\
+         history: {{ enabled: {has_history} }}\n",
         rules.display()
     );
     fs::write(&config, text).context("cannot write the settings")?;
