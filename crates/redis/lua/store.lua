@@ -3,6 +3,8 @@
 -- A caller with a clock of its own may be slower than the server, whose keys
 -- must outlive it. A state past its deadline equals none, so that it may stay.
 local CALLERS_LIFE_MS = 3600000
+-- Told in place of a state that no script of ours has written.
+local FOREIGN = 0
 
 -- The caller's time if it brings one, else the server's.
 local function time_of(brought)
@@ -14,8 +16,12 @@ local function time_of(brought)
   return math.min(now, NOW_MAX)
 end
 
+-- The state, false if there is none, or FOREIGN: other requests of the round
+-- must not suffer for it.
 local function read_state(key)
-  return redis.call('GET', key)
+  local state = redis.pcall('GET', key)
+  if type(state) == 'table' then return FOREIGN end
+  return state
 end
 
 -- Keeps, removes or replaces what was `before`.
@@ -27,4 +33,16 @@ local function write_state(key, before, text, deadline, now)
   elseif text == false and before then
     redis.call('DEL', key)
   end
+end
+
+-- Requests ask the same of many keys: what ARGV[i + 1] asks of key i.
+local asks = {}
+local function ask_of(i, now)
+  local text = ARGV[i + 1]
+  local ask = asks[text]
+  if not ask then
+    ask = read_ask(text, now)
+    asks[text] = ask
+  end
+  return ask
 end

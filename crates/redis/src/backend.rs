@@ -8,13 +8,17 @@ use std::time::Duration;
 
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
+use tollgate_core::Time;
 
 use crate::cluster::Cluster;
+use crate::codec::Seen;
 use crate::config::{Endpoint, Topology};
 use crate::dial::{self, DIAL_TIMEOUT, Dialer};
 use crate::error::{Error, Trouble};
 use crate::keys;
-use crate::node::{self, Ask, Call, Node};
+use crate::node::{self, Ask, Node};
+use crate::question::Question;
+use crate::round::Round;
 use crate::stats::Stats;
 
 /// The servers of one endpoint.
@@ -57,10 +61,24 @@ impl Backend {
         }
     }
 
-    /// Runs the script; its keys are all of one slot.
-    pub(crate) async fn run(&self, call: &Call, deadline: Instant) -> Result<Value, Trouble> {
-        let name = call.keys.first().map(String::as_str).unwrap_or_default();
-        self.call(name, &Ask::Script(call), deadline).await
+    /// Has a script decide; all keys are of one slot. On the server's own clock
+    /// unless `now` is given.
+    pub(crate) async fn ask(
+        &self,
+        question: Question,
+        now: Option<Time>,
+        deadline: Instant,
+    ) -> Result<Seen, Trouble> {
+        match &self.servers {
+            Servers::One(node) if now.is_none() => node.ask(question, deadline).await,
+            // Keys of several slots cannot share a call, and neither can times.
+            Servers::One(_) | Servers::Cluster(_) => {
+                let round = Round::new(question, now);
+                let name = round.keys().first().map(String::as_str).unwrap_or_default();
+                let answer = Box::pin(self.call(name, &Ask::Script(&round), deadline)).await?;
+                round.read(answer).and_then(|mut seen| seen.pop()).ok_or(Trouble::Other)
+            }
+        }
     }
 
     /// Runs commands that all are about this name, or about its slot.

@@ -41,9 +41,10 @@ impl Breaker {
         }
     }
 
-    /// The server did not answer; whether this opened the breaker.
-    pub(crate) fn failed(&self) -> bool {
-        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+    /// The server did not answer so many requests; whether this opened the
+    /// breaker.
+    pub(crate) fn failed(&self, requests: u32) -> bool {
+        let failures = self.failures.fetch_add(requests, Ordering::Relaxed).saturating_add(requests);
         failures >= FAILURES_TO_OPEN && self.open()
     }
 
@@ -86,16 +87,16 @@ mod tests {
     fn failures_in_a_row_open_it_and_a_success_between_them_does_not() {
         let breaker = Breaker::default();
         for _ in 1..FAILURES_TO_OPEN {
-            assert!(!breaker.failed());
+            assert!(!breaker.failed(1));
         }
         breaker.succeeded();
         for _ in 1..FAILURES_TO_OPEN {
-            assert!(!breaker.failed());
+            assert!(!breaker.failed(1));
         }
         assert!(!breaker.is_open());
-        assert!(breaker.failed(), "the last one opens it");
+        assert!(breaker.failed(1), "the last one opens it");
         assert!(breaker.is_open());
-        assert!(!breaker.failed(), "and is told once");
+        assert!(!breaker.failed(1), "and is told once");
         assert!(breaker.close());
         assert!(!breaker.is_open());
     }

@@ -7,13 +7,16 @@
 //! | [`config`] | [`RedisConfig`]: which servers, read from what users write |
 //! | [`store`] | [`RedisStore`]: a batch in, decisions out, always in time |
 //! | [`keys`] | the names of counters |
-//! | [`codec`] | a batch as the script's arguments, its answer as decisions |
-//! | [`script`] | the script: the algorithms in Lua |
+//! | [`question`] | what a batch asks of a script |
+//! | [`script`] | the scripts: the algorithms in Lua |
+//! | [`round`] | requests that go in one call of a script |
+//! | [`codec`] | what the script saw, as decisions |
 //! | `course` | requests that several places decide, all or nothing |
 //! | `denials` | who is denied until T does not ask before T |
 //! | `envoy` | counters as envoyproxy/ratelimit keeps them |
 //! | `backend` | the servers of one endpoint; a `cluster` of them |
 //! | `node` | one server: a connection for each thread, and its `breaker` |
+//! | `gather` | makes rounds of the requests of one moment |
 //! | `dial` | makes a connection: sockets, `tls`, sentinels |
 //! | `local` | what this node goes by without the store |
 //! | `mend` | throws away what is not ours |
@@ -37,11 +40,14 @@ mod denials;
 mod dial;
 mod envoy;
 pub mod error;
+mod gather;
 pub mod history;
 pub mod keys;
 mod local;
 mod mend;
 mod node;
+pub mod question;
+pub mod round;
 pub mod script;
 pub mod stats;
 pub mod store;

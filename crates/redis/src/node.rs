@@ -20,10 +20,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::breaker::{self, Breaker};
-use crate::codec::Arguments;
+use crate::codec::Seen;
 use crate::dial::{DIAL_TIMEOUT, Dialer, Link, Target};
 use crate::error::{Refusal, Trouble};
-use crate::script::Script;
+use crate::gather::{self, Gather};
+use crate::question::Question;
+use crate::round::Round;
 use crate::stats::Stats;
 
 /// How long the key of a probe lives; it says nothing.
@@ -32,54 +34,31 @@ const PROBE_LIFE_MS: u32 = 1000;
 /// What is asked of a server.
 #[derive(Clone, Copy)]
 pub(crate) enum Ask<'a> {
-    /// Runs the script with these keys and arguments.
-    Script(&'a Call),
+    /// Runs the script of a round.
+    Script(&'a Round),
     /// Runs these commands, and answers with an array.
     Commands(&'a Pipeline),
     /// The same at a server that the slot is just moving to.
-    ScriptOnce(&'a Call),
+    ScriptOnce(&'a Round),
     /// The same at a server that the slot is just moving to.
     CommandsOnce(&'a Pipeline),
 }
 
 impl Ask<'_> {
+    /// How many requests wait for it.
+    fn requests(&self) -> usize {
+        match self {
+            Self::Script(round) | Self::ScriptOnce(round) => round.requests(),
+            Self::Commands(_) | Self::CommandsOnce(_) => 1,
+        }
+    }
+
     /// The same, at a server that the slot is just moving to.
     pub(crate) const fn once(&self) -> Self {
         match *self {
-            Self::Script(call) | Self::ScriptOnce(call) => Self::ScriptOnce(call),
+            Self::Script(round) | Self::ScriptOnce(round) => Self::ScriptOnce(round),
             Self::Commands(commands) | Self::CommandsOnce(commands) => Self::CommandsOnce(commands),
         }
-    }
-}
-
-/// A script with its keys and arguments.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) script: Script,
-    pub(crate) keys: Vec<String>,
-    pub(crate) arguments: Arguments,
-}
-
-impl Call {
-    fn by_name(&self, sha: &str) -> Cmd {
-        self.command("EVALSHA", sha)
-    }
-
-    /// With the whole script, which the server keeps from then on.
-    fn by_text(&self) -> Cmd {
-        self.command("EVAL", &self.script.text())
-    }
-
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(self.keys.len());
-        for key in &self.keys {
-            command.arg(key);
-        }
-        for argument in self.arguments.iter() {
-            command.arg(argument);
-        }
-        command
     }
 }
 
@@ -95,9 +74,12 @@ pub(crate) struct Node {
     stats: Arc<Stats>,
 }
 
-/// The connection of one thread.
+/// The connection of one thread, and what is about to go down it.
 #[derive(Debug, Default)]
-struct Lane(Mutex<Option<Stage>>);
+struct Lane {
+    stage: Mutex<Option<Stage>>,
+    gather: Arc<Gather>,
+}
 
 #[derive(Debug)]
 enum Stage {
@@ -121,6 +103,15 @@ impl Node {
         self.breaker.is_open()
     }
 
+    /// Asks the server, together with the others of this thread and moment.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        question: Question,
+        deadline: Instant,
+    ) -> Result<Seen, Trouble> {
+        gather::ask(self, Arc::clone(&self.lane().gather), question, deadline).await
+    }
+
     /// Asks the server, once.
     pub(crate) async fn call(self: &Arc<Self>, ask: &Ask<'_>, deadline: Instant) -> Result<Value, Refusal> {
         if self.breaker.is_open() {
@@ -139,16 +130,16 @@ impl Node {
             Err(Refusal::Trouble(trouble)) => self.stats.note_trouble(*trouble),
             Err(_) => {}
         }
-        self.judge(&outcome);
+        self.judge(&outcome, ask.requests());
         outcome
     }
 
     async fn send(&self, link: &Link, ask: &Ask<'_>) -> Result<Value, Refusal> {
-        let Ask::Script(call) = ask else { return Box::pin(self.send_rare(link, ask)).await };
-        match link.send(&call.by_name(link.sha(call.script))).await {
+        let Ask::Script(round) = ask else { return Box::pin(self.send_rare(link, ask)).await };
+        match link.send(&round.by_name(link.sha(round.script))).await {
             Err(Refusal::NoScript) => {
                 self.stats.script_loads.add(1);
-                Box::pin(link.send(&call.by_text())).await
+                Box::pin(link.send(&round.by_text())).await
             }
             other => other,
         }
@@ -157,10 +148,10 @@ impl Node {
     async fn send_rare(&self, link: &Link, ask: &Ask<'_>) -> Result<Value, Refusal> {
         match ask {
             Ask::Commands(commands) => link.send_all(commands).await.map(Value::Array),
-            Ask::Script(call) => link.send(&call.by_text()).await,
-            Ask::ScriptOnce(call) => {
+            Ask::Script(round) => link.send(&round.by_text()).await,
+            Ask::ScriptOnce(round) => {
                 let mut commands = Pipeline::new();
-                commands.cmd("ASKING").add_command(call.by_text());
+                commands.cmd("ASKING").add_command(round.by_text());
                 let mut answers = link.send_all(&commands).await?;
                 answers.pop().ok_or_else(|| Trouble::Other.into())
             }
@@ -175,11 +166,11 @@ impl Node {
         }
     }
 
-    /// What an outcome says about the server.
-    fn judge(self: &Arc<Self>, outcome: &Result<Value, Refusal>) {
+    /// What an outcome, which so many requests share, says about the server.
+    fn judge(self: &Arc<Self>, outcome: &Result<Value, Refusal>, requests: usize) {
         match outcome {
             Err(Refusal::Trouble(Trouble::Timeout)) => {
-                if self.breaker.failed() {
+                if self.breaker.failed(u32::try_from(requests).unwrap_or(u32::MAX)) {
                     self.opened(Trouble::Timeout);
                 }
             }
@@ -240,7 +231,7 @@ impl Node {
             Ok(Err(_)) | Err(_) => return false,
         }
         self.stats.connections.add(1);
-        *self.lane().0.lock() = Some(Stage::Ready { link: Arc::new(link), epoch });
+        *self.lane().stage.lock() = Some(Stage::Ready { link: Arc::new(link), epoch });
         if self.breaker.close() {
             self.stats.closed.add(1);
             tracing::info!(server = self.target.to_string(), "the store is back");
@@ -260,7 +251,7 @@ impl Node {
 
     fn stage(self: &Arc<Self>) -> Stage {
         let lane = self.lane();
-        let mut stage = lane.0.lock();
+        let mut stage = lane.stage.lock();
         match &*stage {
             Some(Stage::Ready { link, epoch })
                 if !link.is_dead() && *epoch == self.epoch.load(Ordering::Acquire) =>
@@ -285,7 +276,7 @@ impl Node {
         tokio::spawn(async move {
             let epoch = node.epoch.load(Ordering::Acquire);
             let dialled = node.dialer.dial(&node.target).await.map(Arc::new);
-            *lane.0.lock() = match &dialled {
+            *lane.stage.lock() = match &dialled {
                 Ok(link) => {
                     node.stats.connections.add(1);
                     Some(Stage::Ready { link: Arc::clone(link), epoch })

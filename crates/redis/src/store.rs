@@ -20,14 +20,13 @@ use tollgate_limiter::Usage;
 use tollgate_limiter::store::{Answer, Batch, CHARGES_USUAL, Decisions, RemoteStore, counts_anyway};
 
 use crate::backend::Backend;
-use crate::codec::{self, Outcome, When};
+use crate::codec::{self, Outcome};
 use crate::config::{Layout, RedisConfig};
 use crate::course::{Course, How, Picks};
 use crate::denials::Denials;
 use crate::error::{Error, Trouble};
 use crate::local::Local;
-use crate::node::Call;
-use crate::script::Script;
+use crate::question::Question;
 use crate::stats::Stats;
 use crate::{envoy, keys, mend};
 use place::{Job, Keeper, Named, Place, window_end};
@@ -169,7 +168,7 @@ impl RedisStore {
         let named = Named { names, places };
         match (course, named.only_place()) {
             (None, Some(place)) => {
-                let job = Job { place, batch, names: named.names.into_vec(), not_after: None };
+                let job = Job { place, batch, names: named.names, not_after: None };
                 self.decide_in_one(job, moment).await
             }
             (course, _) => {
@@ -298,24 +297,14 @@ impl RedisStore {
     }
 
     async fn ask_script(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
-        let when =
-            When { now: (self.clock == ClockOf::Caller).then_some(moment.now), not_after: job.not_after };
-        let (script, arguments) = (Script::of(job.batch), codec::arguments(job.batch, when));
-        let call = Call { script, arguments, keys: job.names.clone() };
-        let (now, mut outcome) = match self.run_script(job, &call, moment).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(unreadable)) => {
+        let (now, mut outcome) = match self.run_script(job, moment).await? {
+            Ok(done) => done,
+            Err(unreadable) => {
                 let names: Vec<_> = unreadable.iter().filter_map(|charge| job.names.get(*charge)).collect();
                 let backend = self.backend(job.place);
                 Box::pin(mend::delete(backend, &names, moment.deadline, &self.stats)).await?;
-                Box::pin(self.run_script(job, &call, moment)).await?.map_err(|_| Trouble::BadState)?
+                Box::pin(self.run_script(job, moment)).await?.map_err(|_| Trouble::BadState)?
             }
-            Err(Trouble::BadState) => {
-                let (backend, deadline) = (self.backend(job.place), moment.deadline);
-                Box::pin(mend::mend(backend, job.batch, &job.names, deadline, &self.stats)).await?;
-                Box::pin(self.run_script(job, &call, moment)).await?.map_err(|_| Trouble::BadState)?
-            }
-            Err(trouble) => return Err(trouble),
         };
         if job.not_after.is_some_and(|until| now > until) {
             return Err(Trouble::Other);
@@ -336,12 +325,12 @@ impl RedisStore {
     async fn run_script(
         &self,
         job: &Job<'_, '_>,
-        call: &Call,
         moment: Moment,
     ) -> Result<Result<(Time, Outcome), Vec<usize>>, Trouble> {
-        let answer = self.backend(job.place).run(call, moment.deadline).await?;
-        let seen = codec::read(answer, job.batch.charges.len()).ok_or(Trouble::Other)?;
-        Ok(codec::decide(job.batch, &seen, &call.keys).map(|outcome| (seen.now, outcome)))
+        let now = (self.clock == ClockOf::Caller).then_some(moment.now);
+        let question = Question::new(job.batch, job.names.clone(), job.not_after);
+        let seen = self.backend(job.place).ask(question, now, moment.deadline).await?;
+        Ok(codec::decide(job.batch, &seen, &job.names).map(|outcome| (seen.now, outcome)))
     }
 
     async fn ask_envoy(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {

@@ -8,6 +8,7 @@ use tollgate_core::{Algorithm, Key, Micros, Time};
 use tollgate_limiter::store::{Batch, CHARGES_USUAL};
 
 use crate::course::Picks;
+use crate::question::Texts;
 
 /// Where the state of a charge is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +30,7 @@ pub(super) enum Keeper {
 /// The names and places of a batch's charges.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    pub(super) names: SmallVec<[String; CHARGES_USUAL]>,
+    pub(super) names: Texts,
     pub(super) places: SmallVec<[Place; CHARGES_USUAL]>,
 }
 
@@ -55,7 +56,7 @@ impl Named {
     }
 
     /// The names of these charges.
-    pub(super) fn pick(&self, picks: &[usize]) -> Vec<String> {
+    pub(super) fn pick(&self, picks: &[usize]) -> Texts {
         picks.iter().filter_map(|pick| self.names.get(*pick)).cloned().collect()
     }
 }
@@ -64,7 +65,7 @@ impl Named {
 pub(super) struct Job<'b, 'a> {
     pub(super) place: Place,
     pub(super) batch: &'b Batch<'a>,
-    pub(super) names: Vec<String>,
+    pub(super) names: Texts,
     /// Changes nothing if it is later than this.
     pub(super) not_after: Option<Time>,
 }

@@ -1,25 +1,38 @@
 //! The script in process, step by step beside the maths it mirrors.
 //!
 //! The engine runs a whole script on Lua 5.1 with a table in place of the
-//! server's keys: that for one charge of the algorithm, or that for several. After every step the text it keeps must be the text that
-//! `tollgate-core` would keep, its verdict the same, and the decision that is
-//! worked out again from what it saw the same too. The suites then hold it to
-//! the oracles as well.
+//! server's keys: that for single charges of the algorithm, or that for charges
+//! together. After every step the text it keeps must be the text that
+//! `tollgate-core` would keep, and the decision that is worked out again from
+//! what it saw the same. The suites then hold it to the oracles as well.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use mlua::{Function, Lua, Table};
-use tollgate_core::{Change, Charge, Decision, Entry, Key, Limit, Mode, Operation, State, Time, decide};
+use redis::Value;
+use smallvec::smallvec;
+use tollgate_core::{
+    Change, Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, State, Time, decide,
+};
 use tollgate_limiter::Batch;
-use tollgate_redis::codec::{self, Seen, When};
+use tollgate_redis::codec::{self, Before, Seen};
+use tollgate_redis::question::Question;
+use tollgate_redis::round::Round;
 use tollgate_redis::script::Script;
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{Engine, boundaries, random, vectors};
+
+use crate::support::every_algorithm;
 
 /// Reads and writes a table as the server reads and writes its keys.
 const KEYS_IN_A_TABLE: &str = "
     local kept = {}
     local redis = {}
+    function redis.pcall(command, key)
+        if type(kept[key]) == 'table' then return { err = 'WRONGTYPE' } end
+        return redis.call(command, key)
+    end
     function redis.call(command, key, value)
         if command == 'GET' then return kept[key] or false end
         if command == 'SET' then kept[key] = value return 'OK' end
@@ -40,11 +53,11 @@ struct Scripts {
 /// Which script decides a charge that is alone.
 #[derive(Clone, Copy)]
 enum Which {
-    One,
-    Several,
+    Single,
+    Together,
 }
 
-const BOTH: [Which; 2] = [Which::One, Which::Several];
+const BOTH: [Which; 2] = [Which::Single, Which::Together];
 
 impl Scripts {
     fn new(which: Which) -> Self {
@@ -72,13 +85,47 @@ impl Scripts {
         LuaEngine { script: self.clone(), limit, core: None }
     }
 
-    fn function(&self, batch: &Batch<'_>) -> &Function {
-        let script = match self.which {
-            Which::One => Script::of(batch),
-            Which::Several => Script::SEVERAL,
-        };
-        &self.functions[script.number()]
+    /// What a charge of `cost` under `name` asks.
+    fn question(&self, name: &str, limit: &Limit, operation: Operation, cost: u64) -> Question {
+        let (batch, names) = (batch(limit, operation, cost), smallvec![name.to_owned()]);
+        match self.which {
+            Which::Single => Question::new(&batch, names, None),
+            Which::Together => Question::together(&batch, names, None),
+        }
     }
+
+    fn run(&self, round: &Round) -> Vec<Seen> {
+        let lua = &self.lua;
+        let keys = lua.create_sequence_from(round.keys().iter().map(String::as_str)).unwrap();
+        let arguments = lua.create_sequence_from(round.arguments().map(String::as_str)).unwrap();
+        let reply: Table = self.functions[round.script.number()].call((keys, arguments)).unwrap();
+        let told = (1..=round.keys().len() + 1).map(|place| match reply.get(place).unwrap() {
+            mlua::Value::String(text) => Value::BulkString(text.as_bytes().to_vec()),
+            // A whole number that a server would tell as one.
+            mlua::Value::Number(number) => Value::Int(number as i64),
+            mlua::Value::Integer(number) => Value::Int(number),
+            _ => Value::Nil,
+        });
+        round.read(Value::Array(told.collect())).expect("an answer")
+    }
+
+    fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        let text: Option<mlua::LuaString> = self.kept.get(name).unwrap();
+        text.map(|text| text.as_bytes().to_vec())
+    }
+}
+
+fn batch(limit: &Limit, operation: Operation, cost: u64) -> Batch<'_> {
+    const ENTRIES: &[Entry<'static>] = &[Entry { key: "k", value: "v" }];
+    let key = Key { domain: "d", entries: ENTRIES, shared: &[], limit, ordinal: 0 };
+    let charge = Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost };
+    Batch { charges: smallvec![charge], ..Batch::default() }
+}
+
+fn text(state: &State, limit: &Limit) -> Vec<u8> {
+    let mut text = Vec::new();
+    state.write_text(limit.algorithm(), &mut text);
+    text
 }
 
 struct LuaEngine {
@@ -88,32 +135,13 @@ struct LuaEngine {
 }
 
 const KEY: &str = "the key";
+const OPERATIONS: [Operation; 4] = [Operation::Check, Operation::Peek, Operation::Report, Operation::Refund];
 
 impl LuaEngine {
-    fn run(&self, now: Time, operation: Operation, cost: u64) -> (bool, Decision) {
-        let entries = [Entry { key: "k", value: "v" }];
-        let key = Key { domain: "d", entries: &entries, shared: &[], limit: &self.limit, ordinal: 0 };
-        let mut batch = Batch::default();
-        batch.charges.push(Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost });
-        let arguments = codec::arguments(&batch, When { now: Some(now), ..When::default() });
-        let lua = &self.script.lua;
-        let keys = lua.create_sequence_from([KEY]).unwrap();
-        let arguments = arguments.iter().map(|argument| lua.create_string(argument).unwrap());
-        let arguments = lua.create_sequence_from(arguments).unwrap();
-        let reply: Table = self.script.function(&batch).call((keys, arguments)).unwrap();
-        let seen = Time::new(reply.get(1).unwrap());
-        let denied = reply.get::<u64>(2).unwrap() == 1;
-        let before = match reply.get::<mlua::Value>(3).unwrap() {
-            mlua::Value::String(text) => Some(text.as_bytes().to_vec()),
-            _ => None,
-        };
-        let outcome = codec::decide(&batch, &Seen { now: seen, before: vec![before] }, &[KEY.into()]);
-        (denied, outcome.unwrap().decisions[0])
-    }
-
-    fn kept(&self) -> Option<Vec<u8>> {
-        let text: Option<mlua::LuaString> = self.script.kept.get(KEY).unwrap();
-        text.map(|text| text.as_bytes().to_vec())
+    fn run(&self, now: Time, operation: Operation, cost: u64) -> Decision {
+        let question = self.script.question(KEY, &self.limit, operation, cost);
+        let seen = self.script.run(&Round::new(question, Some(now))).remove(0);
+        codec::decide(&batch(&self.limit, operation, cost), &seen, &[KEY.into()]).unwrap().decisions[0]
     }
 }
 
@@ -127,17 +155,12 @@ impl Engine for LuaEngine {
             Change::Remove => self.core = None,
         }
         let step = format!("{:?} {now:?} {operation:?} {cost}", self.limit);
-        let (denied, decision) = self.run(now, operation, cost);
-        assert_eq!(denied, expected.verdict.is_deny(), "{step}");
+        let decision = self.run(now, operation, cost);
         assert_eq!(decision, expected, "{step}");
-        let text = self.core.as_ref().map(|state| {
-            let mut text = Vec::new();
-            state.write_text(self.limit.algorithm(), &mut text);
-            text
-        });
+        let text = self.core.as_ref().map(|state| text(state, &self.limit));
         let show =
             |text: &Option<Vec<u8>>| text.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
-        assert_eq!(show(&self.kept()), show(&text), "{step}");
+        assert_eq!(show(&self.script.kept(KEY)), show(&text), "{step}");
         decision
     }
 
@@ -162,7 +185,7 @@ fn small_cases_are_decided_as_in_rust() {
         let run = |engines: &dyn Fn(Limit) -> LuaEngine| {
             exhaustive::run(&engines, scope).map_err(|failure| failure.to_string())
         };
-        Scripts::pass("small cases", &[Which::One], run);
+        Scripts::pass("small cases", &[Which::Single], run);
     }
 }
 
@@ -179,4 +202,73 @@ fn random_sequences_are_decided_as_in_rust() {
     Scripts::pass("random", &BOTH, |engines| {
         random::beside_the_oracle(&engines, 200).map_err(|failure| failure.to_string())
     });
+}
+
+#[test]
+fn the_requests_of_a_round_are_decided_one_after_the_other() {
+    let names = ["a", "b", "c"];
+    let mut dice = fastrand::Rng::with_seed(20);
+    for (limit, which) in every_algorithm(9).into_iter().flat_map(|limit| BOTH.map(|which| (limit, which))) {
+        let scripts = Scripts::new(which);
+        let mut core: HashMap<&str, State> = HashMap::new();
+        let mut now = Time::new(1_000_000_000_000);
+        for _ in 0..200 {
+            now = now + Micros::new(dice.u64(0..900_000_000));
+            let asked: Vec<_> = (0..dice.usize(1..9))
+                .map(|_| (names[dice.usize(0..3)], dice.choice(OPERATIONS).unwrap(), dice.u64(0..4)))
+                .collect();
+            let question =
+                |&(name, operation, cost): &(_, _, _)| scripts.question(name, &limit, operation, cost);
+            let mut round = Round::new(question(&asked[0]), Some(now));
+            asked.iter().skip(1).for_each(|asked| round.add(question(asked)));
+            for (seen, (name, operation, cost)) in scripts.run(&round).into_iter().zip(&asked) {
+                let before = core.get(name);
+                let told = before.map_or(Before::Nothing, |state| Before::Text(text(state, &limit)));
+                assert_eq!(seen, Seen { now, before: smallvec![told] }, "{limit:?} {asked:?}");
+                match decide(before.map(State::as_ref), &limit, now, *operation, *cost).1 {
+                    Change::Keep => {}
+                    Change::Put(state) => drop(core.insert(name, state)),
+                    Change::Remove => drop(core.remove(name)),
+                }
+            }
+            for name in names {
+                let expected = core.get(name).map(|state| text(state, &limit));
+                assert_eq!(scripts.kept(name), expected, "{limit:?} {asked:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_ours_spoils_no_other_request_of_its_round() {
+    let garbage = ["", "x", "1 ", "1 2 3 4:\u{ff}", "1 99999999999999999999 1 1:", "-1 -1", "nan inf"];
+    for (limit, which) in every_algorithm(9).into_iter().flat_map(|limit| BOTH.map(|which| (limit, which))) {
+        let scripts = Scripts::new(which);
+        let now = Time::new(1_000_000_000_000);
+        for garbage in garbage.map(Some).into_iter().chain([None]) {
+            for (operation, cost) in OPERATIONS.into_iter().flat_map(|each| [(each, 1), (each, 9)]) {
+                scripts.kept.clear().unwrap();
+                match garbage {
+                    Some(garbage) => scripts.kept.set("bad", garbage).unwrap(),
+                    // What is no text at the server is a table here.
+                    None => scripts.kept.set("bad", scripts.lua.create_table().unwrap()).unwrap(),
+                }
+                let question = |name| scripts.question(name, &limit, operation, cost);
+                let mut round = Round::new(question("first"), Some(now));
+                round.add(question("bad"));
+                round.add(question("last"));
+                let step = format!("{limit:?} {garbage:?} {operation:?} {cost}");
+                let [first, bad, last] = scripts.run(&round).try_into().unwrap();
+                assert_ne!(bad.before[0], Before::Nothing, "{step}");
+                assert_eq!(
+                    (&first.before[0], &last.before[0]),
+                    (&Before::Nothing, &Before::Nothing),
+                    "{step}"
+                );
+                assert_eq!(scripts.kept("first"), scripts.kept("last"), "{step}");
+                let counts = matches!(operation, Operation::Check | Operation::Report);
+                assert_eq!(scripts.kept("last").is_some(), counts, "{step}");
+            }
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod memory;
 mod outage;
 mod proxy;
 mod refusals;
+mod rounds;
 mod several;
 mod slots;
 mod support;
