@@ -16,6 +16,8 @@ use crate::script::Script;
 /// Charges of a full round. A server that decides them does nothing else for
 /// about half a millisecond.
 pub(crate) const CHARGES_MAX: usize = 64;
+/// What `lua/store.lua` tells in place of a state that is not ours.
+const FOREIGN: Value = Value::Int(0);
 
 /// Requests that go to a server in one call.
 #[derive(Debug)]
@@ -106,10 +108,11 @@ impl Round {
 }
 
 fn before(value: Value) -> Option<Before> {
-    match value {
-        Value::Nil => Some(Before::Nothing),
-        Value::BulkString(text) => Some(Before::Text(text)),
-        Value::Int(0) => Some(Before::Foreign),
-        _ => None,
+    if let Value::BulkString(text) = value {
+        return Some(Before::Text(text));
     }
+    if value == Value::Nil {
+        return Some(Before::Nothing);
+    }
+    (value == FOREIGN).then_some(Before::Foreign)
 }

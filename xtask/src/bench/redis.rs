@@ -1,8 +1,9 @@
 //! On demand: what a decision on Redis costs, beside what `redis-benchmark` gets from the same script.
 //!
 //! Starts a `redis-server` and a `tollgate` on it, for one algorithm after the other; has
-//! `tollgate bench` load it over gRPC; and runs the very command that the node sent with
-//! `redis-benchmark`, with as many connections and as much on its way. All on one machine, in one run.
+//! `tollgate bench` load it over gRPC; and runs the command that the node sends for one request
+//! alone with `redis-benchmark`, with as many connections and as much on its way. All on one machine,
+//! in one run. The last column is what one user at 500 an hour takes by `MEMORY USAGE`.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -16,6 +17,7 @@ use crate::workspace;
 /// As much on its way as four connections of Envoy with 32 streams.
 const CONNECTIONS: &str = "4";
 const IN_FLIGHT: &str = "32";
+const WARM_UP: &str = "2s";
 const DURATION: &str = "5s";
 const BENCHMARK_REQUESTS: u64 = 300_000;
 const ALGORITHMS: [&str; 6] =
@@ -25,8 +27,17 @@ const ALGORITHMS: [&str; 6] =
 pub(crate) fn run() -> Result<()> {
     Invocation::new("cargo", &["build", "--release", "--locked", "-p", "tollgate-cli"]).run()?;
     println!(
-        "{:<16} {:>14} {:>14} {:>6} {:>12} {:>12} {:>8} {:>8}",
-        "algorithm", "benchmark /s", "tollgate /s", "ratio", "redis CPU", "node CPU", "p50", "p99"
+        "{:<16} {:>14} {:>14} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8} {:>8}",
+        "algorithm",
+        "benchmark /s",
+        "tollgate /s",
+        "ratio",
+        "per call",
+        "redis CPU",
+        "node CPU",
+        "p50",
+        "p99",
+        "bytes"
     );
     for algorithm in ALGORITHMS {
         println!("{}", measured(algorithm)?);
@@ -34,80 +45,115 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// A node on a server, with limits of one algorithm.
+struct Rig {
+    program: String,
+    redis: Server,
+    node: Server,
+    port: String,
+    http: String,
+}
+
+impl Rig {
+    fn start(algorithm: &str) -> Result<Self> {
+        let target = workspace::target()?;
+        let folder = target.join("bench-redis");
+        fs::create_dir_all(&folder).context("cannot make a folder in the target folder")?;
+        let rules = folder.join("rules.yaml");
+        fs::write(&rules, rules_for(algorithm)).context("cannot write rules")?;
+        let (redis_address, grpc, http) = (free_address()?, free_address()?, free_address()?);
+        let port = redis_address.rsplit(':').next().unwrap_or_default().to_owned();
+        let mut redis = Command::new("redis-server");
+        redis.args(["--port", &port, "--save", "", "--appendonly", "no"]).stdout(Stdio::null());
+        let redis = Server::start("redis-server", redis, redis_address.clone())?;
+        let program = target.join("release/tollgate");
+        let mut node = Command::new(&program);
+        node.args(["serve", "--grpc", &grpc, "--http", &http, "--admin", "127.0.0.1:0"]);
+        node.args(["--store", &format!("redis://{redis_address}"), "--rules"]).arg(&rules);
+        node.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false").stderr(Stdio::null());
+        let node = Server::start("tollgate", node, grpc)?;
+        let program = program.to_str().context("the path of the target folder is not UTF-8")?.to_owned();
+        Ok(Self { program, redis, node, port, http })
+    }
+}
+
+/// Many users, and one who is busy.
+fn rules_for(algorithm: &str) -> String {
+    let descriptor = |key, count| {
+        let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: {count}, unit: hour }}");
+        format!("  - key: {key}\n    rate_limit: {limit}\n")
+    };
+    format!("domain: bench\ndescriptors:\n{}{}", descriptor("user_id", 10_000), descriptor("busy", 500))
+}
+
 fn measured(algorithm: &str) -> Result<String> {
-    let target = workspace::target()?;
-    let folder = target.join("bench-redis");
-    fs::create_dir_all(&folder).context("cannot make a folder in the target folder")?;
-    let rules = folder.join("rules.yaml");
-    let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
-    fs::write(&rules, format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n"))
-        .context("cannot write rules")?;
-    let (redis_address, grpc, http) = (free_address()?, free_address()?, free_address()?);
-    let port = redis_address.rsplit(':').next().unwrap_or_default().to_owned();
-    let mut redis = Command::new("redis-server");
-    redis.args(["--port", &port, "--save", "", "--appendonly", "no"]).stdout(Stdio::null());
-    let redis = Server::start("redis-server", redis, redis_address.clone())?;
-    let program = target.join("release/tollgate");
-    let mut node = Command::new(&program);
-    node.args(["serve", "--grpc", &grpc, "--http", &http, "--admin", "127.0.0.1:0"]);
-    node.args(["--store", &format!("redis://{redis_address}"), "--rules"]).arg(&rules);
-    node.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false").stderr(Stdio::null());
-    let node = Server::start("tollgate", node, grpc)?;
-    let command = sent(&node, &http, &port)?;
-    let before = redis.cpu_ms()?;
-    let report = load(program.to_str().context("the path of the target folder is not UTF-8")?, &node)?;
-    let redis_ms = redis.cpu_ms()? - before;
+    let rig = Rig::start(algorithm)?;
+    let Rig { redis, port, .. } = &rig;
+    let command = sent(&rig)?;
+    load(&rig, "user_id=u{key}", &["--duration", WARM_UP])?;
+    let (before, calls_before) = (redis.cpu_ms()?, script_calls(port)?);
+    let report = load(&rig, "user_id=u{key}", &["--duration", DURATION])?;
+    let (redis_ms, calls) = (redis.cpu_ms()? - before, script_calls(port)? - calls_before);
     let value = |name: &str| number(&report, name).with_context(|| format!("no {name} in {report}"));
-    let (per_second, answered) = (value("answered_per_s")?, value("answered")?);
-    let alone = benchmark(&command, &port)?;
-    Ok(row(
-        algorithm,
-        &Figures {
-            alone,
-            per_second,
-            redis_us: per_call(redis_ms, answered),
-            node_ns: value("server_cpu_per_decision_ns")?,
-            p50_us: value("p50_us")?,
-            p99_us: value("p99_us")?,
-        },
-    ))
+    load(&rig, "busy=u", &["--count", "600"])?;
+    let figures = Figures {
+        alone: benchmark(&command, port)?,
+        per_second: value("answered_per_s")?,
+        answered: value("answered")?,
+        calls,
+        redis_ms: u32::try_from(redis_ms).context("more than a month")?,
+        node_ns: value("server_cpu_per_decision_ns")?,
+        p50_us: value("p50_us")?,
+        p99_us: value("p99_us")?,
+        bytes: bytes_of("*busy*", port)?,
+    };
+    Ok(row(algorithm, &figures))
+}
+
+/// How often a script was called so far.
+fn script_calls(port: &str) -> Result<u32> {
+    let stats = Invocation::new("redis-cli", &["-p", port, "INFO", "commandstats"]).capture()?;
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    let calls = line.and_then(|line| line.split(',').next()).and_then(|calls| calls.parse().ok());
+    calls.with_context(|| format!("no calls of scripts in {stats}"))
+}
+
+/// What the one key of this pattern takes.
+fn bytes_of(pattern: &str, port: &str) -> Result<String> {
+    let key = Invocation::new("redis-cli", &["-p", port, "KEYS", pattern]).capture()?;
+    let usage = Invocation::new("redis-cli", &["-p", port, "MEMORY", "USAGE", key.trim()]).capture()?;
+    Ok(usage.trim().to_owned())
 }
 
 /// What is told of one algorithm.
 struct Figures {
     alone: f64,
     per_second: f64,
-    redis_us: f64,
+    answered: f64,
+    calls: u32,
+    redis_ms: u32,
     node_ns: f64,
     p50_us: f64,
     p99_us: f64,
+    bytes: String,
 }
 
 #[expect(clippy::float_arithmetic, reason = "for people to read")]
 fn row(algorithm: &str, figures: &Figures) -> String {
-    let Figures { alone, per_second, redis_us, node_ns, p50_us, p99_us } = figures;
+    let Figures { alone, per_second, answered, calls, redis_ms, node_ns, p50_us, p99_us, bytes } = figures;
+    let (per_call, redis_us) = (answered / f64::from(*calls), f64::from(*redis_ms) * 1_000.0 / answered);
     let node_us = node_ns / 1_000.0;
     let ratio = per_second / alone;
     format!(
-        "{algorithm:<16} {alone:>14.0} {per_second:>14.0} {ratio:>6.2} {redis_us:>9.1} µs {node_us:>9.1} µs \
-         {:>5.2} ms {:>5.2} ms",
+        "{algorithm:<16} {alone:>14.0} {per_second:>14.0} {ratio:>6.2} {per_call:>9.1} {redis_us:>9.1} µs \
+         {node_us:>9.1} µs {:>5.2} ms {:>5.2} ms {bytes:>8}",
         p50_us / 1_000.0,
         p99_us / 1_000.0
     )
 }
 
-#[expect(
-    clippy::float_arithmetic,
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "for people to read"
-)]
-fn per_call(cpu_ms: u64, calls: f64) -> f64 {
-    cpu_ms as f64 * 1_000.0 / calls
-}
-
 /// The words of the command that the node sends for one decision, as the server saw them.
-fn sent(node: &Server, http: &str, port: &str) -> Result<Vec<String>> {
+fn sent(Rig { node, http, port, .. }: &Rig) -> Result<Vec<String>> {
     let mut monitor = Command::new("timeout");
     monitor.args(["2", "redis-cli", "-p", port, "MONITOR"]).stdout(Stdio::piped());
     let monitor = monitor.spawn().context("cannot start redis-cli")?;
@@ -130,27 +176,12 @@ fn sent(node: &Server, http: &str, port: &str) -> Result<Vec<String>> {
     Ok(words.map(|word| word.replace("|u0", "|u__rand_int__")).collect())
 }
 
-fn load(program: &str, node: &Server) -> Result<String> {
+fn load(Rig { program, node, .. }: &Rig, descriptor: &str, how_long: &[&str]) -> Result<String> {
     let id = node.id();
-    let arguments = [
-        "bench",
-        "--grpc",
-        node.address(),
-        "--connections",
-        CONNECTIONS,
-        "--in-flight",
-        IN_FLIGHT,
-        "--domain",
-        "bench",
-        "--descriptor",
-        "user_id=u{key}",
-        "--duration",
-        DURATION,
-        "--server-pid",
-        &id,
-        "--format",
-        "json",
-    ];
+    let mut arguments = vec!["bench", "--grpc", node.address(), "--domain", "bench", "--format", "json"];
+    arguments.extend(["--connections", CONNECTIONS, "--in-flight", IN_FLIGHT, "--warm-up", "0s"]);
+    arguments.extend(["--descriptor", descriptor, "--server-pid", &id]);
+    arguments.extend(how_long);
     Invocation::new(program, &arguments).capture()
 }
 

@@ -101,10 +101,7 @@ impl Scripts {
         let reply: Table = self.functions[round.script.number()].call((keys, arguments)).unwrap();
         let told = (1..=round.keys().len() + 1).map(|place| match reply.get(place).unwrap() {
             mlua::Value::String(text) => Value::BulkString(text.as_bytes().to_vec()),
-            // A whole number that a server would tell as one.
-            mlua::Value::Number(number) => Value::Int(number as i64),
-            mlua::Value::Integer(number) => Value::Int(number),
-            _ => Value::Nil,
+            other => lua.coerce_integer(other).unwrap().map_or(Value::Nil, Value::Int),
         });
         round.read(Value::Array(told.collect())).expect("an answer")
     }
