@@ -1,9 +1,8 @@
 //! 10,000 series, as busy as real ones: few of them often, more by day than by night, never quite
 //! the same, and each in every flush, which is the worst case.
 
-use std::fs;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use rustix::time::{ClockId, clock_gettime};
 use tollgate_core::Time;
 use tollgate_history::{Flush, FlushName, Instance, Label, Outcome, Tally};
 
@@ -61,17 +60,30 @@ fn count(n: u64, minute: u32, seconds: u64) -> u64 {
     (mean + noise % (2 * root + 1)).saturating_sub(root).max(1)
 }
 
+/// Numbers that look random and are the same each time.
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next one.
+    pub const fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
 /// The moment right after a minute.
 pub fn after(minute: u32) -> Time {
     Time::from_secs((u64::from(minute) + 1) * 60)
 }
 
-/// Processor time of this thread, in microseconds.
+/// Processor time of this thread, in nanoseconds.
 ///
 /// # Errors
 /// If the system does not tell.
-pub fn processor_us() -> Result<u64> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").context("this wants Linux")?;
-    let ns: u64 = text.split(' ').next().context("no processor time")?.parse()?;
-    Ok(ns / 1_000)
+pub fn processor_ns() -> Result<u64> {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    Ok(u64::try_from(spent.tv_sec)? * 1_000_000_000 + u64::try_from(spent.tv_nsec)?)
 }

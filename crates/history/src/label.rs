@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::codec::bytes::{Reader, put_bytes};
+use crate::codec::bytes::{Reader, index, put_bytes};
 use crate::error::{Error, Result, corrupt};
 use crate::outcome::Outcome;
 
@@ -119,6 +119,14 @@ impl Label {
         }
     }
 
+    /// The rule of a key; empty for all others.
+    pub(crate) fn rule(&self) -> &str {
+        match self {
+            Self::Requests | Self::Rulings | Self::Route(_) | Self::Rule(_) => "",
+            Self::Key { rule, .. } => rule,
+        }
+    }
+
     /// A name that tells keys apart and that nobody can read: half of a SHA-256 of
     /// the salt and the name, in hexadecimal. The same everywhere with the same salt.
     ///
@@ -139,15 +147,14 @@ impl Label {
     /// Bytes that no other label has, as files keep it.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(40);
-        let (kind, rule) = match self {
-            Self::Requests => (b'q', ""),
-            Self::Rulings => (b'r', ""),
-            Self::Route(_) => (b'R', ""),
-            Self::Rule(_) => (b'U', ""),
-            Self::Key { rule, .. } => (b'K', &**rule),
-        };
-        bytes.push(kind);
-        put_bytes(&mut bytes, rule.as_bytes());
+        bytes.push(match self {
+            Self::Requests => b'q',
+            Self::Rulings => b'r',
+            Self::Route(_) => b'R',
+            Self::Rule(_) => b'U',
+            Self::Key { .. } => b'K',
+        });
+        put_bytes(&mut bytes, self.rule().as_bytes());
         bytes.extend_from_slice(self.name().as_bytes());
         bytes
     }
@@ -199,6 +206,9 @@ impl Sid {
     }
 }
 
+/// Rows that share a block: 64 series of eight slots each.
+pub(crate) const SHARD_ROWS: usize = 512;
+
 /// One curve: a series and a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RowId(pub(crate) u32);
@@ -225,6 +235,16 @@ impl RowId {
     /// Which block of a chunk it is in: 64 series share one.
     pub(crate) const fn shard(self) -> u32 {
         self.0 >> 9
+    }
+
+    /// The first row of a block.
+    pub(crate) const fn first_of(shard: u32) -> Self {
+        Self(shard << 9)
+    }
+
+    /// Its place among the rows of its block.
+    pub(crate) fn of_shard(self) -> usize {
+        index(u64::from(self.0)) % SHARD_ROWS
     }
 
     /// What two parts of one bucket make together.

@@ -15,6 +15,7 @@
 //! | `store` | [`History`]: append, fold, roll up |
 //! | [`query`] | series, top lists, summaries; [`when`] reads points in time |
 //! | [`promql`] | the same questions in the language of Prometheus |
+//! | `least` | whom to forget: the least of many numbers that grow |
 //! | [`access_log`], [`import`] | the logs of web servers fill a history |
 //!
 //! Invariants: `now` is an argument everywhere; what a client makes up never
@@ -30,6 +31,7 @@ mod error;
 mod flush;
 pub mod import;
 mod label;
+mod least;
 mod outcome;
 pub mod promql;
 pub mod query;

@@ -8,6 +8,8 @@
 
 use tollgate_core::Verdict;
 
+use crate::codec::bytes::index;
+
 /// How many outcomes there are.
 pub const OUTCOMES: usize = 6;
 
@@ -123,10 +125,8 @@ pub struct Counts([u64; OUTCOMES]);
 impl Counts {
     /// Counts `count` more of that outcome.
     pub fn add(&mut self, outcome: Outcome, count: u64) {
-        for (slot, kept) in Outcome::ALL.into_iter().zip(&mut self.0) {
-            if slot == outcome {
-                *kept = kept.saturating_add(count);
-            }
+        if let Some(kept) = self.0.get_mut(index(u64::from(outcome.slot()))) {
+            *kept = kept.saturating_add(count);
         }
     }
 

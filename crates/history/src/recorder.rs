@@ -2,8 +2,8 @@
 //!
 //! A sink calls [`Recorder::request`] and [`Recorder::ruling`] on the path of a
 //! decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what
-//! it gives. In between, `cells` hold the counts of each thread, and `filter`
-//! chooses which names get a series.
+//! it gives. In between, `cells` hold the counts of each thread; `filter` chooses
+//! which names get a series, and `names` gives them the labels of the last flush.
 //!
 //! Invariants:
 //! - Whoever counts never waits: a cell that is in use is passed over, and if
@@ -15,11 +15,12 @@
 
 mod cells;
 mod filter;
+mod names;
 
 use std::cell::Cell as ThreadCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::Time;
 
 use crate::flush::{Flush, FlushName, Instance, Tally};
@@ -28,6 +29,7 @@ use crate::outcome::{OUTCOMES, Outcome};
 use crate::tier::minute_of;
 use cells::{Cells, Name};
 pub use filter::{Caps, Filter};
+use names::Names;
 
 /// How often to flush: what a crash loses at most.
 pub const FLUSH_EVERY_S: u64 = 15;
@@ -110,6 +112,7 @@ impl Overflow {
 #[derive(Debug)]
 struct Flusher {
     filter: Filter,
+    names: Names,
     seq: u64,
 }
 
@@ -141,7 +144,7 @@ impl Recorder {
             hasher: foldhash::fast::RandomState::default(),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             overflow: Overflow::default(),
-            flusher: Mutex::new(Flusher { filter: Filter::new(caps), seq: 0 }),
+            flusher: Mutex::new(Flusher { filter: Filter::new(caps), names: Names::default(), seq: 0 }),
         }
     }
 
@@ -157,25 +160,29 @@ impl Recorder {
 
     /// Counts a request and a ruling about it, for little more than one of them.
     pub fn decision(&self, asked: Option<&Asked<'_>>, ruled: Option<&Ruled<'_>>, now: Time) {
-        let asked = asked.map(|asked| (Name::request(asked.route, &self.hasher), asked));
-        let ruled = ruled.map(|ruled| (Name::ruling(ruled.rule, ruled.key, &self.hasher), ruled));
         let minute = minute_of(now);
-        // A cell that is in use is passed over, this thread's own first.
-        let own = own_shard();
-        let (before, from) = self.shards.split_at_checked(own).unwrap_or((&self.shards, &[]));
-        let mut cells = from.iter().chain(before).find_map(|shard| shard.cells.try_lock());
-        if let Some((name, Asked { outcome, count, .. })) = asked {
+        let mut cells = self.free_cells();
+        if let Some(Asked { route, outcome, count }) = asked {
+            let name = Name::request(*route, &self.hasher);
             let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
             if !added {
                 Overflow::add(&self.overflow.requests, *outcome, *count);
             }
         }
-        if let Some((name, Ruled { outcome, count, .. })) = ruled {
+        if let Some(Ruled { rule, key, outcome, count }) = ruled {
+            let name = Name::ruling(rule, *key, &self.hasher);
             let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
             if !added {
                 Overflow::add(&self.overflow.rulings, *outcome, *count);
             }
         }
+    }
+
+    /// Cells that nobody uses just now, this thread's own first; none if all are in use.
+    fn free_cells(&self) -> Option<MutexGuard<'_, Cells>> {
+        let own = own_shard();
+        let free = self.shards.get(own).and_then(|shard| shard.cells.try_lock());
+        free.or_else(|| self.shards.iter().find_map(|shard| shard.cells.try_lock()))
     }
 
     /// Everything since the last flush, under the next name.
@@ -191,10 +198,11 @@ impl Recorder {
         for shard in &self.shards {
             let fresh = Cells::default();
             let full = std::mem::replace(&mut *shard.cells.lock(), fresh);
-            full.drain_into(&mut tally);
+            full.drain_into(&mut tally, &flusher.names);
         }
         self.overflow.drain_into(&mut tally, minute);
         flusher.filter.choose(&mut tally, minute);
+        flusher.names.keep(&tally);
         flusher.seq += 1;
         Flush { name: FlushName { instance: self.instance, seq: flusher.seq }, tally }
     }

@@ -21,6 +21,7 @@ mod chunks;
 mod fold;
 mod head;
 mod keys;
+mod recent;
 mod shared;
 mod state;
 
@@ -183,7 +184,7 @@ impl<E: Engine> History<E> {
         self.commit(batch)?;
         for (hour, minutes) in hours {
             for minute in minutes {
-                self.head.add_minute(hour, &minute);
+                self.head.add_minute(hour, minute);
             }
         }
         Ok(Appended::Written)
@@ -275,7 +276,7 @@ fn by_hour(flush: &Flush, mut add: impl FnMut(u32, &MinuteCounts, &mut Vec<(RowI
         let mut rows = Vec::with_capacity(counts.len() + 1);
         rows.push((RowId::UP, 1));
         add(*minute, counts, &mut rows);
-        rows.sort_unstable();
+        rows.sort_unstable_by_key(|(id, _)| *id);
         let of_hour = u8::try_from(minute % 60).unwrap_or(0);
         hours.entry(minute / 60).or_default().push(Minute { of_hour, rows });
     }

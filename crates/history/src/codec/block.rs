@@ -32,13 +32,13 @@ pub(crate) fn encode<'a>(points: usize, rows: impl Iterator<Item = (RowId, &'a [
         if total == 0 {
             continue;
         }
-        let (shape, bytes) = encoder.encode(values);
+        let start = payload.len();
+        let shape = encoder.put(&mut payload, values);
         put_row_id(&mut header, id, &mut last);
-        row::put_head(&mut header, shape, bytes.len());
+        row::put_head(&mut header, shape, payload.len() - start);
         if shape == Shape::Dense {
             put_varint(&mut header, total);
         }
-        payload.extend_from_slice(bytes);
         count += 1;
     }
     if count == 0 {

@@ -18,6 +18,11 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(low_byte(value));
 }
 
+/// How many bytes a number takes.
+pub(crate) fn varint_length(value: u64) -> usize {
+    index(u64::from((u64::BITS - (value | 1).leading_zeros()).div_ceil(7)))
+}
+
 #[expect(clippy::as_conversions, reason = "the low byte is what is meant")]
 pub(crate) const fn low_byte(value: u64) -> u8 {
     (value & 0xff) as u8
@@ -161,6 +166,7 @@ mod tests {
         for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
+            assert_eq!(bytes.len(), varint_length(value));
             let mut reader = Reader::new(&bytes);
             assert_eq!(reader.varint().unwrap(), value);
             assert!(reader.is_empty());

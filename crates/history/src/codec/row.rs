@@ -8,7 +8,7 @@
 //!   a bit width, and what every value is above the smallest, bit-packed.
 //!   Frames of zeros at the end are left out.
 
-use super::bytes::{Reader, index, low_byte, put_varint, wide};
+use super::bytes::{Reader, index, low_byte, put_varint, varint_length, wide};
 use crate::error::{Result, corrupt};
 
 /// Values in one frame: enough to share a header, few enough for one outlier
@@ -22,28 +22,60 @@ pub(crate) enum Shape {
     Dense,
 }
 
-/// Two buffers that are used again for every row.
+/// The smallest value of a frame, and in how many bits each is told beyond it.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    least: u64,
+    width: u32,
+}
+
+/// Writes rows; the room for frames is used again for every row.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
-    sparse: Vec<u8>,
-    dense: Vec<u8>,
+    frames: Vec<Frame>,
 }
 
 impl Encoder {
-    /// The shorter of the two ways.
-    pub(crate) fn encode(&mut self, values: &[u64]) -> (Shape, &[u8]) {
-        self.sparse.clear();
-        self.dense.clear();
-        put_dense(&mut self.dense, values);
-        if put_sparse(&mut self.sparse, values, self.dense.len()) {
-            (Shape::Sparse, &self.sparse)
-        } else {
-            (Shape::Dense, &self.dense)
+    /// Appends a row in the shorter of the two ways.
+    pub(crate) fn put(&mut self, bytes: &mut Vec<u8>, values: &[u64]) -> Shape {
+        let dense_length = self.frame(values);
+        let start = bytes.len();
+        if is_sparse(values, dense_length) && put_sparse(bytes, values, start + dense_length) {
+            return Shape::Sparse;
         }
+        bytes.truncate(start);
+        for (frame, Frame { least, width }) in values.chunks(FRAME).zip(&self.frames) {
+            put_varint(bytes, *least);
+            bytes.push(low_byte(u64::from(*width)));
+            put_bits(bytes, frame, *least, *width);
+        }
+        Shape::Dense
+    }
+
+    /// Finds the frames, and how many bytes they take.
+    fn frame(&mut self, values: &[u64]) -> usize {
+        let used = values.iter().rposition(|value| *value > 0).map_or(0, |last| last + 1);
+        self.frames.clear();
+        let mut length = 0;
+        for frame in values.chunks(FRAME).take(used.div_ceil(FRAME)) {
+            let (least, most) = frame
+                .iter()
+                .fold((u64::MAX, 0), |(least, most), value| (least.min(*value), most.max(*value)));
+            let width = u64::BITS - (most - least).leading_zeros();
+            length += varint_length(least) + 1 + (frame.len() * index(u64::from(width))).div_ceil(8);
+            self.frames.push(Frame { least, width });
+        }
+        length
     }
 }
 
-/// Writes the row unless that takes more than `most` bytes.
+/// Whether the sparse way can be short enough: a point takes a byte, and two if it is more than one.
+fn is_sparse(values: &[u64], most: usize) -> bool {
+    let least: usize = values.iter().map(|value| usize::from(*value > 0) + usize::from(*value > 1)).sum();
+    least <= most
+}
+
+/// Writes the row unless that takes more than `most` bytes in all.
 fn put_sparse(bytes: &mut Vec<u8>, values: &[u64], most: usize) -> bool {
     let mut gap = 0_u64;
     for value in values {
@@ -66,39 +98,20 @@ fn put_sparse(bytes: &mut Vec<u8>, values: &[u64], most: usize) -> bool {
     true
 }
 
-fn put_dense(bytes: &mut Vec<u8>, values: &[u64]) {
-    let used = values.iter().rposition(|value| *value > 0).map_or(0, |last| last + 1);
-    let frames = used.div_ceil(FRAME);
-    for frame in values.chunks(FRAME).take(frames) {
-        let least = frame.iter().copied().min().unwrap_or(0);
-        let most = frame.iter().copied().max().unwrap_or(0);
-        let width = u64::BITS - (most - least).leading_zeros();
-        put_varint(bytes, least);
-        bytes.push(low_byte(u64::from(width)));
-        put_bits(bytes, frame, least, width);
-    }
-}
-
 fn put_bits(bytes: &mut Vec<u8>, frame: &[u64], least: u64, width: u32) {
     let mut held = 0_u128;
     let mut bits = 0;
     for value in frame {
         held |= u128::from(value - least) << bits;
         bits += width;
-        while bits >= 8 {
-            bytes.push(low_byte_wide(held));
-            held >>= 8;
-            bits -= 8;
+        if bits >= u64::BITS {
+            bytes.extend_from_slice(&low_word(held).to_le_bytes());
+            held >>= u64::BITS;
+            bits -= u64::BITS;
         }
     }
-    if bits > 0 {
-        bytes.push(low_byte_wide(held));
-    }
-}
-
-#[expect(clippy::as_conversions, reason = "the low byte is what is meant")]
-const fn low_byte_wide(value: u128) -> u8 {
-    (value & 0xff) as u8
+    let rest = low_word(held).to_le_bytes();
+    bytes.extend(rest.iter().take(index(u64::from(bits.div_ceil(8)))));
 }
 
 #[expect(clippy::as_conversions, reason = "the low 64 bits are what is meant")]
@@ -164,15 +177,23 @@ fn each_packed(packed: &[u8], width: u32, count: usize, visit: &mut impl FnMut(u
     let mask = (1_u128 << width) - 1;
     let mut held = 0_u128;
     let mut bits = 0;
-    let mut next = packed.iter();
+    let mut words = packed.chunks(8);
     for at in 0..count {
-        while bits < width {
-            held |= u128::from(next.next().copied().unwrap_or(0)) << bits;
-            bits += 8;
+        if bits < width {
+            held |= u128::from(words.next().map_or(0, little_word)) << bits;
+            bits += u64::BITS;
         }
         visit(at, low_word(held & mask));
         held >>= width;
         bits -= width;
+    }
+}
+
+/// Up to eight bytes, the lowest first.
+fn little_word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(whole) => u64::from_le_bytes(*whole),
+        None => bytes.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)),
     }
 }
 
@@ -195,12 +216,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn round_trip(values: &[u64]) -> (Shape, usize) {
-        let mut encoder = Encoder::default();
-        let (shape, bytes) = encoder.encode(values);
+        let mut bytes = vec![7];
+        let shape = Encoder::default().put(&mut bytes, values);
         let mut back = vec![0; values.len()];
-        decode(shape, bytes, values.len(), &mut |at, value| back[at] = value).unwrap();
-        assert_eq!(back, values);
-        (shape, bytes.len())
+        decode(shape, &bytes[1..], values.len(), &mut |at, value| back[at] = value).unwrap();
+        assert_eq!((bytes[0], back.as_slice()), (7, values));
+        (shape, bytes.len() - 1)
     }
 
     #[test]

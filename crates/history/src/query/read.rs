@@ -43,7 +43,7 @@ impl<E: Engine> History<E> {
         }
         for (start_s, hour) in self.head.within(span.from_s, span.to_s) {
             for (place, id) in rows.iter().enumerate() {
-                let Some(row) = hour.get(id) else { continue };
+                let Some(row) = hour.get(*id) else { continue };
                 for (of_hour, count) in row.each() {
                     let second = start_s + u64::from(of_hour) * 60;
                     if count > 0 && span.touches(second, 60) {
@@ -127,10 +127,10 @@ impl<E: Engine> History<E> {
             }
         }
         for (start_s, hour) in self.head.within(span.from_s, span.to_s) {
-            for (id, row) in hour {
+            for (id, row) in hour.iter() {
                 let within =
                     row.each().filter(|(of_hour, _)| span.touches(start_s + u64::from(*of_hour) * 60, 60));
-                visit(*id, within.fold(0, |sum, (_, count)| sum.saturating_add(count)));
+                visit(id, within.fold(0, |sum, (_, count)| sum.saturating_add(count)));
             }
         }
         Ok(())

@@ -6,10 +6,13 @@
 //!
 //! Invariant: what is added comes out, under its name or under none.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher as _};
+use std::ops::Range;
 
 use hashbrown::HashTable;
 
+use super::names::Names;
+use crate::Map;
 use crate::codec::bytes::index;
 use crate::flush::Tally;
 use crate::label::Label;
@@ -41,6 +44,7 @@ enum Kind {
 }
 
 impl<'a> Name<'a> {
+    #[inline]
     pub(super) fn request(route: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
         match route {
             Some(route) => Self::new(Kind::Route, "", cut(route), hasher),
@@ -48,6 +52,7 @@ impl<'a> Name<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn ruling(rule: &'a str, key: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
         match key {
             Some(key) => Self::new(Kind::Key, cut(rule), cut(key), hasher),
@@ -55,16 +60,21 @@ impl<'a> Name<'a> {
         }
     }
 
+    #[inline]
     fn new(kind: Kind, rule: &'a str, name: &'a str, hasher: &impl BuildHasher) -> Self {
-        let of_rule = if rule.is_empty() { 0 } else { hasher.hash_one(rule.as_bytes()) };
-        let hash = hasher.hash_one(name.as_bytes()) ^ of_rule.rotate_left(21);
-        Self { hash, kind, rule, name }
+        let mut hash = hasher.build_hasher();
+        if !rule.is_empty() {
+            hash.write(rule.as_bytes());
+        }
+        hash.write(name.as_bytes());
+        Self { hash: hash.finish(), kind, rule, name }
     }
 }
 
+/// One name; it fills a line of the cache, so that counting fetches one.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Slot {
-    hash: u64,
     counts: Counts,
     /// Where its text begins in the minute's texts: the rule, then the name.
     text: u32,
@@ -79,6 +89,8 @@ struct Minute {
     minute: u32,
     index: HashTable<u32>,
     slots: Vec<Slot>,
+    /// The hash of each slot, for when the index grows.
+    hashes: Vec<u64>,
     texts: String,
     /// What came when there were too many names.
     nameless_requests: Counts,
@@ -86,13 +98,11 @@ struct Minute {
 }
 
 impl Minute {
+    #[inline]
     fn add(&mut self, name: &Name<'_>, outcome: Outcome, count: u64) {
         let Self { index: table, slots, texts, .. } = self;
-        let is_same = |at: &u32| {
-            slots
-                .get(index(u64::from(*at)))
-                .is_some_and(|slot| slot.hash == name.hash && slot.is(name, texts))
-        };
+        let is_same =
+            |at: &u32| slots.get(index(u64::from(*at))).is_some_and(|slot| slot.is(name, texts.as_bytes()));
         if let Some(at) = table.find(name.hash, is_same) {
             if let Some(slot) = slots.get_mut(index(u64::from(*at))) {
                 slot.counts.add(outcome, count);
@@ -117,33 +127,34 @@ impl Minute {
         self.texts.push_str(name.rule);
         self.texts.push_str(name.name);
         self.slots.push(slot);
-        let slots = &self.slots;
-        let rehash = |at: &u32| slots.get(index(u64::from(*at))).map_or(0, |slot| slot.hash);
+        self.hashes.push(name.hash);
+        let hashes = &self.hashes;
+        let rehash = |at: &u32| hashes.get(index(u64::from(*at))).copied().unwrap_or(0);
         self.index.insert_unique(name.hash, place, rehash);
     }
 
-    fn drain_into(self, tally: &mut Tally) {
+    fn drain_into(self, tally: &mut Tally, names: &Names) {
         let minute = self.minute;
         let (mut requests, mut rulings) = (self.nameless_requests, self.nameless_rulings);
+        let mut rules: Map<&str, Counts> = Map::default();
         for slot in &self.slots {
             let (rule, name) = slot.text(&self.texts);
             match slot.kind {
                 Kind::Request => requests.merge(&slot.counts),
                 Kind::Route => {
                     requests.merge(&slot.counts);
-                    tally.merge(minute, Label::Route(name.into()), &slot.counts);
+                    tally.merge(minute, names.route(name), &slot.counts);
                 }
-                Kind::Rule => {
-                    rulings.merge(&slot.counts);
-                    tally.merge(minute, Label::Rule(rule.into()), &slot.counts);
-                }
+                Kind::Rule => rules.entry(rule).or_default().merge(&slot.counts),
                 Kind::Key => {
-                    rulings.merge(&slot.counts);
-                    tally.merge(minute, Label::Rule(rule.into()), &slot.counts);
-                    let label = Label::Key { rule: rule.into(), name: name.into() };
-                    tally.merge(minute, label, &slot.counts);
+                    rules.entry(rule).or_default().merge(&slot.counts);
+                    tally.merge(minute, names.key(rule, name), &slot.counts);
                 }
             }
+        }
+        for (rule, counts) in rules {
+            rulings.merge(&counts);
+            tally.merge(minute, names.rule(rule), &counts);
         }
         for (label, counts) in [(Label::Requests, requests), (Label::Rulings, rulings)] {
             if counts.total() > 0 {
@@ -156,7 +167,6 @@ impl Minute {
 impl Slot {
     fn new(name: &Name<'_>, text: usize) -> Option<Self> {
         Some(Self {
-            hash: name.hash,
             counts: Counts::default(),
             text: u32::try_from(text).ok()?,
             rule_bytes: u16::try_from(name.rule.len()).ok()?,
@@ -165,15 +175,23 @@ impl Slot {
         })
     }
 
-    fn text<'a>(&self, texts: &'a str) -> (&'a str, &'a str) {
+    /// Where its rule and its name are among the texts.
+    fn ranges(&self) -> (Range<usize>, Range<usize>) {
         let start = index(u64::from(self.text));
         let middle = start + usize::from(self.rule_bytes);
-        let end = middle + usize::from(self.name_bytes);
-        (texts.get(start..middle).unwrap_or(""), texts.get(middle..end).unwrap_or(""))
+        (start..middle, middle..middle + usize::from(self.name_bytes))
     }
 
-    fn is(&self, name: &Name<'_>, texts: &str) -> bool {
-        self.kind == name.kind && self.text(texts) == (name.rule, name.name)
+    fn text<'a>(&self, texts: &'a str) -> (&'a str, &'a str) {
+        let (rule, name) = self.ranges();
+        (texts.get(rule).unwrap_or(""), texts.get(name).unwrap_or(""))
+    }
+
+    fn is(&self, name: &Name<'_>, texts: &[u8]) -> bool {
+        let (of_rule, of_name) = self.ranges();
+        self.kind == name.kind
+            && texts.get(of_name) == Some(name.name.as_bytes())
+            && texts.get(of_rule) == Some(name.rule.as_bytes())
     }
 }
 
@@ -211,9 +229,9 @@ impl Cells {
         self.minutes.last_mut()
     }
 
-    pub(super) fn drain_into(self, tally: &mut Tally) {
+    pub(super) fn drain_into(self, tally: &mut Tally, names: &Names) {
         for minute in self.minutes {
-            minute.drain_into(tally);
+            minute.drain_into(tally, names);
         }
     }
 
@@ -240,7 +258,7 @@ mod tests {
         }
         assert_eq!(cells.names(), NAMES_MAX);
         let mut tally = Tally::default();
-        cells.drain_into(&mut tally);
+        cells.drain_into(&mut tally, &Names::default());
         assert_eq!(tally.minutes[&5][&Label::Requests].total(), 2 * routes);
         assert_eq!(tally.minutes[&5].len(), NAMES_MAX + 1);
     }

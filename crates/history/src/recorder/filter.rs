@@ -8,7 +8,6 @@
 //!
 //! Invariant: never more places than [`Caps`] say. Totals are not touched.
 
-use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use crate::Map;
 use crate::codec::bytes::index;
 use crate::flush::Tally;
 use crate::label::Label;
+use crate::least::Least;
 
 /// How many names may have a series at once.
 ///
@@ -106,31 +106,25 @@ impl Sketch {
 #[derive(Debug, Default)]
 struct Places {
     counts: Map<Label, u64>,
-    /// The same, the rarest first.
-    order: BTreeSet<(u64, Label)>,
+    /// The rarest first.
+    order: Least<u64, Label>,
 }
 
 impl Places {
     fn add(&mut self, label: &Label, count: u64) -> bool {
         let Some(kept) = self.counts.get_mut(label) else { return false };
-        let before = (*kept, label.clone());
         *kept = kept.saturating_add(count);
-        self.order.remove(&before);
-        self.order.insert((*kept, before.1));
         true
     }
 
     fn insert(&mut self, label: Label, count: u64) {
-        self.order.insert((count, label.clone()));
+        self.order.insert(count, label.clone());
         self.counts.insert(label, count);
     }
 
     /// Takes the rarest name out, if it is rarer than `count`.
     fn make_room(&mut self, count: u64) -> Option<(u64, Label)> {
-        if self.order.first()?.0 >= count {
-            return None;
-        }
-        let rarest = self.order.pop_first()?;
+        let rarest = self.order.take(|label| self.counts.get(label).copied(), |rarest| rarest < count)?;
         self.counts.remove(&rarest.1);
         Some(rarest)
     }

@@ -6,15 +6,16 @@
 //! that rows of a forgotten label mean nobody; they go when their block is next
 //! rolled up. Totals do not change when a label is forgotten.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::keys::table_range;
+use super::recent::Recent;
 use crate::Map;
-use crate::codec::bytes::{Reader, put_varint};
+use crate::codec::bytes::{Reader, index, put_varint};
 use crate::engine::{Batch, Engine, Table};
 use crate::error::Result;
 use crate::label::{By, Label, Sid};
+use crate::least::Least;
 
 /// How coarsely it is written when a label was last seen, in minutes: once a day
 /// is enough to know whom to forget after a restart, and finer would write every
@@ -31,10 +32,15 @@ struct Entry {
 /// Which label has which number.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalogue {
-    entries: Map<Label, Entry>,
+    /// Where the entry of a label is.
+    places: Map<Label, u32>,
+    entries: Vec<Entry>,
+    /// Places that are free again.
+    free: Vec<u32>,
+    recent: Recent,
     labels: Map<Sid, Label>,
     /// The one seen least recently first.
-    order: BTreeSet<(u32, Sid)>,
+    order: Least<u32, Sid>,
     next: u32,
     most: usize,
 }
@@ -67,25 +73,34 @@ impl Catalogue {
     }
 
     fn insert(&mut self, label: Label, entry: Entry) {
-        self.order.insert((entry.seen_minute, entry.sid));
+        self.order.insert(entry.seen_minute, entry.sid);
         self.labels.insert(entry.sid, label.clone());
-        self.entries.insert(label, entry);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(entry);
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(kept) = entry_at(&mut self.entries, place) {
+            *kept = entry;
+        }
+        self.places.insert(label, place);
     }
 
     /// The number of a label that was counted in that minute; none if it has none.
     pub(super) fn known(&mut self, label: &Label, minute: u32, batch: &mut Batch) -> Option<Sid> {
-        let entry = self.entries.get_mut(label)?;
-        let sid = entry.sid;
+        let place = self.recent.get(label).or_else(|| {
+            let place = *self.places.get(label)?;
+            self.recent.insert(label, place);
+            Some(place)
+        })?;
+        let entry = entry_at(&mut self.entries, place)?;
         if minute > entry.seen_minute {
             let is_new_step = minute / SEEN_STEP_MIN > entry.seen_minute / SEEN_STEP_MIN;
-            self.order.remove(&(entry.seen_minute, sid));
             entry.seen_minute = minute;
-            self.order.insert((minute, sid));
             if is_new_step {
                 put(batch, label, *entry);
             }
         }
-        Some(sid)
+        Some(entry.sid)
     }
 
     /// Gives a number to a label that has none; none if no numbers are left.
@@ -93,7 +108,7 @@ impl Catalogue {
         if self.next >= Sid::END || self.most == 0 {
             return None;
         }
-        while self.entries.len() >= self.most {
+        while self.places.len() >= self.most {
             self.forget_one(batch)?;
         }
         let entry = Entry { sid: Sid(self.next), seen_minute: minute };
@@ -104,9 +119,12 @@ impl Catalogue {
     }
 
     fn forget_one(&mut self, batch: &mut Batch) -> Option<()> {
-        let (_, sid) = self.order.pop_first()?;
-        let label = self.labels.remove(&sid)?;
-        self.entries.remove(&label);
+        let Self { places, entries, labels, order, .. } = self;
+        let entry = |sid: &Sid| entries.get(index(u64::from(*places.get(labels.get(sid)?)?)));
+        let (_, sid) = order.take(|sid| entry(sid).map(|entry| entry.seen_minute), |_| true)?;
+        let label = labels.remove(&sid)?;
+        self.free.extend(places.remove(&label));
+        self.recent.clear();
         let key = label.encode();
         // A label that came with this very batch is not there to be removed.
         batch.puts.retain(|(table, put, _)| *table != Table::Series || *put != key);
@@ -133,25 +151,29 @@ impl Catalogue {
 
     /// The numbers of a kind whose names satisfy `is_meant`.
     pub(crate) fn find(&self, by: By, is_meant: impl Fn(&str) -> bool) -> Vec<Sid> {
-        let of_kind = self.entries.iter().filter(|(label, _)| label.by() == Some(by));
+        let of_kind = self.labels.iter().filter(|(_, label)| label.by() == Some(by));
         let mut sids: Vec<Sid> =
-            of_kind.filter(|(label, _)| is_meant(label.name())).map(|(_, entry)| entry.sid).collect();
+            of_kind.filter(|(_, label)| is_meant(label.name())).map(|(sid, _)| *sid).collect();
         sids.sort_unstable();
         sids
     }
 
     /// The number of exactly this label.
     pub(crate) fn get(&self, label: &Label) -> Option<Sid> {
-        self.entries.get(label).map(|entry| entry.sid)
+        self.entries.get(index(u64::from(*self.places.get(label)?))).map(|entry| entry.sid)
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = &Label> {
-        self.entries.keys()
+        self.labels.values()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.places.len()
     }
+}
+
+fn entry_at(entries: &mut [Entry], place: u32) -> Option<&mut Entry> {
+    entries.get_mut(index(u64::from(place)))
 }
 
 fn put(batch: &mut Batch, label: &Label, entry: Entry) {

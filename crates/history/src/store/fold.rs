@@ -123,14 +123,14 @@ impl<E: Engine> History<E> {
 pub(super) fn add_hour(chunks: &mut Chunks, tier: Tier, hour: u32, rows: &Hour) {
     let start_s = u64::from(hour) * 3_600;
     let mut totals = BTreeMap::new();
-    for (id, row) in rows {
-        let chunk = chunks.row(tier, tier.chunk_of(start_s), *id);
+    for (id, row) in rows.iter() {
+        let chunk = chunks.row(tier, tier.chunk_of(start_s), id);
         for (of_hour, count) in row.each() {
             let second = start_s + u64::from(of_hour) * 60;
             if let Some(kept) = chunk.get_mut(tier.point_of(second)) {
                 *kept = id.merge(*kept, count);
             }
-            if is_request(*id) {
+            if is_request(id) {
                 *totals.entry(second).or_insert(0_u64) += count;
             }
         }

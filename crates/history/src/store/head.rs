@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::keys::{hour_of_log_key, table_range};
-use crate::Map;
 use crate::codec::record::{self, Minute};
 use crate::engine::{Engine, Table};
 use crate::error::Result;
@@ -45,8 +44,63 @@ impl HourRow {
     }
 }
 
-/// The curves of one hour.
-pub(crate) type Hour = Map<RowId, HourRow>;
+/// The curves of one hour, in the order of their rows.
+///
+/// A flush brings its rows in that order too, and mostly those of the last flush,
+/// so that adding it is a walk along both.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hour {
+    rows: Vec<(RowId, HourRow)>,
+}
+
+impl Hour {
+    /// Adds the counts of a minute, which come in the order of their rows.
+    fn add(&mut self, of_hour: u8, counts: &[(RowId, u64)]) {
+        let mut new: Vec<(RowId, HourRow)> = Vec::new();
+        let mut rest = self.rows.as_mut_slice();
+        for (id, count) in counts {
+            rest = rest.split_at_mut(steps_to(rest, *id)).1;
+            match rest.first_mut().filter(|(kept, _)| kept == id) {
+                Some((_, row)) => row.add(of_hour, *count),
+                None => {
+                    if new.last().is_none_or(|(last, _)| last != id) {
+                        new.push((*id, HourRow::default()));
+                    }
+                    if let Some((_, row)) = new.last_mut() {
+                        row.add(of_hour, *count);
+                    }
+                }
+            }
+        }
+        if !new.is_empty() {
+            self.rows.extend(new);
+            // Two sorted runs: the sort merges them.
+            self.rows.sort_by_key(|(id, _)| *id);
+        }
+    }
+
+    pub(crate) fn get(&self, id: RowId) -> Option<&HourRow> {
+        let at = self.rows.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.rows.get(at).map(|(_, row)| row)
+    }
+
+    /// All rows, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RowId, &HourRow)> {
+        self.rows.iter().map(|(id, row)| (*id, row))
+    }
+}
+
+/// How many rows come before that one: mostly none or one, so the search begins with
+/// short steps.
+fn steps_to(rows: &[(RowId, HourRow)], id: RowId) -> usize {
+    let mut end = 1;
+    while rows.get(end - 1).is_some_and(|(kept, _)| *kept < id) {
+        end *= 2;
+    }
+    let start = end / 2;
+    let within = rows.get(start..end.min(rows.len())).unwrap_or(&[]);
+    start + within.partition_point(|(kept, _)| *kept < id)
+}
 
 /// The hours that are not folded yet.
 #[derive(Debug, Clone, Default)]
@@ -70,21 +124,22 @@ impl Head {
     }
 
     fn read(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let hour = self.hours.entry(hour_of_log_key(key)?).or_default();
-        record::decode(value, &mut |of_hour, id, count| hour.entry(id).or_default().add(of_hour, count))
-    }
-
-    /// Counts in a minute since the epoch.
-    pub(super) fn add(&mut self, minute: u32, id: RowId, count: u64) {
-        let of_hour = u8::try_from(minute % 60).unwrap_or(0);
-        self.hours.entry(minute / 60).or_default().entry(id).or_default().add(of_hour, count);
-    }
-
-    pub(super) fn add_minute(&mut self, hour: u32, minute: &Minute) {
-        let hour = self.hours.entry(hour).or_default();
-        for (id, count) in &minute.rows {
-            hour.entry(*id).or_default().add(minute.of_hour, *count);
+        let hour = hour_of_log_key(key)?;
+        let mut counts: BTreeMap<u8, Vec<(RowId, u64)>> = BTreeMap::new();
+        record::decode(value, &mut |of_hour, id, count| {
+            counts.entry(of_hour).or_default().push((id, count))
+        })?;
+        for (of_hour, rows) in counts {
+            self.add_minute(hour, Minute { of_hour, rows });
         }
+        Ok(())
+    }
+
+    /// Adds the counts of a minute.
+    pub(super) fn add_minute(&mut self, hour: u32, mut minute: Minute) {
+        // Nearly always they are in order.
+        minute.rows.sort_by_key(|(id, _)| *id);
+        self.hours.entry(hour).or_default().add(minute.of_hour, &minute.rows);
     }
 
     /// The first hours, as many as are wanted.
@@ -111,6 +166,34 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_may_come_in_any_order_and_again() {
+        let mut head = Head::default();
+        for rows in [&[8, 3, 3, 900][..], &[1, 3, 4, 8, 901, 1_000], &[900], &[2_000, 0]] {
+            let rows = rows.iter().map(|id| (RowId(*id), u64::from(*id) + 1)).collect();
+            head.add_minute(5, Minute { of_hour: 7, rows });
+        }
+        let hour = &head.hours[&5];
+        let told: Vec<(u32, u64)> =
+            hour.iter().map(|(id, row)| (id.0, row.each().map(|(_, n)| n).sum())).collect();
+        let expected = [
+            (0, 1),
+            (1, 2),
+            (3, 12),
+            (4, 5),
+            (8, 18),
+            (900, 1_802),
+            (901, 902),
+            (1_000, 1_001),
+            (2_000, 2_001),
+        ];
+        assert_eq!(told, expected);
+        for (id, count) in expected {
+            assert_eq!(hour.get(RowId(id)).unwrap().each().collect::<Vec<_>>(), [(7, count)]);
+        }
+        assert!(hour.get(RowId(5)).is_none());
+    }
 
     #[test]
     fn minutes_may_come_in_any_order() {

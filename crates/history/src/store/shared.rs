@@ -22,6 +22,7 @@ use super::keys::{seen_key, table_range};
 use super::{History, by_hour, push_rows};
 use crate::Map;
 use crate::codec::post::{self, Post};
+use crate::codec::record::Minute;
 use crate::engine::{Batch, Engine, Table};
 use crate::error::{Error, Result};
 use crate::flush::{Appended, Flush, FlushName, Instance};
@@ -133,9 +134,9 @@ impl<E: Engine> History<E> {
 
     fn add_post(&mut self, name: FlushName, post: &Post) {
         let batch = &mut self.posts.batch;
-        let mut newest = 0;
+        let mut minutes: BTreeMap<u32, Vec<(RowId, u64)>> = BTreeMap::new();
         for count in &post.counts {
-            newest = newest.max(count.minute);
+            let rows = minutes.entry(count.minute).or_default();
             let sid = count.id.sid();
             let label = match sid.place() {
                 Some(place) => post.labels.get(usize::try_from(place).unwrap_or(usize::MAX)).cloned(),
@@ -152,8 +153,13 @@ impl<E: Engine> History<E> {
             };
             let Some(sid) = of_catalogue else { continue };
             if count.id.outcome().is_some() || count.id == RowId::UP {
-                self.head.add(count.minute, count.id.of(sid), count.count);
+                rows.push((count.id.of(sid), count.count));
             }
+        }
+        let newest = minutes.last_key_value().map_or(0, |(minute, _)| *minute);
+        for (minute, rows) in minutes {
+            let of_hour = u8::try_from(minute % 60).unwrap_or(0);
+            self.head.add_minute(minute / 60, Minute { of_hour, rows });
         }
         self.state.newest_minute = self.state.newest_minute.max(newest);
         self.posts.note(name, newest);
