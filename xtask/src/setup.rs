@@ -5,6 +5,7 @@
 //! about the one program that Debian does not have.
 
 mod envoy;
+mod go;
 mod node;
 mod python;
 
@@ -36,6 +37,8 @@ const NEEDED: &[Package] = &[
     // The Redis clients of Node.js.
     Package { name: "nodejs", check: &["node", "--version"] },
     Package { name: "npm", check: &["npm", "--version"] },
+    // The Redis client of Go.
+    Package { name: "golang-go", check: &["go", "version"] },
     // Forward-auth is asked by a real proxy.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
 ];
@@ -71,7 +74,8 @@ pub(crate) fn run() -> Result<()> {
 fn install_others() -> Result<()> {
     envoy::install()?;
     python::install()?;
-    node::install()
+    node::install()?;
+    go::install()
 }
 
 fn missing(needed: &[Package], is_there: impl Fn(&Package) -> bool) -> Vec<&'static str> {

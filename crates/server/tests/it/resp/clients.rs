@@ -1,4 +1,5 @@
-//! Real clients, without special settings: redis-cli, redis-rs, redis-py, ioredis, node-redis.
+//! Real clients, without special settings: redis-cli, redis-rs, redis-py, ioredis, node-redis,
+//! go-redis.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,20 +20,34 @@ const PYTHON: &str = "target/redis-py/bin/python";
 /// Where it puts ioredis and node-redis.
 const NODE_CLIENTS: &str = "target/node-clients";
 
+/// Where it makes a Go module that may use go-redis.
+const GO_CLIENT: &str = "target/go-client";
+
+/// A folder of those.
+fn folder(from_root: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(from_root)
+}
+
 /// What a program prints; it must end well.
 async fn printed(program: &Path, arguments: &[&str], input: &str) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    printed_by(command, input).await
+}
+
+async fn printed_by(mut command: Command, input: &str) -> String {
     use tokio::io::AsyncWriteExt as _;
-    let mut child = Command::new(program)
-        .args(arguments)
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    let mut child = command
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("{}: {error}; run: cargo xtask setup", program.display()));
+        .unwrap_or_else(|error| panic!("{program}: {error}; run: cargo xtask setup"));
     child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
     let output = child.wait_with_output().await.unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {error}", program.display());
+    assert!(output.status.success(), "{program}: {error}");
     assert_eq!(error, "");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -120,7 +135,7 @@ print("fine")
 #[tokio::test]
 async fn redis_py_asks_over_resp2_and_resp3() {
     let server = setup().start().await;
-    let python: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PYTHON);
+    let python = folder(PYTHON);
     let port = address(&server).port().to_string();
     assert_eq!(printed(&python, &["-", &port], SCRIPT).await, "fine\n");
 }
@@ -171,8 +186,74 @@ ioredis().then(() => nodeRedis(2)).then(() => nodeRedis(3)).then(
 #[tokio::test]
 async fn ioredis_and_node_redis_ask_over_resp2_and_resp3() {
     let server = setup().start().await;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(NODE_CLIENTS);
+    let folder = folder(NODE_CLIENTS);
     let folder = folder.to_str().unwrap();
     let port = address(&server).port().to_string();
     assert_eq!(printed(Path::new("node"), &["-", folder, &port], NODE_SCRIPT).await, "fine\n");
+}
+
+/// The same by go-redis.
+const GO_SCRIPT: &str = r#"package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func must(is bool, about ...any) {
+	if !is {
+		fmt.Fprintln(os.Stderr, about...)
+		os.Exit(1)
+	}
+}
+
+func ask(protocol int) {
+	ctx := context.Background()
+	r := redis.NewClient(&redis.Options{Addr: os.Args[1], Protocol: protocol, ClientName: "me"})
+	defer r.Close()
+	must(r.Ping(ctx).Err() == nil, "PING", r.Ping(ctx).Err())
+	must(r.ClientGetName(ctx).Val() == "me", "CLIENT GETNAME", r.ClientGetName(ctx))
+	told, err := r.Do(ctx, "CL.THROTTLE", fmt.Sprint("go", protocol), 15, 30, 60).Slice()
+	must(err == nil && fmt.Sprint(told) == "[0 16 15 -1 2]", "CL.THROTTLE", told, err)
+	check, err := r.Do(ctx, "TOLLGATE.CHECK", "shop", "user_id", fmt.Sprint("go", protocol)).Result()
+	must(err == nil && strings.Contains(fmt.Sprint(check), "allow"), "TOLLGATE.CHECK", check, err)
+	_, isMap := check.(map[any]any)
+	must(isMap == (protocol == 3), "a map in RESP3 alone", check)
+	answers, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := 0; i < 100; i++ {
+			pipe.Do(ctx, "THROTTLE", fmt.Sprint("go-p", protocol), 50, 1, 86400)
+		}
+		return nil
+	})
+	allowed := 0
+	for _, answer := range answers {
+		if fmt.Sprint(answer.(*redis.Cmd).Val().([]any)[0]) == "1" {
+			allowed++
+		}
+	}
+	must(err == nil && allowed == 50, "a pipeline", allowed, err)
+	err = r.Get(ctx, "x").Err()
+	must(err != nil && strings.Contains(err.Error(), "unknown command 'get'"), "GET", err)
+}
+
+func main() {
+	ask(2)
+	ask(3)
+	fmt.Println("fine")
+}
+"#;
+
+#[tokio::test]
+async fn go_redis_asks_over_resp2_and_resp3() {
+    let server = setup().start().await;
+    let folder = folder(GO_CLIENT);
+    std::fs::write(folder.join("main.go"), GO_SCRIPT)
+        .unwrap_or_else(|error| panic!("{}: {error}; run: cargo xtask setup", folder.display()));
+    let mut go = Command::new("go");
+    go.args(["run", ".", &address(&server).to_string()]).current_dir(&folder);
+    assert_eq!(printed_by(go, "").await, "fine\n");
 }
