@@ -70,6 +70,10 @@ pub const RESETS_MAX: usize = 64;
 /// read at a time. The least that hyper accepts is 8 KB.
 pub const HTTP_HEAD_MAX: usize = 32 << 10;
 
+/// Bytes that one read of HTTP/1.1 takes at most where requests come whole,
+/// which is what such a connection holds. A request is a few hundred.
+pub const HTTP_READ: usize = 8 << 10;
+
 /// One gRPC message. A thousand descriptors of usual length fit.
 pub const GRPC_MESSAGE_MAX: usize = 1 << 20;
 

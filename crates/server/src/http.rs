@@ -1,4 +1,4 @@
-//! HTTP: `/json` and `/healthcheck`, as Envoy's rate limit service has them.
+//! HTTP: `/json` and `/healthcheck`, as Envoy's rate limit service has them, and `/v1`.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -6,10 +6,13 @@
 //! | `to_wire` | Envoy's response → JSON; errors → status codes |
 //! | `json` | `/json` |
 //! | `healthcheck` | `/healthcheck` |
+//! | `direct` | requests to `/v1/check` and its like that come whole |
+//! | `serve` | connections, with TLS or without |
 //!
 //! Deliberately not here: connections and their bounds (`listen`), and what
 //! Envoy's messages mean (`grpc`).
 
+mod direct;
 mod from_wire;
 mod healthcheck;
 mod json;

@@ -2,7 +2,8 @@
 //!
 //! [`Listeners::bind`] opens everything before any rule is read; each worker
 //! then accepts on sockets of its own (SO_REUSEPORT), and a connection is
-//! served by the worker that has the fewest. After it come the adapters.
+//! served by the worker that has the fewest; over RESP half of the workers do
+//! so, [`for_resp`] says why. After it come the adapters.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -11,6 +12,7 @@
 //! | `pool` | which worker serves a connection |
 //! | `accept` | the loop that accepts |
 //! | `seen` | how much a connection has said |
+//! | `rewound` | a stream of which somebody has read a little too much |
 //! | `life` | how long a connection stays |
 //!
 //! Deliberately not here: protocols, and TLS itself (`tls`).
@@ -19,6 +21,7 @@ pub(crate) mod accept;
 pub(crate) mod gate;
 pub(crate) mod life;
 pub(crate) mod pool;
+pub(crate) mod rewound;
 pub(crate) mod seen;
 mod unix;
 
@@ -28,12 +31,13 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use crate::bounds::BACKLOG;
+use crate::bounds::{BACKLOG, BODY_WAIT_MAX};
 use crate::error::Error;
 use crate::settings::{Address, GrpcAddress, Settings};
 use unix::SocketFile;
@@ -43,7 +47,7 @@ use unix::SocketFile;
 pub struct Listeners {
     pub(crate) grpc: Vec<Listener>,
     pub(crate) http: Vec<Listener>,
-    /// One for each worker, or none at all.
+    /// One for each worker that serves RESP, or none at all.
     pub(crate) resp: Vec<Listener>,
     pub(crate) admin: Listener,
     pub(crate) prometheus: Option<Listener>,
@@ -116,7 +120,7 @@ impl Listeners {
         let (prometheus, prometheus_address) = own.transpose()?.unzip();
         let resp = settings.resp.as_ref().map(|resp| {
             let purpose = Purpose { what: "RESP", setting: "--resp or TOLLGATE_RESP" };
-            bind_tcp(&resp.address, workers, &purpose)
+            bind_tcp(&resp.address, for_resp(workers), &purpose)
         });
         let (resp, resp_address) = resp.transpose()?.unzip();
         Ok(Self {
@@ -140,6 +144,14 @@ impl Listeners {
     pub const fn addresses(&self) -> &Addresses {
         &self.addresses
     }
+}
+
+/// How many of so many workers serve RESP: the first half. Six of the seven
+/// microseconds that a command takes which is not pipelined are the kernel's,
+/// most of them on whichever core has time; spread over all workers, each would be
+/// woken up for one command after the other instead of finding several.
+pub(crate) const fn for_resp(workers: usize) -> usize {
+    workers.div_ceil(2)
 }
 
 fn bind_grpc(
@@ -233,6 +245,19 @@ pub(crate) async fn at_once<F: Future + Unpin>(mut future: F) -> Option<F::Outpu
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+/// Writes all of `bytes`, unless whoever they are for does not take them.
+pub(crate) async fn write_in_time(io: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    let mut writing = pin!(async {
+        io.write_all(bytes).await?;
+        io.flush().await
+    });
+    match at_once(writing.as_mut()).await {
+        Some(written) => written,
+        // Only now is a timer worth its price.
+        None => tokio::time::timeout(BODY_WAIT_MAX, writing).await?,
+    }
 }
 
 #[cfg(test)]

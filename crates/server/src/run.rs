@@ -167,7 +167,7 @@ struct Server<'a> {
     addresses: Arc<crate::listen::Addresses>,
 }
 
-/// The sockets for callers, one of each for each worker.
+/// The sockets for callers, one of each for each worker that serves them.
 struct Callers {
     grpc: Vec<Listener>,
     http: Vec<Listener>,
@@ -202,16 +202,18 @@ impl Server<'_> {
             addresses: Arc::clone(&self.addresses),
             authz: Arc::clone(&self.authz),
         };
-        let serve_http = ServeHttp::new(http::router(context), self.certificates.http.clone());
+        let serve_http = ServeHttp::new(http::router(context), self.certificates.http.clone())
+            .answering(Arc::clone(&self.service));
         let password = self.settings.resp.as_ref().and_then(|resp| resp.password.clone());
         let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.certificates.resp.clone());
         let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
         let resp = resp.chain(std::iter::repeat_with(|| None));
+        let among = runtimes.len();
         let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).enumerate();
         let start = |(number, (((runtime, grpc), http), resp))| {
             let site = Site {
                 gate: Arc::clone(&gate),
-                pool: Some(Arc::clone(&pool)),
+                pool: Some((Arc::clone(&pool), among)),
                 worker: number,
                 stop: closing.subscribe(),
             };

@@ -33,6 +33,9 @@ use axum::routing::{MethodRouter, get, post};
 use crate::service::Service;
 use refusal::Refusal;
 
+pub(crate) use decide::{answer, operation};
+pub(crate) use to_wire::Written;
+
 /// The paths for callers of the limiter.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()

@@ -13,11 +13,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
+use super::direct::Direct;
 use crate::authz::Peer;
 use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
 use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::life::{Life, Stay, supervise};
+use crate::listen::rewound::Rewound;
 use crate::listen::seen::{Counted, Seen};
+use crate::service::Service;
 use crate::tls::Tls;
 
 /// A request line with a method, a path and a version is not shorter.
@@ -28,18 +31,32 @@ const OPENING_BYTES: u64 = 14;
 pub(crate) struct ServeHttp {
     router: Router,
     tls: Option<Arc<Tls>>,
+    /// Answers what need not go through the router, if anything is.
+    direct: Option<Arc<Service>>,
 }
 
 impl ServeHttp {
     pub(crate) const fn new(router: Router, tls: Option<Arc<Tls>>) -> Self {
-        Self { router, tls }
+        Self { router, tls, direct: None }
     }
 
-    async fn serve_io<I>(&self, io: I, peer: Option<Peer>, life: Life)
+    /// The same, where requests to `/v1/check` and its like need not go through the router.
+    pub(crate) fn answering(self, service: Arc<Service>) -> Self {
+        Self { direct: Some(service), ..self }
+    }
+
+    async fn serve_io<I>(&self, io: I, peer: Option<Peer>, mut life: Life)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let io = TokioIo::new(Counted::new(io, Arc::clone(&life.seen)));
+        let (io, read) = match &self.direct {
+            None => (io, Vec::new()),
+            Some(service) => match Direct::new(io, service).serve(&mut life).await {
+                Some(rest) => rest,
+                None => return,
+            },
+        };
+        let io = TokioIo::new(Counted::new(Rewound::new(io, read), Arc::clone(&life.seen)));
         let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
             peer.and_then(|peer| request.extensions_mut().insert(peer));
             request.map(Body::new)

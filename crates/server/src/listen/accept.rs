@@ -44,8 +44,8 @@ pub(crate) trait Serve: Clone + Send + Sync + 'static {
 pub(crate) struct Site {
     /// Who gets in.
     pub(crate) gate: Arc<Gate>,
-    /// Who serves them; none if whoever accepts does.
-    pub(crate) pool: Option<Arc<Pool>>,
+    /// Who serves them, so many of the workers from the first on; none if whoever accepts does.
+    pub(crate) pool: Option<(Arc<Pool>, usize)>,
     /// The number of the worker that accepts.
     pub(crate) worker: usize,
     /// When to end.
@@ -112,7 +112,7 @@ fn admit(stream: Stream, site: &Site, serve: &impl Serve) {
         tracing::debug!("a connection was turned away: there are too many");
         return;
     };
-    let seat = site.pool.as_ref().map(|pool| pool.seat(site.worker));
+    let seat = site.pool.as_ref().map(|(pool, among)| pool.seat(site.worker, *among));
     let (stop, serve) = (site.stop.clone(), serve.clone());
     let elsewhere = seat.as_ref().and_then(|seat| seat.other_than(site.worker)).cloned();
     match elsewhere {

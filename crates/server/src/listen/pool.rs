@@ -28,13 +28,13 @@ impl Pool {
         Arc::new(Self { seats: workers.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect() })
     }
 
-    /// A place at the worker with the fewest connections; at `own` if it is
-    /// one of those.
-    pub(crate) fn seat(self: &Arc<Self>, own: usize) -> Seat {
+    /// A place at the worker with the fewest connections, `among` so many from
+    /// the first on; at `own` if it is one of those.
+    pub(crate) fn seat(self: &Arc<Self>, own: usize, among: usize) -> Seat {
         let load =
             |worker: usize| self.seats.get(worker).map_or(usize::MAX, |(_, n)| n.load(Ordering::Relaxed));
-        let worker =
-            (0..self.seats.len()).fold(own, |best, next| if load(next) < load(best) { next } else { best });
+        let worker = (0..among.min(self.seats.len()))
+            .fold(own, |best, next| if load(next) < load(best) { next } else { best });
         if let Some((_, connections)) = self.seats.get(worker) {
             connections.fetch_add(1, Ordering::Relaxed);
         }
@@ -68,13 +68,14 @@ mod tests {
     fn connections_are_spread_evenly_wherever_they_arrive() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let pool = Pool::new(vec![runtime.handle().clone(); 3]);
-        let mut seats: Vec<Seat> = (0..6).map(|_| pool.seat(1)).collect();
+        let mut seats: Vec<Seat> = (0..6).map(|_| pool.seat(1, 3)).collect();
         let count = |seats: &[Seat], worker| seats.iter().filter(|seat| seat.worker == worker).count();
         for worker in 0..3 {
             assert_eq!(count(&seats, worker), 2);
         }
         seats.retain(|seat| seat.worker != 2);
-        assert_eq!(pool.seat(0).worker, 2);
+        assert_eq!(pool.seat(0, 3).worker, 2);
+        assert_eq!(pool.seat(0, 2).worker, 0);
         assert_eq!(pool.seats[2].1.load(Ordering::Relaxed), 0);
     }
 
@@ -82,6 +83,6 @@ mod tests {
     fn a_tie_stays_where_it_arrived() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let pool = Pool::new(vec![runtime.handle().clone(); 2]);
-        assert!(pool.seat(1).other_than(1).is_none());
+        assert!(pool.seat(1, 2).other_than(1).is_none());
     }
 }

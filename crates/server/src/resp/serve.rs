@@ -18,11 +18,11 @@ use super::life::{Cut, Looks, Sight};
 use super::session::{Session, Shared};
 use super::to_wire::Writer;
 use crate::body::Held;
-use crate::bounds::{BODY_WAIT_MAX, LOOK_EVERY, RESP_COMMAND_MAX, RESP_READ};
+use crate::bounds::{LOOK_EVERY, RESP_COMMAND_MAX, RESP_READ};
 use crate::listen::accept::{Arrival, Serve, Stream};
-use crate::listen::at_once;
 use crate::listen::gate::Pass;
 use crate::listen::life::stopped;
+use crate::listen::{at_once, write_in_time};
 use crate::metrics::Call;
 use crate::service::Service;
 use crate::settings::Secret;
@@ -188,16 +188,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
         if self.out.is_empty() {
             return Ok(());
         }
-        {
-            let mut writing = pin!(async {
-                self.io.write_all(&self.out).await?;
-                self.io.flush().await
-            });
-            match at_once(writing.as_mut()).await {
-                Some(written) => written?,
-                None => tokio::time::timeout(BODY_WAIT_MAX, writing).await??,
-            }
-        }
+        write_in_time(&mut self.io, &self.out).await?;
         self.out.clear();
         self.out.shrink_to(RESP_READ);
         Ok(())

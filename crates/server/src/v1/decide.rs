@@ -1,120 +1,178 @@
 //! `/v1/check`, `/v1/peek`, `/v1/report` and `/v1/refund`.
 //!
 //! One request is answered with 200 or 429. A batch is answered with 200 and a
-//! verdict for each of its requests, which are decided one after the other.
+//! verdict for each of its requests, which are decided one after the other, at
+//! one instant.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use hyper::body::Bytes;
-use tollgate_core::Operation;
+use tollgate_core::{Operation, Time};
 
 use super::from_wire::{self, Asked};
 use super::openapi::{BodySchema, DecidedSchema};
 use super::refusal::Refusal;
-use super::to_wire;
+use super::to_wire::{self, Written};
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
 use crate::metrics::Call;
 use crate::service::Service;
 use crate::tell::Told;
 
-/// May this happen? Takes its cost if so.
-#[utoipa::path(
-    post, path = "/v1/check", tag = "decide", operation_id = "check",
-    request_body = BodySchema,
-    responses(DecidedSchema)
-)]
-pub(super) async fn check(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    answer(&service, Operation::Check, request).await
+/// The handlers by path, which differ in what they do and in how that is described.
+macro_rules! handlers {
+    ($($(#[$about:meta])* $path:literal $name:ident $operation:ident,)*) => {
+        $(
+            $(#[$about])*
+            #[utoipa::path(
+                post, path = $path, tag = "decide", request_body = BodySchema, responses(DecidedSchema)
+            )]
+            pub(super) async fn $name(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
+                taken(&service, Operation::$operation, request).await
+            }
+        )*
+
+        /// What is done at a path.
+        pub(crate) fn operation(path: &str) -> Option<Operation> {
+            match path {
+                $($path => Some(Operation::$operation),)*
+                _ => None,
+            }
+        }
+    };
 }
 
-/// What would a check answer? Changes nothing.
-#[utoipa::path(
-    post, path = "/v1/peek", tag = "decide", operation_id = "peek",
-    request_body = BodySchema,
-    responses(DecidedSchema)
-)]
-pub(super) async fn peek(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    answer(&service, Operation::Peek, request).await
+handlers! {
+    /// May this happen? Takes its cost if so.
+    "/v1/check" check Check,
+    /// What would a check answer? Changes nothing.
+    "/v1/peek" peek Peek,
+    /// This has happened: takes its cost even where it does not fit.
+    "/v1/report" report Report,
+    /// This has not happened after all: gives its cost back, never above full.
+    "/v1/refund" refund Refund,
 }
 
-/// This has happened: takes its cost even where it does not fit.
-#[utoipa::path(
-    post, path = "/v1/report", tag = "decide", operation_id = "report",
-    request_body = BodySchema,
-    responses(DecidedSchema)
-)]
-pub(super) async fn report(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    answer(&service, Operation::Report, request).await
-}
-
-/// This has not happened after all: gives its cost back, never above full.
-#[utoipa::path(
-    post, path = "/v1/refund", tag = "decide", operation_id = "refund",
-    request_body = BodySchema,
-    responses(DecidedSchema)
-)]
-pub(super) async fn refund(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    answer(&service, Operation::Refund, request).await
-}
-
-async fn answer(service: &Service, operation: Operation, request: Request<Body>) -> Response {
+/// Answers a request whose body is still to come.
+async fn taken(service: &Service, operation: Operation, request: Request<Body>) -> Response {
     let start = service.now();
-    let answered = decide(service, operation, request).await;
+    let deciding = async {
+        let bytes = take(request).await?;
+        decide(service, operation, &bytes, service.now()).await
+    };
+    told(service, start, deciding.await).into()
+}
+
+/// Answers a request whose body is there, of a content type.
+pub(crate) async fn answer(
+    service: &Service,
+    operation: Operation,
+    content_type: Option<&[u8]>,
+    bytes: &[u8],
+) -> Written {
+    let start = service.now();
+    let decided = match may_be_json(content_type) {
+        true => decide(service, operation, bytes, start).await,
+        false => Err(Refusal::MediaType),
+    };
+    told(service, start, decided)
+}
+
+fn told(service: &Service, start: Time, decided: Result<Written, Refusal>) -> Written {
     service.metrics().served(Call::Http, service.now().since(start));
-    answered.unwrap_or_else(|refusal| to_wire::refuse(&refusal))
+    decided.unwrap_or_else(|refusal| to_wire::refusal(&refusal))
 }
 
 async fn decide(
     service: &Service,
     operation: Operation,
-    request: Request<Body>,
-) -> Result<Response, Refusal> {
-    let bytes = take(request).await?;
-    match from_wire::body(&bytes)? {
-        from_wire::Body::One(asked) => decide_one(service, operation, &asked, to_wire::one).await,
+    bytes: &[u8],
+    now: Time,
+) -> Result<Written, Refusal> {
+    let asking = Asking { service, operation, now };
+    match from_wire::body(bytes)? {
+        from_wire::Body::One(asked) => asking.decide(&asked, to_wire::one).await,
         from_wire::Body::Batch(batch) => {
             let mut replies = to_wire::Replies::new(batch.len());
             for asked in &batch {
-                let add = |told: &Told<'_>| replies.add(told);
-                decide_one(service, operation, asked, add).await?;
+                asking.decide(asked, |told| replies.add(told)).await?;
             }
-            Ok(replies.respond())
+            Ok(replies.written())
         }
     }
 }
 
-/// Decides one request, and hands what there is to tell about it to `tell`.
-async fn decide_one<R>(
-    service: &Service,
+/// What all requests of a body have in common.
+struct Asking<'a> {
+    service: &'a Service,
     operation: Operation,
-    asked: &Asked<'_>,
-    tell: impl FnOnce(&Told<'_>) -> R,
-) -> Result<R, Refusal> {
-    let entries = asked.entries();
-    let descriptors = asked.descriptors(&entries, operation == Operation::Refund);
-    let request = asked.request(&descriptors);
-    let answer = service.operate(&request, operation).await?;
-    Ok(tell(&Told::new(service.answers(), &request, &answer)))
+    now: Time,
+}
+
+impl Asking<'_> {
+    /// Decides one request, and hands what there is to tell about it to `tell`.
+    async fn decide<R>(&self, asked: &Asked<'_>, tell: impl FnOnce(&Told<'_>) -> R) -> Result<R, Refusal> {
+        let entries = asked.entries();
+        let descriptors = asked.descriptors(&entries, self.operation == Operation::Refund);
+        let request = asked.request(&descriptors);
+        let answer = self.service.operate_at(&request, self.operation, self.now).await?;
+        Ok(tell(&Told::new(self.service.answers(), &request, &answer)))
+    }
 }
 
 /// The bytes of a request whose body is JSON.
 pub(super) async fn take(request: Request<Body>) -> Result<Bytes, Refusal> {
-    if !is_json(request.headers()) {
+    if !may_be_json(request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes())) {
         return Err(Refusal::MediaType);
     }
     Ok(body::take(request.into_body(), JSON_BODY_MAX).await?)
 }
 
-/// Whether a body is JSON, or not said to be anything else.
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
-    let kind = kind.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let lower = kind.to_ascii_lowercase();
-    lower == b"application/json" || (lower.starts_with(b"application/") && lower.ends_with(b"+json"))
+/// What programs say of a body when nobody told them what it is: `curl -d` the
+/// first, `fetch` of a browser the second, libraries that were given bytes the last.
+const UNTOLD: [&[u8]; 3] = [b"application/x-www-form-urlencoded", b"text/plain", b"application/octet-stream"];
+
+/// Whether a body of a content type may be JSON: it is said to be, or not said to be anything else.
+fn may_be_json(content_type: Option<&[u8]>) -> bool {
+    let Some(kind) = content_type else { return true };
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let ends_with = |end: &[u8]| {
+        let start = kind.len().saturating_sub(end.len());
+        kind.get(start..).is_some_and(|found| found.eq_ignore_ascii_case(end))
+    };
+    kind.is_empty()
+        || ends_with(b"/json")
+        || ends_with(b"+json")
+        || UNTOLD.iter().any(|untold| kind.eq_ignore_ascii_case(untold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_json_unless_it_is_said_to_be_something_else() {
+        for kind in ["", " ", "application/json", "Application/JSON; charset=utf-8", "text/json"] {
+            assert!(may_be_json(Some(kind.as_bytes())), "{kind}");
+        }
+        for kind in ["application/vnd.shop+json", "application/x-www-form-urlencoded", "text/plain; a=b"] {
+            assert!(may_be_json(Some(kind.as_bytes())), "{kind}");
+        }
+        for kind in ["multipart/form-data; boundary=x", "application/xml", "text/html", "json", "x/jsonp"] {
+            assert!(!may_be_json(Some(kind.as_bytes())), "{kind}");
+        }
+        assert!(may_be_json(None));
+    }
+
+    #[test]
+    fn each_path_does_what_it_says() {
+        assert_eq!(operation("/v1/check"), Some(Operation::Check));
+        assert_eq!(operation("/v1/refund"), Some(Operation::Refund));
+        assert_eq!(operation("/v1/check?x=1"), None);
+        assert_eq!(operation("/json"), None);
+    }
 }

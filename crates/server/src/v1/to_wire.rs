@@ -6,10 +6,12 @@
 //! Invariants: times are whole milliseconds, rounded up; a time that there is
 //! none of is absent, and `null` if it never comes.
 
+mod refused;
+
 use std::borrow::Cow;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::{Serialize, Serializer};
@@ -17,13 +19,15 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::Ruling;
 use utoipa::ToSchema;
 
-use super::refusal::Refusal;
-use crate::body::BodyError;
-use crate::service::{Answer, ServiceError};
+use crate::service::Answer;
 use crate::tell::{Headers, PROBLEM_JSON, Problem, Told};
+
+pub(super) use refused::{ProblemBody, refusal, refuse};
 
 /// The type of a body that is no problem.
 pub(super) const JSON: &str = "application/json";
+/// A reply with one decision has about this many bytes.
+const BODY_USUAL: usize = 256;
 
 /// The answer to one request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -205,17 +209,51 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// The response to one request.
-pub(super) fn one(told: &Told<'_>) -> Response {
+/// An answer, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) status: StatusCode,
+    /// The type of its body.
+    pub(crate) kind: &'static str,
+    /// Besides those that every answer has.
+    pub(crate) headers: Headers,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Written {
+    fn new(status: StatusCode, kind: &'static str, headers: Headers, body: &impl Serialize) -> Self {
+        let mut bytes = Vec::with_capacity(BODY_USUAL);
+        serde_json::to_writer(&mut bytes, body).expect("texts and numbers are always JSON");
+        Self { status, kind, headers, body: bytes }
+    }
+}
+
+impl From<Written> for Response {
+    fn from(written: Written) -> Self {
+        let Written { status, kind, headers, body } = written;
+        let mut response = Self::new(Body::from(body));
+        *response.status_mut() = status;
+        let map = response.headers_mut();
+        map.reserve(headers.len() + 1);
+        map.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        for (name, value) in headers {
+            map.insert(name, value);
+        }
+        response
+    }
+}
+
+/// The answer to one request.
+pub(super) fn one(told: &Told<'_>) -> Written {
     if !told.answer().is_refused {
-        return respond(StatusCode::OK, JSON, told.headers(), &ReplyBody::new(told));
+        return Written::new(StatusCode::OK, JSON, told.headers(), &ReplyBody::new(told));
     }
     let status = StatusCode::TOO_MANY_REQUESTS;
     let Problem { kind, title, status: number, detail, violated_policies, .. } =
         told.problem(status.as_u16());
     let reply = ReplyBody::new(told);
     let body = RefusedBody { kind, title, status: number, detail, violated_policies, reply };
-    respond(status, PROBLEM_JSON, told.headers(), &body)
+    Written::new(status, PROBLEM_JSON, told.headers(), &body)
 }
 
 /// A response with a body.
@@ -225,16 +263,7 @@ pub(super) fn respond(
     headers: Headers,
     body: &impl Serialize,
 ) -> Response {
-    let bytes = serde_json::to_vec(body).expect("texts and numbers are always JSON");
-    let mut response = Response::new(Body::from(bytes));
-    *response.status_mut() = status;
-    let map = response.headers_mut();
-    map.reserve(headers.len() + 1);
-    map.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    for (name, value) in headers {
-        map.insert(name, value);
-    }
-    response
+    Written::new(status, kind, headers, body).into()
 }
 
 /// The replies to a batch, as they come.
@@ -244,8 +273,7 @@ pub(super) struct Replies {
 
 impl Replies {
     pub(super) fn new(requests: usize) -> Self {
-        // A reply with one decision has about this many bytes.
-        let mut bytes = Vec::with_capacity(requests.saturating_mul(256));
+        let mut bytes = Vec::with_capacity(requests.saturating_mul(BODY_USUAL));
         bytes.push(b'[');
         Self { bytes }
     }
@@ -258,79 +286,8 @@ impl Replies {
             .expect("a vector takes all that is JSON");
     }
 
-    pub(super) fn respond(mut self) -> Response {
+    pub(super) fn written(mut self) -> Written {
         self.bytes.push(b']');
-        let mut response = Response::new(Body::from(self.bytes));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        response
-    }
-}
-
-/// Why a call got no answer (RFC 9457).
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Problem)]
-pub(super) struct ProblemBody<'a> {
-    /// What the status is called.
-    title: &'a str,
-    /// The status.
-    status: u16,
-    /// What is wrong.
-    detail: String,
-    /// Where in the body it is wrong, as a JSON pointer (RFC 6901).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pointer: Option<&'a str>,
-    /// What to send instead.
-    fix: Cow<'a, str>,
-}
-
-/// What a caller is told who gets no answer.
-pub(super) fn refuse(refusal: &Refusal) -> Response {
-    let (status, fix) = status_and_fix(refusal);
-    let pointer = match refusal {
-        Refusal::Field { pointer, .. } => Some(pointer.as_str()),
-        Refusal::Body(_)
-        | Refusal::MediaType
-        | Refusal::Service(_)
-        | Refusal::NoSuchPath { .. }
-        | Refusal::History { .. }
-        | Refusal::Method { .. } => None,
-    };
-    let title = status.canonical_reason().unwrap_or_default();
-    let body = ProblemBody { title, status: status.as_u16(), detail: refusal.to_string(), pointer, fix };
-    let mut response = respond(status, PROBLEM_JSON, Headers::new(), &body);
-    if let Refusal::Method { allowed } = refusal {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    }
-    response
-}
-
-fn status_and_fix(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
-    match refusal {
-        Refusal::Field { fix, .. } => (StatusCode::BAD_REQUEST, fix.into()),
-        Refusal::Body(error) => match error {
-            BodyError::TooLarge { max } => {
-                (StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {max} bytes").into())
-            }
-            BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the body faster".into()),
-            BodyError::Broken => (StatusCode::BAD_REQUEST, "send the whole body".into()),
-            BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
-        },
-        Refusal::MediaType => {
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the header content-type: application/json".into())
-        }
-        Refusal::Service(error) => match error {
-            ServiceError::NoDomain | ServiceError::NoDescriptors => {
-                (StatusCode::BAD_REQUEST, "send a domain and at least one descriptor".into())
-            }
-            ServiceError::NoRules => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
-        },
-        Refusal::NoSuchPath { .. } => {
-            (StatusCode::NOT_FOUND, "see /v1/openapi.json for what there is".into())
-        }
-        Refusal::History { status, fix, .. } => (*status, (*fix).into()),
-        Refusal::Method { allowed } => {
-            (StatusCode::METHOD_NOT_ALLOWED, format!("use one of these: {allowed}").into())
-        }
+        Written { status: StatusCode::OK, kind: JSON, headers: Headers::new(), body: self.bytes }
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::*;
+use crate::bounds::BODY_WAIT_MAX;
 use crate::health::Health;
 use crate::listen::gate::Gate;
 use crate::metrics::{self, Metrics};

@@ -71,8 +71,12 @@ async fn a_path_a_method_or_a_type_that_is_none_is_told_what_there_is() {
         ("application/json", 200),
         ("Application/JSON; charset=utf-8", 200),
         ("application/vnd.own+json", 200),
-        ("text/plain", 415),
-        ("application/x-www-form-urlencoded", 415),
+        // As `curl -d`, `fetch` and others say where nobody told them.
+        ("application/x-www-form-urlencoded", 200),
+        ("text/plain;charset=UTF-8", 200),
+        ("application/octet-stream", 200),
+        ("multipart/form-data; boundary=x", 415),
+        ("application/xml", 415),
     ] {
         let head =
             format!("POST /v1/peek HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-type: {kind}\r\n");

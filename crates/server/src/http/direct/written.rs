@@ -1,0 +1,58 @@
+//! Answers → bytes of HTTP/1.1, as hyper writes them.
+
+use std::time::{Duration, SystemTime};
+
+use httpdate::HttpDate;
+use tollgate_core::Time;
+
+use crate::v1::Written;
+
+/// The date as headers have it, which changes once a second.
+#[derive(Debug, Default)]
+pub(super) struct Date {
+    seconds: u64,
+    text: String,
+}
+
+impl Date {
+    pub(super) fn at(&mut self, now: Time) -> &str {
+        let seconds = now.get() / 1_000_000;
+        if seconds != self.seconds || self.text.is_empty() {
+            let date = HttpDate::from(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+            *self = Self { seconds, text: date.to_string() };
+        }
+        &self.text
+    }
+}
+
+/// Appends an answer.
+pub(super) fn put(written: &Written, date: &str, out: &mut Vec<u8>) {
+    let Written { status, kind, headers, body } = written;
+    let mut length = itoa::Buffer::new();
+    let reason = status.canonical_reason().unwrap_or_default();
+    for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    for (name, value) in headers {
+        for part in [b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()] {
+            out.extend_from_slice(part);
+        }
+    }
+    for part in ["\r\ncontent-length: ", length.format(body.len()), "\r\ndate: ", date, "\r\n\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_that_of_its_second() {
+        let mut date = Date::default();
+        assert_eq!(date.at(Time::EPOCH), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(date.at(Time::new(999_999)), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(date.at(Time::new(1_000_000)), "Thu, 01 Jan 1970 00:00:01 GMT");
+    }
+}
