@@ -169,8 +169,42 @@ fn by_code(code: &str, detail: &str) -> Trouble {
         "MISCONF" | "NOREPLICAS" | "BUSY" => Trouble::Unwritable,
         "NOAUTH" | "WRONGPASS" | "NOPERM" => Trouble::Forbidden,
         "WRONGTYPE" => Trouble::BadState,
-        // A script stumbles only over a state that it cannot have written.
-        "ERR" if detail.contains("script") => Trouble::BadState,
+        "ERR" if detail.contains("The user executing the script") => Trouble::Forbidden,
+        "ERR" if detail.contains("script") => by_detail(detail),
         _ => Trouble::Other,
+    }
+}
+
+/// Redis up to 6 tells what a command in a script met only behind where in the
+/// script it was: `… @user_script: 66: -READONLY You can't …`.
+fn by_detail(detail: &str) -> Trouble {
+    let met = detail.rsplit_once(": -").map(|(_, met)| met.split_once(' ').unwrap_or((met, "")));
+    match met {
+        Some((code, detail)) if code != "ERR" => by_code(code, detail),
+        Some(_) | None => Trouble::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_in_a_script_met_is_known_on_old_servers_too() {
+        let wrapped = |met: &str| {
+            let met =
+                format!("Error running script (call to f_0a9f75e9): @user_script:1: @user_script: 1: {met}");
+            by_code("ERR", &met)
+        };
+        for (met, trouble) in [
+            ("-READONLY You can't write against a read only replica.", Trouble::ReadOnly),
+            ("-OOM command not allowed when used memory > 'maxmemory'.", Trouble::OutOfMemory),
+            ("-NOREPLICAS Not enough good replicas to write.", Trouble::Unwritable),
+            ("The user executing the script can't run this command or subcommand", Trouble::Forbidden),
+            ("attempt to perform arithmetic on a nil value", Trouble::Other),
+            ("-ERR something: -", Trouble::Other),
+        ] {
+            assert_eq!(wrapped(met), trouble, "{met}");
+        }
     }
 }

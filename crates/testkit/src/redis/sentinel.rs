@@ -55,7 +55,7 @@ impl RedisSentinel {
             folder = self.folder.path().display(),
         );
         fs::write(&config, text).expect("a file for the sentinel");
-        let child = Command::new("redis-server")
+        let child = Command::new(super::others::program())
             .arg(&config)
             .arg("--sentinel")
             .stdin(Stdio::null())
