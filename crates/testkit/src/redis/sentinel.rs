@@ -48,7 +48,7 @@ impl RedisSentinel {
         let name = Self::MASTER;
         let config = self.folder.path().join(format!("{port}.conf"));
         let text = format!(
-            "port {port}\nbind 127.0.0.1\nlogfile {port}.log\ndir {folder}\n\
+            "port {port}\nbind 127.0.0.1\nlogfile {folder}/{port}.log\ndir {folder}\n\
              sentinel monitor {name} 127.0.0.1 {master_port} 2\n\
              sentinel down-after-milliseconds {name} {DOWN_AFTER_MS}\n\
              sentinel failover-timeout {name} 3000\n",
