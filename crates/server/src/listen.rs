@@ -2,8 +2,8 @@
 //!
 //! [`Listeners::bind`] opens everything before any rule is read; each worker
 //! then accepts on sockets of its own (SO_REUSEPORT), and a connection is
-//! served by the worker that has the fewest; over RESP half of the workers do
-//! so, [`for_resp`] says why. After it come the adapters.
+//! served by the worker that has the fewest; over RESP by half of the workers
+//! while connections are few, [`for_resp`] says why. After it come the adapters.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -146,10 +146,11 @@ impl Listeners {
     }
 }
 
-/// How many of so many workers serve RESP: the first half. Six of the seven
-/// microseconds that a command takes which is not pipelined are the kernel's,
-/// most of them on whichever core has time; spread over all workers, each would be
-/// woken up for one command after the other instead of finding several.
+/// How many of so many workers serve RESP while connections are few: the first
+/// half. Six of the seven microseconds that a command takes which is not
+/// pipelined are the kernel's, most of them on whichever core has time; spread
+/// over all workers, each would be woken up for one command after the other
+/// instead of finding several.
 pub(crate) const fn for_resp(workers: usize) -> usize {
     workers.div_ceil(2)
 }

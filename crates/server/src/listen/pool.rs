@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Handle;
 
+/// A worker with so many connections finds several commands whenever it looks,
+/// so that leaving others idle gains nothing any more.
+const ENOUGH: usize = 64;
+
 /// All workers.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -29,12 +33,16 @@ impl Pool {
     }
 
     /// A place at the worker with the fewest connections, `among` so many from
-    /// the first on; at `own` if it is one of those.
+    /// the first on unless all of these have enough to do; at `own` if it is one
+    /// of those.
     pub(crate) fn seat(self: &Arc<Self>, own: usize, among: usize) -> Seat {
         let load =
             |worker: usize| self.seats.get(worker).map_or(usize::MAX, |(_, n)| n.load(Ordering::Relaxed));
-        let worker = (0..among.min(self.seats.len()))
-            .fold(own, |best, next| if load(next) < load(best) { next } else { best });
+        let least = |among: usize| {
+            (0..among).fold(own, |best, next| if load(next) < load(best) { next } else { best })
+        };
+        let preferred = least(among.min(self.seats.len()));
+        let worker = if load(preferred) < ENOUGH { preferred } else { least(self.seats.len()) };
         if let Some((_, connections)) = self.seats.get(worker) {
             connections.fetch_add(1, Ordering::Relaxed);
         }
@@ -77,6 +85,15 @@ mod tests {
         assert_eq!(pool.seat(0, 3).worker, 2);
         assert_eq!(pool.seat(0, 2).worker, 0);
         assert_eq!(pool.seats[2].1.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_has_enough_to_do_leaves_the_next_to_the_others() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pool = Pool::new(vec![runtime.handle().clone(); 3]);
+        let seats: Vec<Seat> = (0..ENOUGH).map(|_| pool.seat(0, 1)).collect();
+        assert!(seats.iter().all(|seat| seat.worker == 0));
+        assert_eq!(pool.seat(0, 1).worker, 1);
     }
 
     #[test]
