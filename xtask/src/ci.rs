@@ -40,6 +40,12 @@ const ON_DEMAND: &[Step] = &[
         run: bench::grpc::run,
     },
     Step {
+        name: "bench-resp",
+        what: "commands over RESP beside redis-server and throttlecrab-server",
+        run: bench::resp::run,
+    },
+    Step { name: "bench-http", what: "checks over HTTP beside throttlecrab-server", run: bench::http::run },
+    Step {
         name: "bench-redis",
         what: "decisions on Redis beside redis-benchmark with the same script",
         run: bench::redis::run,

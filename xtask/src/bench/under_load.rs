@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::tools;
 use crate::process::Invocation;
 
 /// How often a server that starts is looked at.
@@ -15,6 +17,20 @@ const LOOKS_MAX: usize = 500;
 pub(super) fn free_address() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
     Ok(listener.local_addr().context("cannot find a free port")?.to_string())
+}
+
+/// The port of an address.
+pub(super) fn port(address: &str) -> &str {
+    address.rsplit(':').next().unwrap_or_default()
+}
+
+/// A file of rules for the domain `bench` that let everything pass.
+pub(super) fn generous_rules() -> Result<PathBuf> {
+    let path = tools::folder()?.join("generous.yaml");
+    let limit = "{ algorithm: token_bucket, requests_per_unit: 1000000, unit: second }";
+    let text = format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n");
+    fs::write(&path, text).context("cannot write rules")?;
+    Ok(path)
 }
 
 /// A server under load; killed with this value.
