@@ -8,14 +8,17 @@ mod show;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
+use tollgate_load::door::{Door, Password, Tls};
 use tollgate_load::plan::{
     CONNECTIONS_MAX, IN_FLIGHT_MAX, KEYS_MAX, Keys, Length, Pace, Protocol, Question, THREADS_MAX,
 };
 use tollgate_load::{Error, Plan, Progress};
+use tollgate_server::settings::{Environment, Strings as _};
 
 use crate::console::{Console, Exit, Format};
 use crate::explain::{Pairs, parse_descriptor};
@@ -36,9 +39,11 @@ Examples:
   tollgate bench --http 127.0.0.1:8080 --rate 5000 --duration 30s
   tollgate bench --resp 127.0.0.1:6380 --in-flight 16 --zipf 1.1 --format json
   tollgate bench --grpc 127.0.0.1:8081 --domain shop --descriptor plan=free,user_id=u{key}
+  tollgate bench --http limits.example.com:8080 --ca authority.pem
 
-It counts in the server's limits like any other traffic. Servers with TLS or a password
-are not asked. What it takes of the machine is missing to the server: see 'bench CPU'.
+It counts in the server's limits like any other traffic. What it takes of the machine is
+missing to the server: see 'bench CPU'. The password of a server over RESP is better in
+TOLLGATE_RESP_PASSWORD, where the server itself reads it and no process list shows it.
 
 Exit codes: 0 fine, 1 nobody answers or something went wrong, 64 a wrong flag.")]
 #[command(group = clap::ArgGroup::new("server").required(true))]
@@ -52,6 +57,15 @@ pub(crate) struct Args {
     /// Ask over RESP, as Redis clients do
     #[arg(long, value_name = "ADDRESS", group = "server")]
     resp: Option<String>,
+    /// With TLS, signed by an authority that the system trusts
+    #[arg(long)]
+    tls: bool,
+    /// With TLS, signed by an authority in this file (PEM)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The password over RESP
+    #[arg(long, value_name = "PASSWORD", requires = "resp")]
+    password: Option<String>,
     /// How many connections [default: 4 over gRPC, 50 over HTTP and RESP]
     #[arg(long, value_name = "N", value_parser = bounded(CONNECTIONS_MAX))]
     connections: Option<u64>,
@@ -130,6 +144,7 @@ fn plan(args: &Args) -> Result<Plan, Error> {
     Ok(Plan {
         protocol,
         target: resolve(address)?,
+        door: door(args, address, protocol)?,
         address: address.clone(),
         connections: whole(args.connections, connections),
         in_flight: whole(args.in_flight, in_flight),
@@ -146,6 +161,14 @@ fn plan(args: &Args) -> Result<Plan, Error> {
     })
 }
 
+/// What stands before the server.
+fn door(args: &Args, address: &str, protocol: Protocol) -> Result<Door, Error> {
+    let tls = (args.tls || args.ca.is_some()).then(|| Tls::new(address, args.ca.as_deref(), protocol));
+    let known = || Environment.get("TOLLGATE_RESP_PASSWORD").filter(|password| !password.is_empty());
+    let password = args.password.clone().or_else(known).map(Password);
+    Ok(Door { tls: tls.transpose()?, password })
+}
+
 fn resolve(address: &str) -> Result<SocketAddr, Error> {
     let bad = |source| Error::Address { address: address.to_owned(), source };
     let found = address.to_socket_addrs().map_err(bad)?.next();
@@ -157,13 +180,18 @@ fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
     let (help, exit) = match error {
         Error::Address { .. } => ("write HOST:PORT, such as 127.0.0.1:8081", Exit::BadConfiguration),
         Error::Connect { .. } => ("start one with: tollgate serve --resp 127.0.0.1:6380", Exit::Failed),
+        Error::Tls { .. } => (
+            "name who signed its certificate with --ca FILE, ask it by a name that the certificate has, \
+             or leave --tls out if it has none",
+            Exit::Failed,
+        ),
         Error::Silent { .. } => ("check that this is the address of a server, and its log", Exit::Failed),
         Error::Protocol { .. } => (
-            "the ports are 8081 for --grpc, 8080 for --http and what 'serve --resp' says for --resp, without TLS",
+            "the ports are 8081 for --grpc, 8080 for --http and what 'serve --resp' says for --resp; add --tls or --ca if it speaks TLS",
             Exit::Failed,
         ),
         Error::Refused { .. } => {
-            ("check --domain and --descriptor, the password, and the log of the server", Exit::Failed)
+            ("check --domain and --descriptor, --password, and the log of the server", Exit::Failed)
         }
         Error::Lost { .. } => ("the log of the server may say why", Exit::Failed),
         Error::System { .. } | _ => ("", Exit::Failed),

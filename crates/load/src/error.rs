@@ -25,6 +25,14 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// TLS cannot be spoken with it.
+    #[error("cannot speak TLS with {address}: {what}")]
+    Tls {
+        /// Whom.
+        address: String,
+        /// Why not.
+        what: String,
+    },
     /// Somebody is there and says nothing.
     #[error("{address} took the connection and did not answer within {waited:?}")]
     Silent {

@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`plan`] | whom to ask what, how often, for how long |
+//! | [`door`] | TLS and a password, and connections through them |
 //! | `keys` | which key comes next: uniform, or Zipf |
 //! | `template` | a request as bytes with room for the key |
 //! | `wire` | the protocols: bytes of a question, verdict of an answer |
@@ -19,10 +20,11 @@
 //! not from when it could be sent, so that a server that stalls cannot hide it.
 //! What is measured never waits for what is shown.
 //!
-//! Deliberately not here: rules, limits, TLS, and starting a server.
+//! Deliberately not here: rules, limits, and starting a server.
 
 mod clock;
 mod cpu;
+pub mod door;
 pub mod error;
 mod keys;
 mod line;

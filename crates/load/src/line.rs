@@ -2,20 +2,21 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use mio::net::TcpStream;
 
+use crate::door::Pipe;
 use crate::keys::Drawer;
-use crate::wire::{Broken, Heard, Verdict, Wire};
+use crate::plan::Plan;
+use crate::wire::{self, Broken, Heard, Verdict, Wire};
 
 /// Bytes of answers that are not whole yet; more than any answer has.
 const INBOX_MAX: usize = 4 << 20;
 
 /// One connection.
 pub(crate) struct Line {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Pipe<TcpStream>,
     wire: Box<dyn Wire>,
     keys: Drawer,
     outbox: Vec<u8>,
@@ -39,15 +40,14 @@ pub(crate) struct Answered {
 }
 
 impl Line {
-    pub(crate) fn open(target: SocketAddr, mut wire: Box<dyn Wire>, keys: Drawer) -> io::Result<Self> {
+    pub(crate) fn open(plan: &Plan, keys: Drawer) -> io::Result<Self> {
         // A connection is made before the clock starts, and may take its time.
-        let socket = std::net::TcpStream::connect(target)?;
-        socket.set_nodelay(true)?;
-        socket.set_nonblocking(true)?;
-        let mut outbox = Vec::new();
+        let mut socket = Pipe::open(plan.target, plan.door.tls.as_ref())?;
+        socket.socket().set_nonblocking(true)?;
+        let (mut wire, mut outbox) = (wire::new(plan), Vec::new());
         wire.hello(&mut outbox);
         Ok(Self {
-            socket: TcpStream::from_std(socket),
+            socket: socket.map(TcpStream::from_std),
             wire,
             keys,
             outbox,
@@ -106,7 +106,7 @@ impl Line {
             };
             self.inbox.extend_from_slice(chunk.get(..count).unwrap_or_default());
             self.take_in(&mut tell)?;
-            if count < chunk.len() {
+            if count < chunk.len() && self.socket.is_plain() {
                 // There is no more, and if there is, we are told.
                 return Ok(());
             }

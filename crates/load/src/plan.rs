@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::door::Door;
+
 /// What stands for the key in a value.
 pub const KEY: &str = "{key}";
 
@@ -46,6 +48,8 @@ pub struct Plan {
     pub address: String,
     /// Where, as it was found.
     pub target: SocketAddr,
+    /// What stands before it.
+    pub door: Door,
     /// How many connections.
     pub connections: usize,
     /// How many questions may be on their way on each: streams, or commands in a
@@ -136,6 +140,7 @@ pub(crate) mod tests {
             protocol,
             address: "127.0.0.1:1".to_owned(),
             target: SocketAddr::from(([127, 0, 0, 1], 1)),
+            door: Door::default(),
             connections: 1,
             in_flight: 1,
             threads: 1,

@@ -1,23 +1,26 @@
 //! One question beforehand, so that mistakes are named at once and not counted
 //! by the million.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io::{self, ErrorKind, Read as _, Write as _};
 
+use crate::door::{PATIENCE, Pipe};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::wire::{self, Broken, Heard, Verdict};
 
-/// Whoever listens answers one question in this time, even when busy.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Asks one question, which must be answered with a verdict.
 pub(crate) fn ask(plan: &Plan) -> Result<(), Error> {
     let address = || plan.address.clone();
-    let connect = |source| Error::Connect { address: address(), source };
-    let mut stream = TcpStream::connect_timeout(&plan.target, PATIENCE).map_err(connect)?;
-    stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_nodelay(true)).map_err(connect)?;
+    let connect = |source: io::Error| {
+        // What rustls does not like is said to be so.
+        let is_tls = matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof);
+        match is_tls {
+            true => Error::Tls { address: address(), what: source.to_string() },
+            false => Error::Connect { address: address(), source },
+        }
+    };
+    let mut stream = Pipe::open(plan.target, plan.door.tls.as_ref()).map_err(connect)?;
+    stream.socket().set_read_timeout(Some(PATIENCE)).map_err(connect)?;
     let mut wire = wire::new(plan);
     let (mut outbox, mut inbox, mut chunk) = (Vec::new(), Vec::new(), [0; 4096]);
     wire.hello(&mut outbox);

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::keys::{Distribution, Drawer};
 use crate::line::Line;
 use crate::plan::{Length, Plan};
+use crate::probe;
 use crate::tally::{Latencies, Tally, Verdicts};
 use crate::worker::{Hand, Worker};
-use crate::{probe, wire};
 
 /// How often whoever watches is told.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ fn deal(plan: &Plan) -> Result<Vec<Hand>, Error> {
     hands.resize_with(threads, Hand::default);
     for number in 0..plan.connections {
         let drawer = Drawer::new(distribution.clone(), u64::try_from(number).unwrap_or(0));
-        let line = Line::open(plan.target, wire::new(plan), drawer);
+        let line = Line::open(plan, drawer);
         let connect = |source| Error::Connect { address: plan.address.clone(), source };
         let mut line = line.map_err(connect)?;
         line.next_due = plan.first_due(number);

@@ -59,7 +59,7 @@ impl<'a> Worker<'a> {
         let mut lines: Vec<Option<Line>> = lines.into_iter().map(Some).collect();
         for (index, line) in lines.iter_mut().flatten().enumerate() {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(&mut line.socket, Token(index), interest)?;
+            poll.registry().register(line.socket.socket(), Token(index), interest)?;
         }
         Ok(Self { plan, interval, stopwatch, lines, quota, answered, tally, poll })
     }

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use tollgate_load::door::Door;
 use tollgate_load::plan::{Keys, Length, Pace, Protocol, Question};
 use tollgate_load::{Outcome, Plan};
 
@@ -40,6 +41,7 @@ fn ask(pace: Pace) -> Outcome {
         protocol: Protocol::Http,
         address: target.to_string(),
         target,
+        door: Door::default(),
         connections: 1,
         in_flight: 1,
         threads: 1,

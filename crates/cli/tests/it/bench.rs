@@ -3,12 +3,13 @@
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::golden::run;
-use crate::serve::{Serving, get_until};
+use crate::serve::{ANY, Serving, get_until};
 
 /// Twenty for each key, in windows that do not end while a test runs.
 const RULES: &str = "
@@ -28,15 +29,44 @@ descriptors:
 fn serve() -> ((Serving, TempDir), [(&'static str, SocketAddr); 3]) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
-    let mut server = Serving::start(folder.path(), &["--rules", "rules.yaml", "--resp", "127.0.0.1:0"]);
-    let mut at = |name| {
+    let mut server = Serving::start(folder.path(), &ARGS);
+    let addresses = addresses(&mut server);
+    get_until(addresses[1].1, "/healthcheck?verbose", "\"loaded\":true");
+    ((server, folder), addresses)
+}
+
+const ARGS: [&str; 4] = ["--rules", "rules.yaml", "--resp", "127.0.0.1:0"];
+
+fn addresses(server: &mut Serving) -> [(&'static str, SocketAddr); 3] {
+    [("grpc", "gRPC "), ("http", "HTTP "), ("resp", "RESP ")].map(|(protocol, name)| {
         let line = server.until(name);
         let (_, address) = line.split_once("listens on ").unwrap();
-        address.split_whitespace().next().unwrap().parse().unwrap()
-    };
-    let (grpc, http, resp) = (at("gRPC "), at("HTTP "), at("RESP "));
-    get_until(http, "/healthcheck?verbose", "\"loaded\":true");
-    ((server, folder), [("grpc", grpc), ("http", http), ("resp", resp)])
+        (protocol, address.split_whitespace().next().unwrap().parse().unwrap())
+    })
+}
+
+/// A server with TLS everywhere and a password over RESP; its folder has `ca.pem`.
+fn serve_closed() -> ((Serving, TempDir), [(&'static str, SocketAddr); 3]) {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    put("rules.yaml", RULES);
+    put("ca.pem", &own.cert.pem());
+    put("key.pem", &own.signing_key.serialize_pem());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.arg("serve").args(ANY).args(ARGS).env_clear().env("TOLLGATE_RESP_PASSWORD", "sesame");
+    for [cert, key] in [
+        ["GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY"],
+        ["TOLLGATE_HTTP_TLS_CERT", "TOLLGATE_HTTP_TLS_KEY"],
+        ["TOLLGATE_RESP_TLS_CERT", "TOLLGATE_RESP_TLS_KEY"],
+    ] {
+        command.env(cert, "ca.pem").env(key, "key.pem");
+    }
+    command.env("GRPC_SERVER_USE_TLS", "true");
+    let mut server = Serving::run(&mut command, folder.path());
+    let addresses = addresses(&mut server);
+    server.until("try: ");
+    ((server, folder), addresses)
 }
 
 /// What a run says, and that it ended well.
@@ -147,6 +177,37 @@ fn a_server_that_hangs_up_or_answers_with_an_error_is_named() {
     });
     let told = complaint(&["bench", "--http", &address], 1);
     assert!(told.contains("answers with an error: HTTP 503 no rules"), "{told}");
+}
+
+#[test]
+fn a_server_with_tls_and_a_password_is_asked_by_who_knows_them() {
+    let ((server, folder), addresses) = serve_closed();
+    let ca = folder.path().join("ca.pem");
+    let ca = ca.to_str().unwrap();
+    for (protocol, address) in addresses {
+        let (flag, named) = (format!("--{protocol}"), format!("localhost:{}", address.port()));
+        let asked = |more: &[&'static str], ca: &[&str]| {
+            let usual = ["--domain", "d", "--descriptor", "grpc=1", "--warm-up", "0s", "--count", "500"];
+            let some = ["bench", &flag, &named, "--format", "json"];
+            run(&[&some[..], &usual, more, ca].concat())
+        };
+        let password: &[&str] = if protocol == "resp" { &["--password", "sesame"] } else { &[] };
+        let output = asked(password, &["--ca", ca]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), told.as_str()), (Some(0), ""), "{protocol}");
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&told["answered"], &told["errors"]), (&500.into(), &0.into()), "{protocol}: {told}");
+        // Nobody has signed it whom the system trusts.
+        let told = String::from_utf8(asked(password, &["--tls"]).stderr).unwrap();
+        assert!(told.contains("cannot speak TLS with localhost") && told.contains("--ca FILE"), "{told}");
+    }
+    let (_, resp) = addresses[2];
+    let resp = format!("localhost:{}", resp.port());
+    let told = complaint(&["bench", "--resp", &resp, "--ca", ca, "--password", "guess"], 1);
+    assert!(told.contains("WRONGPASS") && told.contains("--password"), "{told}");
+    let told = complaint(&["bench", "--resp", &resp, "--ca", "none.pem"], 1);
+    assert!(told.contains("none.pem"), "{told}");
+    drop(server);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `TOLLGATE.CHECK` over RESP2.
 
 use super::{Broken, Heard, Verdict, Wire, shown};
+use crate::door::Password;
 use crate::plan::Plan;
 use crate::template::Template;
 
@@ -12,21 +13,22 @@ const LINE_MAX: usize = 64 << 10;
 pub(crate) struct Resp {
     template: Template,
     answered: u64,
+    password: Option<Password>,
+    /// Whether the answer to the password is still to come.
+    is_stranger: bool,
 }
 
 impl Resp {
     pub(crate) fn new(plan: &Plan) -> Self {
+        let password = plan.door.password.clone();
         let build = |entries: Vec<(String, String)>| {
             let mut words = vec!["TOLLGATE.CHECK".to_owned(), plan.question.domain.clone()];
             words.extend(entries.into_iter().flat_map(|(key, value)| [key, value]));
             words.extend(["COST".to_owned(), plan.question.cost.to_string()]);
-            let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-            for word in words {
-                bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
-            }
-            bytes
+            command(&words)
         };
-        Self { template: Template::new(&plan.question, plan.keys, build), answered: 0 }
+        let template = Template::new(&plan.question, plan.keys, build);
+        Self { template, answered: 0, is_stranger: password.is_some(), password }
     }
 
     /// What an array of six begins with is the verdict.
@@ -44,13 +46,31 @@ impl Resp {
     }
 }
 
+/// A command as clients send it.
+fn command(words: &[String]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+    bytes
+}
+
 impl Wire for Resp {
+    fn hello(&mut self, out: &mut Vec<u8>) {
+        if let Some(Password(password)) = &self.password {
+            out.extend(command(&["AUTH".to_owned(), password.clone()]));
+        }
+    }
+
     fn ask(&mut self, _number: u64, key: u32, out: &mut Vec<u8>) {
         self.template.write(key, out);
     }
 
     fn hear(&mut self, bytes: &[u8], _out: &mut Vec<u8>) -> Result<Heard, Broken> {
         let Some(length) = length(bytes)? else { return Ok(Heard::Part) };
+        if std::mem::take(&mut self.is_stranger) && bytes.starts_with(b"+OK") {
+            return Ok(Heard::Aside { length });
+        }
         let verdict = Self::verdict(bytes.get(..length).unwrap_or(bytes));
         let number = self.answered;
         self.answered += 1;
@@ -93,6 +113,7 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::Door;
     use crate::plan::Protocol;
     use crate::plan::tests::plan;
 
@@ -124,6 +145,20 @@ mod tests {
             let answer = Heard::Answer { length: text.len(), number: 0, verdict };
             assert_eq!(resp().hear(&bytes, &mut Vec::new()), Ok(answer));
         }
+    }
+
+    #[test]
+    fn a_password_comes_first_and_its_answer_is_none() {
+        let door = Door { password: Some(Password("open sesame".to_owned())), tls: None };
+        let resp = || Resp::new(&Plan { door: door.clone(), ..plan(Protocol::Resp) });
+        let (mut out, mut right, mut wrong) = (Vec::new(), resp(), resp());
+        right.hello(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "*2\r\n$4\r\nAUTH\r\n$11\r\nopen sesame\r\n");
+        assert_eq!(right.hear(b"+OK\r\n", &mut Vec::new()), Ok(Heard::Aside { length: 5 }));
+        let verdict = Verdict::Error("WRONGPASS no".to_owned());
+        let told = Heard::Answer { length: 15, number: 0, verdict };
+        assert_eq!(wrong.hear(b"-WRONGPASS no\r\n", &mut Vec::new()), Ok(told));
+        assert_eq!(format!("{:?}", door.password), "Some(…)");
     }
 
     #[test]
