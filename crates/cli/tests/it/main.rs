@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `bench` | the load generator against a running server, and against what is none |
 //! | `deploy` | what `deploy/` ships, held against the binary |
+//! | `full_disk` | what becomes of history when nothing can be written |
 //! | `golden` | how a run is compared with what it must print |
 //! | `history` | a history from a log, asked in every format |
 //! | `history_server` | a running server gives what its folder gives |
@@ -15,6 +16,7 @@
 
 mod bench;
 mod deploy;
+mod full_disk;
 mod golden;
 mod history;
 mod history_server;

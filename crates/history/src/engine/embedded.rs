@@ -28,7 +28,8 @@ const LOCK: &str = "history.lock";
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Bytes of pages that may stay in memory.
+/// Bytes of pages that may stay in memory: nearly all of 10,000 series at full retention. A small history
+/// takes what it has.
 const CACHE_BYTES: usize = 64 << 20;
 
 /// How a folder is opened.
@@ -171,12 +172,27 @@ fn take(file: &File, access: Access) -> Result<(), TryLockError> {
 fn open_to_write(folder: &Path, path: &Path) -> Result<Database> {
     let opened = Database::builder().set_cache_size(CACHE_BYTES).create(path);
     let database = opened.map_err(|error| not_opened(folder, error))?;
-    let write = database.begin_write().map_err(engine)?;
-    for table in Table::ALL {
-        write.open_table(definition(table)).map_err(engine)?;
+    // A disk that is full is no reason not to read what is there.
+    if !has_tables(&database)? {
+        let write = database.begin_write().map_err(engine)?;
+        for table in Table::ALL {
+            write.open_table(definition(table)).map_err(engine)?;
+        }
+        write.commit().map_err(engine)?;
     }
-    write.commit().map_err(engine)?;
     Ok(database)
+}
+
+fn has_tables(database: &Database) -> Result<bool> {
+    let read = database.begin_read().map_err(engine)?;
+    for table in Table::ALL {
+        match read.open_table(definition(table)) {
+            Ok(_) => {}
+            Err(TableError::TableDoesNotExist(_)) => return Ok(false),
+            Err(error) => return Err(engine(error)),
+        }
+    }
+    Ok(true)
 }
 
 /// After a crash the file wants a repair, which needs to write: done first.

@@ -217,8 +217,8 @@ impl Keeper {
         // While it keeps failing, flushes are not made more often for it.
         if writing.failure.is_some() {
             writing.last = now;
-            if self.kept.read().is_some() || guarded(|| self.open_kept()).is_err() {
-                return;
+            if let Err(error) = guarded(|| self.write_all(&mut writing, now)) {
+                return self.failed(&mut writing, &error);
             }
         }
         self.write_on(&mut writing, now);
@@ -270,11 +270,12 @@ impl Keeper {
     /// Notes a failure, and tells it if it is a new one.
     fn failed(&self, writing: &mut Writing, error: &Error) {
         writing.failures += 1;
-        if !matches!(error, Error::Corrupt { .. }) {
-            // An engine that has failed once may have to be opened again.
+        if !matches!(error, Error::Corrupt { .. }) && self.kept.read().is_some() {
+            // An engine that has failed once may have to be opened again. If it can be, what it has is
+            // there to be asked for, though nothing can be added.
             drop(guarded(|| {
                 *self.kept.write() = None;
-                Ok(())
+                self.open_kept()
             }));
         }
         let told = format!("{}; {}", error.full(), self.place.fix(error));

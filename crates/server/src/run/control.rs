@@ -67,10 +67,16 @@ impl Control {
     }
 }
 
+/// A file may not become as large (`SIGXFSZ`); the same number on every system that is supported.
+const FILE_TOO_LARGE: i32 = 25;
+
 struct Signals {
     term: tokio::signal::unix::Signal,
     int: tokio::signal::unix::Signal,
     hup: tokio::signal::unix::Signal,
+    /// Taken and not listened to: unless it is taken it ends the process, and whoever writes the
+    /// file hears of it anyway.
+    _too_large: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -79,6 +85,7 @@ impl Signals {
             term: signal(SignalKind::terminate())?,
             int: signal(SignalKind::interrupt())?,
             hup: signal(SignalKind::hangup())?,
+            _too_large: signal(SignalKind::from_raw(FILE_TOO_LARGE))?,
         })
     }
 
