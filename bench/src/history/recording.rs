@@ -16,9 +16,9 @@ const RULES: u64 = 10;
 const KEYS: u64 = 10_000;
 /// Decisions that are made up before, and taken again and again.
 const MADE_UP: usize = 1 << 15;
-const TIMES: u64 = 32;
+const TIMES: u64 = 4;
 /// The quietest of so many rounds counts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 40;
 
 /// What one decision is about.
 struct Decided {

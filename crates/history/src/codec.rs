@@ -9,6 +9,8 @@
 
 pub(crate) mod block;
 pub(crate) mod bytes;
+#[cfg(test)]
+mod damage;
 pub(crate) mod post;
 pub(crate) mod record;
 pub(crate) mod row;

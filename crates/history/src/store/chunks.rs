@@ -16,7 +16,7 @@ use crate::tier::Tier;
 
 /// The rows of one block to be, each at its place in the shard.
 #[derive(Debug)]
-struct Shard {
+pub(super) struct Shard {
     number: u32,
     points: usize,
     /// Which row of `values` is whose, counted from one; none if it is zero.
@@ -30,7 +30,8 @@ impl Shard {
         Self { number, points, places: vec![0; SHARD_ROWS], values: Vec::new() }
     }
 
-    fn row(&mut self, id: RowId) -> &mut [u64] {
+    /// The points of one row.
+    pub(super) fn row(&mut self, id: RowId) -> &mut [u64] {
         let Self { points, places, values, .. } = self;
         let Some(place) = places.get_mut(id.of_shard()) else { return &mut [] };
         if *place == 0 {
@@ -75,8 +76,13 @@ pub(super) struct Chunks {
 impl Chunks {
     /// The points of one row in the chunk that starts at that second.
     pub(super) fn row(&mut self, tier: Tier, start_s: u64, id: RowId) -> &mut [u64] {
-        let shard = self.shards.entry((tier, start_s, id.shard()));
-        shard.or_insert_with(|| Shard::new(id.shard(), tier.points())).row(id)
+        self.shard(tier, start_s, id.shard()).row(id)
+    }
+
+    /// The rows of one block of the chunk that starts at that second.
+    pub(super) fn shard(&mut self, tier: Tier, start_s: u64, number: u32) -> &mut Shard {
+        let shard = self.shards.entry((tier, start_s, number));
+        shard.or_insert_with(|| Shard::new(number, tier.points()))
     }
 
     /// Adds one point.

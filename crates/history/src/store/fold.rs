@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::chunks::Chunks;
-use super::head::Hour;
+use super::head::{Hour, HourRow};
 use super::keys::{log_range, read_block_key};
 use super::{History, block_range};
 use crate::codec::block::Block;
@@ -122,23 +122,39 @@ impl<E: Engine> History<E> {
 /// Adds an hour of the log to the chunk of the tier that its time belongs to.
 pub(super) fn add_hour(chunks: &mut Chunks, tier: Tier, hour: u32, rows: &Hour) {
     let start_s = u64::from(hour) * 3_600;
-    let mut totals = BTreeMap::new();
-    for (id, row) in rows.iter() {
-        let chunk = chunks.row(tier, tier.chunk_of(start_s), id);
-        for (of_hour, count) in row.each() {
-            let second = start_s + u64::from(of_hour) * 60;
-            if let Some(kept) = chunk.get_mut(tier.point_of(second)) {
-                *kept = id.merge(*kept, count);
-            }
-            if is_request(id) {
-                *totals.entry(second).or_insert(0_u64) += count;
+    let mut totals = [0_u64; 60];
+    for some in rows.by_shard() {
+        let shard = some.first().map_or(0, |(id, _)| id.shard());
+        let shard = chunks.shard(tier, tier.chunk_of(start_s), shard);
+        for (id, row) in some {
+            add_row(shard.row(*id), *id, tier, (start_s, row));
+            if is_request(*id) {
+                for (of_hour, count) in row.each() {
+                    let total = totals.get_mut(usize::from(of_hour));
+                    total.into_iter().for_each(|total| *total = total.saturating_add(count));
+                }
             }
         }
     }
     // Minutes need no peak: they are it.
     if tier != Tier::Minutes {
-        for (second, total) in totals {
+        for (second, total) in (start_s..).step_by(60).zip(totals).filter(|(_, total)| *total > 0) {
             chunks.add(tier, second, RowId::PEAK, total);
+        }
+    }
+}
+
+/// Adds one curve of an hour to the points of its chunk.
+fn add_row(points: &mut [u64], id: RowId, tier: Tier, (start_s, row): (u64, &HourRow)) {
+    if tier == Tier::Minutes {
+        // Nearly always, and then minutes are points one by one.
+        let points = points.iter_mut().skip(usize::from(row.first()));
+        return points.zip(row.each()).for_each(|(kept, (_, count))| *kept = id.merge(*kept, count));
+    }
+    for (of_hour, count) in row.each() {
+        let second = start_s + u64::from(of_hour) * 60;
+        if let Some(kept) = points.get_mut(tier.point_of(second)) {
+            *kept = id.merge(*kept, count);
         }
     }
 }

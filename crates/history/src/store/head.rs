@@ -38,6 +38,11 @@ impl HourRow {
         }
     }
 
+    /// The first minute of the hour that is told of.
+    pub(super) const fn first(&self) -> u8 {
+        self.first
+    }
+
     /// The minutes of the hour and their counts; zeros too.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
         (self.first..).zip(self.counts.iter().copied())
@@ -82,6 +87,11 @@ impl Hour {
     pub(crate) fn get(&self, id: RowId) -> Option<&HourRow> {
         let at = self.rows.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         self.rows.get(at).map(|(_, row)| row)
+    }
+
+    /// The rows of one block after the other.
+    pub(super) fn by_shard(&self) -> impl Iterator<Item = &[(RowId, HourRow)]> {
+        self.rows.chunk_by(|(one, _), (other, _)| one.shard() == other.shard())
     }
 
     /// All rows, in order.
