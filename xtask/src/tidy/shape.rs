@@ -21,8 +21,8 @@ const BYTES_MAX: usize = 256 * 1024;
 
 /// The kinds of file that belong here.
 const EXTENSIONS: &[&str] = &[
-    "conf", "css", "expected", "html", "json", "lock", "lua", "md", "pem", "png", "proto", "rs", "service",
-    "sh", "svg", "toml", "ts", "txt", "warnings", "yaml", "yml",
+    "conf", "css", "expected", "gz", "html", "json", "lock", "lua", "md", "pem", "png", "proto", "rs",
+    "service", "sh", "svg", "toml", "ts", "txt", "warnings", "yaml", "yml",
 ];
 
 /// Files without an extension that belong here.

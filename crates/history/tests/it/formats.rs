@@ -1,51 +1,92 @@
 //! Files of every released format still open, and today's is what the fixture says.
 //!
-//! Method: a fixture is every row of every table, in hexadecimal. It is loaded into
-//! an engine and asked; and the same history made anew must come out the same, so
-//! that no format changes without a new version and a new fixture.
+//! Method: a version has three fixtures in `spec/history`: every row of every table in
+//! hexadecimal (`v1.txt`), a file of a folder (`v1.redb.gz`), and every key of a Redis
+//! (`v1-redis.txt`). Each is opened and asked; and the rows made anew must come out the
+//! same, so that no format changes without a new version and new fixtures.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::{GzDecoder, GzEncoder};
 use tollgate_core::Time;
-use tollgate_history::engine::{Batch, Engine, Memory, Table};
+use tollgate_history::engine::{Access, Batch, Embedded, Engine, Memory, Table};
 use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
 use tollgate_history::{Bounds, By, Flush, FlushName, History, Instance, Label, Outcome, Tally};
+use tollgate_redis::RedisConfig;
+use tollgate_redis::history::RedisEngine;
+use tollgate_testkit::RedisServer;
+
+/// Every version that was ever released.
+const VERSIONS: [&str; 1] = ["v1"];
+/// Names the folder for the fixtures of a new version.
+const MAKE: &str = "TOLLGATE_HISTORY_FIXTURES";
 
 const NAMES: [&str; 5] = ["meta", "series", "seen", "log", "blocks"];
 const DAY_MIN: u32 = 1_440;
 /// The first day of a chunk of 32 days.
 const START_MIN: u32 = 32 * 625 * DAY_MIN;
+/// A rule that has no number yet when it is posted.
+const NEW: &str = "shop.new";
+/// The days on which something came.
+const DAYS: [u32; 6] = [0, 40, 65, 78, 79, 80];
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/history/v1.txt")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/history").join(name)
+}
+
+fn flush(seq: u32, start_min: u32) -> Flush {
+    let mut tally = Tally::default();
+    for n in 0..90 {
+        let minute = start_min + n;
+        let count = u64::from(n * n % 50 + 900);
+        tally.add(minute, Label::Requests, Outcome::Allowed, count + 1);
+        tally.add(minute, Label::Route("/dense".into()), Outcome::Allowed, count);
+        if n.is_multiple_of(23) {
+            tally.add(minute, Label::Route("/sparse".into()), Outcome::Denied, u64::from(n) + 1);
+            tally.add(minute, Label::Rulings, Outcome::Denied, 2);
+            tally.add(minute, Label::Rule("shop.user".into()), Outcome::Denied, 2);
+            let key = Label::Key { rule: "shop.user".into(), name: "user_id=ü".into() };
+            tally.add(minute, key, Outcome::Denied, 2);
+        }
+    }
+    Flush { name: FlushName { instance: Instance([0xab; 16]), seq: u64::from(seq) }, tally }
 }
 
 /// A history with something in every tier and in the log.
-fn sample() -> Memory {
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
-    for (seq, day) in (1_u32..).zip([0, 40, 65, 78, 79, 80]) {
-        let mut tally = Tally::default();
-        for n in 0..90 {
-            // Two hours, of which the first is folded.
-            let minute = START_MIN + day * DAY_MIN + 600 + n;
-            let count = u64::from(n * n % 50 + 900);
-            tally.add(minute, Label::Requests, Outcome::Allowed, count + 1);
-            tally.add(minute, Label::Route("/dense".into()), Outcome::Allowed, count);
-            if n.is_multiple_of(23) {
-                tally.add(minute, Label::Route("/sparse".into()), Outcome::Denied, u64::from(n) + 1);
-                tally.add(minute, Label::Rulings, Outcome::Denied, 2);
-                tally.add(minute, Label::Rule("shop.user".into()), Outcome::Denied, 2);
-                let key = Label::Key { rule: "shop.user".into(), name: "user_id=ü".into() };
-                tally.add(minute, key, Outcome::Denied, 2);
-            }
-        }
-        let name = FlushName { instance: Instance([0xab; 16]), seq: u64::from(seq) };
-        history.append(&Flush { name, tally }).unwrap();
-        history.maintain(Time::from_secs(u64::from(START_MIN + day * DAY_MIN + 661) * 60)).unwrap();
+fn sample<E: Engine>(engine: E) -> History<E> {
+    let mut history = History::open(engine, Bounds::default()).unwrap();
+    for (seq, day) in (1_u32..).zip(DAYS) {
+        let start_min = START_MIN + day * DAY_MIN;
+        // Two hours, of which the first is folded.
+        history.append(&flush(seq, start_min + 600)).unwrap();
+        history.maintain(Time::from_secs(u64::from(start_min + 661) * 60)).unwrap();
     }
-    history.into_engine()
+    history
+}
+
+/// Asks for exact sums of so many flushes.
+fn check<E: Engine>(history: &History<E>, flushes: u64) {
+    let span = Span { from_s: 0, to_s: 1 << 40 };
+    let dense: u64 = (0..90).map(|n| n * n % 50 + 900).sum();
+    let summary = history.summary(span).unwrap();
+    assert_eq!((summary.total, summary.peak_minute), (flushes * (dense + 90), 950));
+    let name = Some("user_id=ü".to_owned());
+    let keys = history.series(&SeriesQuestion { name, ..SeriesQuestion::new(By::Key, span) }).unwrap();
+    assert_eq!(keys.total, flushes * 4 * 2);
+    let top = history.top(&TopQuestion { by: By::Route, span, limit: 9 }).unwrap();
+    let totals: Vec<u64> = top.rows.iter().map(|row| row.total).collect();
+    assert_eq!(totals, [flushes * dense, flushes * (1 + 24 + 47 + 70)]);
+    // The first day is kept as one point, whatever step is asked for.
+    let first = Span { from_s: u64::from(START_MIN) * 60, to_s: u64::from(START_MIN + DAY_MIN) * 60 };
+    let name = Some("/dense".to_owned());
+    let question = SeriesQuestion { name, step_s: Some(60), ..SeriesQuestion::new(By::Route, first) };
+    let curve = history.series(&question).unwrap();
+    assert_eq!((curve.step_s, curve.total), (86_400, dense));
 }
 
 fn dump(engine: &Memory) -> String {
@@ -80,36 +121,127 @@ fn load(text: &str) -> Memory {
     engine
 }
 
-#[test]
-fn version_1_opens_and_answers() {
-    let text = std::fs::read_to_string(fixture()).unwrap();
-    let tiers: Vec<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("blocks ")).map(|key| &key[..2]).collect();
-    for tier in ["01", "02", "03", "04"] {
-        assert!(tiers.contains(&tier), "the fixture has every tier");
+/// Every key of the server but the lock, one field a line.
+fn dump_redis(url: &str) -> String {
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
+    keys.retain(|key| !key.ends_with(b":lock"));
+    keys.sort();
+    let mut text = String::new();
+    for key in keys {
+        if let Ok(value) = redis::cmd("GET").arg(&key).query::<Vec<u8>>(&mut connection) {
+            writeln!(text, "set {} {}", hex(&key), hex(&value)).unwrap();
+            continue;
+        }
+        let mut fields: Vec<(Vec<u8>, Vec<u8>)> =
+            redis::cmd("HGETALL").arg(&key).query(&mut connection).unwrap();
+        fields.sort();
+        for (field, value) in fields {
+            writeln!(text, "hset {} {} {}", hex(&key), hex(&field), hex(&value)).unwrap();
+        }
     }
-    assert!(text.contains("\nlog "));
-    let history = History::open(load(&text), Bounds::default()).unwrap();
-    let span = Span { from_s: 0, to_s: 1 << 40 };
-    let dense: u64 = (0..90).map(|n| n * n % 50 + 900).sum();
-    let summary = history.summary(span).unwrap();
-    assert_eq!((summary.total, summary.peak_minute), (6 * (dense + 90), 950));
-    let name = Some("user_id=ü".to_owned());
-    let keys = history.series(&SeriesQuestion { name, ..SeriesQuestion::new(By::Key, span) }).unwrap();
-    assert_eq!(keys.total, 6 * 4 * 2);
-    let top = history.top(&TopQuestion { by: By::Route, span, limit: 9 }).unwrap();
-    let totals: Vec<u64> = top.rows.iter().map(|row| row.total).collect();
-    assert_eq!(totals, [6 * dense, 6 * (1 + 24 + 47 + 70)]);
-    assert_eq!(history.last_flush(Instance([0xab; 16])).unwrap(), Some(6));
+    text
+}
+
+fn load_redis(url: &str, text: &str) {
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    for line in text.lines() {
+        let (name, rest) = line.split_once(' ').unwrap();
+        let mut command = redis::cmd(name);
+        rest.split(' ').for_each(|argument| {
+            command.arg(unhex(argument));
+        });
+        command.exec(&mut connection).unwrap();
+    }
+}
+
+fn redis_engine(url: &str) -> RedisEngine {
+    RedisEngine::new(&RedisConfig::new(url.parse().unwrap())).unwrap()
 }
 
 #[test]
-fn what_is_written_today_is_version_1() {
-    let came = dump(&sample());
-    let expected = std::fs::read_to_string(fixture()).unwrap_or_default();
-    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("history-v1.txt");
-    if came != expected {
-        std::fs::write(&beside, &came).unwrap();
+fn rows_of_every_version_open_and_answer() {
+    for version in VERSIONS {
+        let text = std::fs::read_to_string(fixture(&format!("{version}.txt"))).unwrap();
+        let tiers: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("blocks ")).map(|key| &key[..2]).collect();
+        for tier in ["01", "02", "03", "04"] {
+            assert!(tiers.contains(&tier), "the fixture has every tier");
+        }
+        assert!(text.contains("\nlog "));
+        let history = History::open(load(&text), Bounds::default()).unwrap();
+        check(&history, 6);
+        assert_eq!(history.last_flush(Instance([0xab; 16])).unwrap(), Some(6));
     }
-    assert!(came == expected, "the format has changed: see {}", beside.display());
+}
+
+#[test]
+fn files_of_every_version_open_and_go_on() {
+    for version in VERSIONS {
+        let folder = tempfile::tempdir().unwrap();
+        let packed = File::open(fixture(&format!("{version}.redb.gz"))).unwrap();
+        let mut file = File::create(folder.path().join("history.redb")).unwrap();
+        io::copy(&mut GzDecoder::new(packed), &mut file).unwrap();
+        let open = |access| {
+            History::open(Embedded::open(folder.path(), access).unwrap(), Bounds::default()).unwrap()
+        };
+        check(&open(Access::Read), 6);
+        let mut history = open(Access::Write);
+        history.append(&flush(7, START_MIN + 81 * DAY_MIN)).unwrap();
+        history.maintain(Time::from_secs(u64::from(START_MIN + 83 * DAY_MIN) * 60)).unwrap();
+        check(&history, 7);
+        drop(history);
+        check(&open(Access::Read), 7);
+    }
+}
+
+#[test]
+fn a_redis_of_every_version_opens_and_goes_on() {
+    for version in VERSIONS {
+        let text = std::fs::read_to_string(fixture(&format!("{version}-redis.txt"))).unwrap();
+        let server = RedisServer::start();
+        load_redis(&server.url(), &text);
+        let mut history = History::open(redis_engine(&server.url()), Bounds::default()).unwrap();
+        check(&history, 7);
+        let name = Some(NEW.to_owned());
+        let span = Span { from_s: 0, to_s: 1 << 40 };
+        let question = SeriesQuestion { name, ..SeriesQuestion::new(By::Rule, span) };
+        assert_eq!(history.series(&question).unwrap().total, 5);
+        history.append(&flush(8, START_MIN + 81 * DAY_MIN)).unwrap();
+        history.maintain(Time::from_secs(u64::from(START_MIN + 83 * DAY_MIN) * 60)).unwrap();
+        history.refresh().unwrap();
+        check(&history, 8);
+    }
+}
+
+#[test]
+fn what_is_written_today_is_the_last_version() {
+    let came = dump(&sample(Memory::default()).into_engine());
+    let last = VERSIONS.last().unwrap();
+    let expected = std::fs::read_to_string(fixture(&format!("{last}.txt"))).unwrap();
+    assert!(came == expected, "the format has changed: CONTRIBUTING.md says how to make a new version");
+}
+
+/// Does nothing unless it is told where to.
+#[test]
+fn the_fixtures_of_a_new_version_are_made() {
+    let Some(prefix) = std::env::var_os(MAKE).map(PathBuf::from) else { return };
+    let named = |end: &str| PathBuf::from(format!("{}{end}", prefix.display()));
+    std::fs::write(named(".txt"), dump(&sample(Memory::default()).into_engine())).unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = sample(Embedded::open(folder.path(), Access::Write).unwrap()).into_engine();
+    engine.compact().unwrap();
+    drop(engine);
+    let file = File::open(folder.path().join("history.redb")).unwrap();
+    let mut packed = File::create(named(".redb.gz")).unwrap();
+    io::copy(&mut GzEncoder::new(file, Compression::best()), &mut packed).unwrap();
+
+    let server = RedisServer::start();
+    let mut history = sample(redis_engine(&server.url()));
+    // Not folded: a flush as it waits in the log of all, with a label that has no number yet.
+    let mut last = flush(7, START_MIN + 80 * DAY_MIN + 720);
+    last.tally.add(START_MIN + 80 * DAY_MIN + 720, Label::Rule(NEW.into()), Outcome::Soft, 5);
+    history.append(&last).unwrap();
+    std::fs::write(named("-redis.txt"), dump_redis(&server.url())).unwrap();
 }
