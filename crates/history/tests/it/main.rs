@@ -26,4 +26,5 @@ mod imports;
 mod kills;
 mod log;
 mod nodes;
+mod others;
 mod torn;
