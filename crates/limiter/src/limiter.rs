@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::Free;
-use tollgate_core::{Mode, Operation, Request, RuleSet, Time};
+use tollgate_core::{Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, NoSink};
@@ -183,14 +183,31 @@ impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// The same at an instant of the clock, for callers that decide several
     /// requests at one. The store may have a better clock.
     pub async fn operate_remote_at(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
+        let reply = self.decide_remote(request, operation, now).await;
+        self.tell(request, operation, &reply);
+        reply
+    }
+
+    /// Checks for a caller who holds what is delayed, and holds nothing for
+    /// longer than `patience`: what would have to wait longer is denied, and its
+    /// place in the queue given back.
+    pub async fn check_remote_within(&self, request: &Request<'_>, now: Time, patience: Micros) -> Reply {
+        let mut reply = self.decide_remote(request, Operation::Check, now).await;
+        if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
+            self.decide_remote(request, Operation::Refund, now).await;
+            reply.deny_waits_above(patience);
+        }
+        self.tell(request, Operation::Check, &reply);
+        reply
+    }
+
+    async fn decide_remote(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
         let rules = self.rules.load();
         let (batch, free) = self.lookup(&rules, request, operation);
         let answer = self.store.check(&batch, now).await;
         let decided = reply::Decided::new(&batch, &answer);
         drop(batch);
-        let reply = Reply::new(rules, answer.now, free, decided);
-        self.tell(request, operation, &reply);
-        reply
+        Reply::new(rules, answer.now, free, decided)
     }
 
     /// Forgets what the counters of this request hold; how many held anything.

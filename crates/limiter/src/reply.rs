@@ -123,6 +123,19 @@ impl Reply {
         Self { now, verdict, rulings, free, binding, rules }
     }
 
+    /// Makes denials of all waits that are longer than somebody has patience for.
+    pub(crate) fn deny_waits_above(&mut self, patience: Micros) {
+        let verdicts = self.rulings.iter_mut().filter(|ruling| !ruling.mode.is_shadow());
+        for verdict in verdicts.map(|ruling| &mut ruling.decision.verdict).chain([&mut self.verdict]) {
+            match *verdict {
+                Verdict::Delay { wait } if wait > patience => {
+                    *verdict = Verdict::Deny { retry_after: Some(wait) };
+                }
+                Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => {}
+            }
+        }
+    }
+
     /// The rules that were in force.
     pub fn rules(&self) -> &RuleSet {
         &self.rules

@@ -30,14 +30,14 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
-use tollgate_core::{Micros, Operation, Request, Verdict};
+use tollgate_core::{Micros, Request, Verdict};
 use tollgate_gateway::{Facts, Mapped, Mapping, Tokens};
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::listen::life::stopped;
 use crate::metrics::Call;
-use crate::service::{Answer, Service};
+use crate::service::Service;
 use crate::settings::{ForwardAuth, HttpMapping, Settings};
 use crate::tell::Told;
 use to_wire::Refusal;
@@ -189,30 +189,13 @@ async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Resul
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
     let request = Request { route, ..mapped.request(&descriptors) };
-    let mut answer = service.operate(&request, Operation::Check).await.map_err(Refusal::Service)?;
-    let mut hold = None;
-    if let Verdict::Delay { wait } = answer.reply.verdict {
-        if Duration::from(wait) <= authz.settings.max_hold {
-            hold = Some(wait.into());
-        } else {
-            // Nobody waits that long for a page, and its place in the queue is for others.
-            service.operate(&request, Operation::Refund).await.map_err(Refusal::Service)?;
-            refuse_delayed(&mut answer, wait);
-        }
-    }
+    let max_hold = authz.settings.max_hold;
+    let patience = Micros::new(u64::try_from(max_hold.as_micros()).unwrap_or(u64::MAX));
+    let answer = service.check_within(&request, patience).await.map_err(Refusal::Service)?;
+    let hold = match answer.reply.verdict {
+        Verdict::Delay { wait } => Some(wait.into()),
+        Verdict::Allow | Verdict::Deny { .. } => None,
+    };
     let told = Told::new(service.answers(), &request, &answer);
     Ok(Decided { response: to_wire::respond(&told, deny_status), hold })
-}
-
-/// Makes a refusal of an answer whose wait is too long to be held.
-fn refuse_delayed(answer: &mut Answer, wait: Micros) {
-    let deny = |verdict: Verdict| match verdict {
-        Verdict::Delay { wait } => Verdict::Deny { retry_after: Some(wait) },
-        Verdict::Allow | Verdict::Deny { .. } => verdict,
-    };
-    for ruling in &mut answer.reply.rulings {
-        ruling.decision.verdict = deny(ruling.decision.verdict);
-    }
-    answer.reply.verdict = Verdict::Deny { retry_after: Some(wait) };
-    answer.is_refused = true;
 }

@@ -12,7 +12,7 @@ mod throttle;
 use std::sync::Arc;
 
 use tollgate_core::ruleset::Free;
-use tollgate_core::{Operation, Request, Time, Verdict};
+use tollgate_core::{Micros, Operation, Request, Time, Verdict};
 use tollgate_limiter::{Clock as _, Limiter, Reply, Ruling, SystemClock};
 
 use crate::health::Health;
@@ -122,6 +122,21 @@ impl Service {
         Ok(Answer { is_refused: self.is_refused(reply.verdict), reply })
     }
 
+    /// Checks for a caller who holds what is delayed for no longer than
+    /// `patience`; what would have to wait longer is refused and takes nothing.
+    ///
+    /// # Errors
+    /// If there is nothing to decide, or nothing to decide by.
+    pub async fn check_within(
+        &self,
+        request: &Request<'_>,
+        patience: Micros,
+    ) -> Result<Answer, ServiceError> {
+        self.decidable(request)?;
+        let reply = self.limiter.check_remote_within(request, self.now(), patience).await;
+        Ok(Answer { is_refused: self.is_refused(reply.verdict), reply })
+    }
+
     /// Forgets what the counters of this request hold; how many held anything.
     ///
     /// # Errors
@@ -208,8 +223,8 @@ impl Answer {
         let own = || self.reply.rulings.iter().filter(move |ruling| ruling.descriptor == descriptor);
         let denying =
             own().filter(|ruling| is_denying(ruling)).max_by_key(|ruling| match ruling.decision.verdict {
-                Verdict::Deny { retry_after } => retry_after.unwrap_or(tollgate_core::Micros::MAX),
-                Verdict::Allow | Verdict::Delay { .. } => tollgate_core::Micros::ZERO,
+                Verdict::Deny { retry_after } => retry_after.unwrap_or(Micros::MAX),
+                Verdict::Allow | Verdict::Delay { .. } => Micros::ZERO,
             });
         denying
             .or_else(|| own().min_by_key(|ruling| ruling.decision.remaining))

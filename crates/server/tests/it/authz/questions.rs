@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{BY_ADDRESS, BY_PATH, RULES, ask, ask_from, mapping, send, server};
-use crate::support::Setup;
+use crate::support::{Setup, http};
 
 #[tokio::test]
 async fn an_allowed_request_is_told_what_is_left_and_a_denied_one_when_to_come_again() {
@@ -167,17 +167,27 @@ async fn a_wait_that_is_too_long_is_refused_and_takes_nothing() {
     let server = server(&(slow + "forward_auth: { max_hold: 100ms }\n")).await;
     assert_eq!(ask(&server, "GET /v1/authz", &[]).await.status, 200);
     // The next place is 200 ms away; were it kept, the third would be told 400 ms.
+    let (mut refusals, mut delays) = (0, 0);
     for _ in 0..5 {
         let refused = ask(&server, "GET /v1/authz", &[]).await;
         if refused.status == 200 {
             // A busy machine took so long that it was not too long any more.
+            delays += u32::from(refused.header("x-tollgate-verdict") == Some("delay"));
             continue;
         }
         assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{refused:?}");
         let ms = refused.body.split_once("\"retry_after_ms\":").unwrap().1;
         let ms: u64 = ms.trim_end_matches('}').parse().unwrap();
         assert!(ms <= 200, "{refused:?}");
+        refusals += 1;
     }
+    // It is counted as what the caller was told.
+    let (_, page) = http::get(server.addresses.admin, "/metrics").await;
+    let counted = |verdict: &str| {
+        let start = format!("tollgate_requests_total{{verdict=\"{verdict}\"}} ");
+        page.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or("0").to_owned()
+    };
+    assert_eq!((counted("denied"), counted("delayed")), (refusals.to_string(), delays.to_string()), "{page}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long an answer takes is real time")]
