@@ -49,12 +49,14 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let mut importer = Importer::new(&mut history, SystemClock::new().now());
     let mut sum = Imported::default();
     let mut exit = Exit::Fine;
+    let mut files = 0;
     for path in &args.files {
         let bar = bar(path);
         let imported = importer.import(|| open(path, &bar), &mut |_| ());
         bar.finish_and_clear();
         match imported {
             Ok(imported) => {
+                files += 1;
                 sum.read += imported.read;
                 sum.imported += imported.imported;
                 sum.not_understood += imported.not_understood;
@@ -66,16 +68,18 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
             Err(error) => return complain(error, console),
         }
     }
-    show(args, &sum, console)?;
+    if files > 0 || args.format == Format::Json {
+        show(args, files, &sum, console)?;
+    }
     Ok(exit)
 }
 
-fn show(args: &Args, sum: &Imported, console: &mut Console<'_>) -> io::Result<()> {
+fn show(args: &Args, files: usize, sum: &Imported, console: &mut Console<'_>) -> io::Result<()> {
     if args.format == Format::Json {
         return console.json(sum);
     }
     let [read, imported, not] = [sum.read, sum.imported, sum.not_understood].map(grouped);
-    let files = count(args.files.len(), "file");
+    let files = count(files, "file");
     let told = format!("{read} lines read, {imported} imported, {not} not understood");
     writeln!(console.out, "{GOOD}done{GOOD:#}: {files}, {told}")?;
     if sum.known_bytes > 0 {

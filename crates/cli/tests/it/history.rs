@@ -51,6 +51,23 @@ fn lines_with(text: &str) -> usize {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_not_told_to_be_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_string_lossy().into_owned();
+    let told = |files: &[&str]| {
+        let args: Vec<&str> =
+            ["history", "import"].iter().chain(files).copied().chain(["--data", &data]).collect();
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(64));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read nowhere.log"));
+        String::from_utf8(output.stdout).expect("only text is printed")
+    };
+    assert_eq!(told(&["nowhere.log"]), "");
+    let both = told(&["nowhere.log", "history/nasa.txt"]);
+    assert!(both.starts_with("done: 1 file, 301 lines read"), "{both}");
+}
+
+#[test]
 fn an_import_tells_its_counts_and_a_second_one_counts_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = import(folder.path());
