@@ -103,7 +103,7 @@ impl EventSink for Counting {
         let Some(ruling) = event.ruling.filter(|_| event.operation != Operation::Refund) else {
             return self.recorder.decision(asked.as_ref(), None, now);
         };
-        let rule = event.reply.rule(ruling).map_or(OVERRIDE, |rule| rule.name());
+        let rule = ruling.rule.and_then(|id| event.reply.rules().full_name(id)).unwrap_or(OVERRIDE);
         let outcome = self.outcome_of_ruling(ruling);
         if !self.names_keys {
             let ruled = Ruled { rule, key: None, outcome, count: 1 };

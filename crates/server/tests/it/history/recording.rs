@@ -50,6 +50,26 @@ async fn every_interface_counts() {
 }
 
 #[tokio::test]
+async fn rules_of_one_name_in_two_domains_are_told_apart() {
+    let rules = |domain: &str, label: &str| {
+        format!(
+            "domain: {domain}\ndescriptors:\n  - key: user_id\n    rate_limit: \
+             {{ name: {label}, requests_per_unit: 1, unit: hour }}\n"
+        )
+    };
+    let files =
+        [("a", "shared"), ("b", "shared"), ("c", "alone")].map(|(domain, label)| rules(domain, label));
+    let [a, b, c] = files.each_ref().map(String::as_str);
+    let server = Setup::new(&[("a.yaml", a), ("b.yaml", b), ("c.yaml", c)]).start().await;
+    for (domain, times) in [("a", 3), ("b", 2), ("c", 1)] {
+        let body = format!(r#"{{"domain":"{domain}","descriptors":[{{"user_id":"x"}}]}}"#);
+        v1(&server, "/v1/check", &body, times).await;
+    }
+    let expected = [row("a/shared", 3, 2), row("b/shared", 2, 1), row("alone", 1, 0)];
+    assert_eq!(top(&server, "rule").await, expected);
+}
+
+#[tokio::test]
 async fn every_verdict_is_told_apart_and_what_is_no_traffic_is_not_counted() {
     let server = Server::with(RULES).await;
     let body = |key: &str| format!(r#"{{"domain":"shop","descriptors":[{{"{key}":"x"}}]}}"#);
