@@ -75,9 +75,13 @@ fn detail<'a>(told: &Told<'a>) -> Cow<'a, str> {
             chosen.cost
         )),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
-            let seconds = told.retry_after_s.unwrap_or(0);
+            let (seconds, left) = (told.retry_after_s.unwrap_or(0), chosen.decision.remaining);
+            let state = match (left, chosen.cost) {
+                (1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
+                _ => "is used up".to_owned(),
+            };
             Cow::Owned(format!(
-                "the limit '{name}' of {count} per {window} is used up; try again in {seconds} s"
+                "the limit '{name}' of {count} per {window} {state}; try again in {seconds} s"
             ))
         }
     }

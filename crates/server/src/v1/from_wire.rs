@@ -19,7 +19,7 @@ use serde_path_to_error::{Path, Segment};
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Request};
 
-use super::refusal::{Bound, Refusal, escape};
+use super::refusal::{Bound, Refusal, SHAPE, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
 use descriptor::{AskedDescriptor, DescriptorList};
 use values::{Bounded, Objects, Text, Whole};
@@ -60,8 +60,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Asked<'a> {
 
 /// Reads a body.
 pub(super) fn body(bytes: &[u8]) -> Result<Body<'_>, Refusal> {
-    let is_batch = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    if !is_batch {
+    let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else {
+        return Err(Bound::Empty.at(""));
+    };
+    if *first != b'[' {
         let asked: Asked<'_> = parse(bytes)?;
         asked.check("")?;
         return Ok(Body::One(asked));
@@ -92,9 +94,6 @@ fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refusal> {
         }),
     })
 }
-
-/// What a request looks like, for those who sent something else.
-const SHAPE: &str = r#"send {"domain":"shop","descriptors":[{"user_id":"42"}],"cost":1}"#;
 
 /// Reads the body again, keeping count of where it is.
 fn mistake<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<Refusal> {

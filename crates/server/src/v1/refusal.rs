@@ -50,9 +50,13 @@ impl From<ServiceError> for Refusal {
     }
 }
 
+/// What a request looks like, for those who sent something else.
+pub(super) const SHAPE: &str = r#"send {"domain":"shop","descriptors":[{"user_id":"42"}],"cost":1}"#;
+
 /// What a field must be; the words of every refusal about one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
+    Empty,
     Domain,
     NoDescriptors,
     BatchDescriptors,
@@ -69,6 +73,7 @@ impl Bound {
     /// What is wrong, and what to send.
     fn words(self) -> (&'static str, String) {
         match self {
+            Self::Empty => ("the body is empty", SHAPE.into()),
             Self::Domain => ("the domain is missing or empty", "send the domain of a rule file".into()),
             Self::NoDescriptors => {
                 ("there are no descriptors", r#"send at least one, such as {"user_id":"42"}"#.into())

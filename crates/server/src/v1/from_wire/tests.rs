@@ -83,7 +83,8 @@ fn a_batch_is_a_list_of_requests() {
 #[test]
 fn a_mistake_is_named_by_its_place() {
     let cases = [
-        ("", "", "the body is not JSON: EOF while parsing a value at line 1 column 0"),
+        ("", "", "the body is empty"),
+        (" \n", "", "the body is empty"),
         ("{} {}", "", "the body is not JSON: trailing characters at line 1 column 4"),
         (
             r#""text""#,

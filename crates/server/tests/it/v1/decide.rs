@@ -20,6 +20,13 @@ async fn a_check_takes_from_all_limits_or_from_none() {
     }
     let (_, other) = post(http, "/v1/check", &one("user_id", "43")).await;
     assert_eq!(short(&other), "allow burst 2, sustained 4");
+    // What is left is not used up.
+    let (_, refused) = post(http, "/v1/check", &costing("user_id", "43", 3)).await;
+    let told = refused["detail"].as_str().unwrap();
+    assert!(
+        told.starts_with("the limit 'burst' of 3 per 1h has 2 left and this takes 3; try again in "),
+        "{told}"
+    );
 }
 
 #[tokio::test]

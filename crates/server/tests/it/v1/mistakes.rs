@@ -8,7 +8,7 @@ use crate::support::{Server, Setup};
 async fn a_mistake_is_named_with_its_place_and_what_to_send() {
     let server = Server::with(RULES).await;
     let cases = [
-        ("", "", "the body is not JSON", "send one JSON object"),
+        ("", "", "the body is empty", "send {\"domain\":\"shop\""),
         ("{", "", "the body is not JSON", "send one JSON object"),
         ("\"shop\"", "", "invalid type: string", "send {\"domain\""),
         ("{}", "/domain", "the domain is missing", "send the domain of a rule file"),
