@@ -46,6 +46,7 @@ fn throttlecrab() -> Result<Peer> {
     let (mut program, address) = (Command::new(tools::throttlecrab()?), free_address()?);
     program.args(["--http", "--http-host", "127.0.0.1", "--http-port", port(&address)]);
     program.args(["--store", "adaptive", "--store-capacity", "2000000", "--log-level", "warn"]);
+    program.stdout(Stdio::null());
     Ok(Peer {
         server: Server::start("throttlecrab-server", program, address)?,
         path: "/throttle",

@@ -68,6 +68,8 @@ impl Peers {
         let mut crab = Command::new(throttlecrab);
         crab.args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", port(&address)]);
         crab.args(["--store", "adaptive", "--store-capacity", "2000000", "--log-level", "warn"]);
+        // It complains of every connection that is closed.
+        crab.stdout(Stdio::null());
         let throttlecrab = Server::start("throttlecrab-server", crab, address)?;
         let address = free_address()?;
         let mut own = Command::new(program);
