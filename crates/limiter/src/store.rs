@@ -14,8 +14,9 @@
 use smallvec::SmallVec;
 use tollgate_core::{Change, Charge, Decision, Key, Operation, State, StateRef, Time, decide};
 
-/// Most requests meet no more limits than this; more cost an allocation.
-pub const CHARGES_USUAL: usize = 4;
+/// Most requests meet no more limits than this; more cost some allocations, and
+/// room for more would be copied for all.
+pub const CHARGES_USUAL: usize = 2;
 
 /// One decision for each charge of a batch, in the same order.
 ///

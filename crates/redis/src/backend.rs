@@ -70,15 +70,21 @@ impl Backend {
         deadline: Instant,
     ) -> Result<Seen, Trouble> {
         match &self.servers {
-            Servers::One(node) if now.is_none() => node.ask(question, deadline).await,
-            // Keys of several slots cannot share a call, and neither can times.
+            Servers::One(node) if now.is_none() => {
+                let told = node.ask(question, deadline);
+                told.await.unwrap_or(Err(Trouble::Lost))
+            }
             Servers::One(_) | Servers::Cluster(_) => {
-                let round = Round::new(question, now);
-                let name = round.keys().first().map(String::as_str).unwrap_or_default();
-                let answer = Box::pin(self.call(name, &Ask::Script(&round), deadline)).await?;
-                round.read(answer).and_then(|mut seen| seen.pop()).ok_or(Trouble::Other)
+                Box::pin(self.ask_alone(Round::new(question, now), deadline)).await
             }
         }
+    }
+
+    /// Keys of several slots cannot share a call, and neither can times.
+    async fn ask_alone(&self, round: Round, deadline: Instant) -> Result<Seen, Trouble> {
+        let name = round.keys().first().map(String::as_str).unwrap_or_default();
+        let answer = self.call(name, &Ask::Script(&round), deadline).await?;
+        round.read(answer).and_then(|mut seen| seen.pop()).ok_or(Trouble::Other)
     }
 
     /// Runs commands that all are about this name, or about its slot.

@@ -22,7 +22,8 @@ use crate::question::Question;
 use crate::round::Round;
 use crate::script::Script;
 
-type Told = Result<Seen, Trouble>;
+/// What a request is told of its part of a round.
+pub(crate) type Told = Result<Seen, Trouble>;
 
 /// The open rounds of a thread at a server, one for each script.
 #[derive(Debug, Default)]
@@ -66,19 +67,20 @@ impl Gather {
     }
 }
 
-/// Asks a server, together with whoever asks at the same moment.
-pub(crate) async fn ask(
+/// Asks a server, together with whoever asks at the same moment. What it says
+/// comes later, or never if the runtime ends.
+pub(crate) fn ask(
     node: &Arc<Node>,
-    gather: Arc<Gather>,
+    gather: &Arc<Gather>,
     question: Question,
     deadline: Instant,
-) -> Told {
+) -> oneshot::Receiver<Told> {
     let (tell, told) = oneshot::channel();
     let script = question.script;
     match gather.join(question, tell, deadline) {
         Next::Wait => {}
         Next::StartTask => {
-            let (node, mut task) = (Arc::clone(node), Task(Some((gather, script))));
+            let (node, mut task) = (Arc::clone(node), Task(Some((Arc::clone(gather), script))));
             tokio::spawn(async move {
                 if let Some(open) = task.take() {
                     open.send(&node).await;
@@ -90,7 +92,7 @@ pub(crate) async fn ask(
             tokio::spawn(async move { open.send(&node).await });
         }
     }
-    told.await.unwrap_or(Err(Trouble::Lost))
+    told
 }
 
 impl Open {

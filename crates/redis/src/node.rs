@@ -16,14 +16,13 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::breaker::{self, Breaker};
-use crate::codec::Seen;
 use crate::dial::{DIAL_TIMEOUT, Dialer, Link, Target};
 use crate::error::{Refusal, Trouble};
-use crate::gather::{self, Gather};
+use crate::gather::{self, Gather, Told};
 use crate::question::Question;
 use crate::round::Round;
 use crate::stats::Stats;
@@ -104,12 +103,8 @@ impl Node {
     }
 
     /// Asks the server, together with the others of this thread and moment.
-    pub(crate) async fn ask(
-        self: &Arc<Self>,
-        question: Question,
-        deadline: Instant,
-    ) -> Result<Seen, Trouble> {
-        gather::ask(self, Arc::clone(&self.lane().gather), question, deadline).await
+    pub(crate) fn ask(self: &Arc<Self>, question: Question, deadline: Instant) -> oneshot::Receiver<Told> {
+        gather::ask(self, &self.lane().gather, question, deadline)
     }
 
     /// Asks the server, once.

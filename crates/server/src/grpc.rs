@@ -105,8 +105,7 @@ impl hyper::service::Service<Request<Incoming>> for Grpc {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         if request.uri().path() == SHOULD_RATE_LIMIT && request.method() == Method::POST {
-            let service = Arc::clone(&self.service);
-            return Box::pin(async move { Ok(should_rate_limit::answer(&service, request).await) });
+            return should_rate_limit::answer(Arc::clone(&self.service), request);
         }
         self.call_tonic(request)
     }

@@ -3,7 +3,7 @@
 //! Starts a `redis-server` and a `tollgate` on it, for one algorithm after the other; has
 //! `tollgate bench` load it over gRPC; and runs the command that the node sends for one request
 //! alone with `redis-benchmark`, with as many connections and as much on its way. All on one machine,
-//! in one run. The last column is what one user at 500 an hour takes by `MEMORY USAGE`.
+//! in one run.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ const ALGORITHMS: [&str; 6] =
 pub(crate) fn run() -> Result<()> {
     Invocation::new("cargo", &["build", "--release", "--locked", "-p", "tollgate-cli"]).run()?;
     println!(
-        "{:<16} {:>14} {:>14} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8} {:>8}",
+        "{:<16} {:>14} {:>14} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
         "algorithm",
         "benchmark /s",
         "tollgate /s",
@@ -36,8 +36,7 @@ pub(crate) fn run() -> Result<()> {
         "redis CPU",
         "node CPU",
         "p50",
-        "p99",
-        "bytes"
+        "p99"
     );
     for algorithm in ALGORITHMS {
         println!("{}", measured(algorithm)?);
@@ -77,25 +76,20 @@ impl Rig {
     }
 }
 
-/// Many users, and one who is busy.
 fn rules_for(algorithm: &str) -> String {
-    let descriptor = |key, count| {
-        let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: {count}, unit: hour }}");
-        format!("  - key: {key}\n    rate_limit: {limit}\n")
-    };
-    format!("domain: bench\ndescriptors:\n{}{}", descriptor("user_id", 10_000), descriptor("busy", 500))
+    let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
+    format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n")
 }
 
 fn measured(algorithm: &str) -> Result<String> {
     let rig = Rig::start(algorithm)?;
     let Rig { redis, port, .. } = &rig;
     let command = sent(&rig)?;
-    load(&rig, "user_id=u{key}", &["--duration", WARM_UP])?;
+    load(&rig, WARM_UP)?;
     let (before, calls_before) = (redis.cpu_ms()?, script_calls(port)?);
-    let report = load(&rig, "user_id=u{key}", &["--duration", DURATION])?;
+    let report = load(&rig, DURATION)?;
     let (redis_ms, calls) = (redis.cpu_ms()? - before, script_calls(port)? - calls_before);
     let value = |name: &str| number(&report, name).with_context(|| format!("no {name} in {report}"));
-    load(&rig, "busy=u", &["--count", "600"])?;
     let figures = Figures {
         alone: benchmark(&command, port)?,
         per_second: value("answered_per_s")?,
@@ -105,7 +99,6 @@ fn measured(algorithm: &str) -> Result<String> {
         node_ns: value("server_cpu_per_decision_ns")?,
         p50_us: value("p50_us")?,
         p99_us: value("p99_us")?,
-        bytes: bytes_of("*busy*", port)?,
     };
     Ok(row(algorithm, &figures))
 }
@@ -118,13 +111,6 @@ fn script_calls(port: &str) -> Result<u32> {
     calls.with_context(|| format!("no calls of scripts in {stats}"))
 }
 
-/// What the one key of this pattern takes.
-fn bytes_of(pattern: &str, port: &str) -> Result<String> {
-    let key = Invocation::new("redis-cli", &["-p", port, "KEYS", pattern]).capture()?;
-    let usage = Invocation::new("redis-cli", &["-p", port, "MEMORY", "USAGE", key.trim()]).capture()?;
-    Ok(usage.trim().to_owned())
-}
-
 /// What is told of one algorithm.
 struct Figures {
     alone: f64,
@@ -135,18 +121,17 @@ struct Figures {
     node_ns: f64,
     p50_us: f64,
     p99_us: f64,
-    bytes: String,
 }
 
 #[expect(clippy::float_arithmetic, reason = "for people to read")]
 fn row(algorithm: &str, figures: &Figures) -> String {
-    let Figures { alone, per_second, answered, calls, redis_ms, node_ns, p50_us, p99_us, bytes } = figures;
+    let Figures { alone, per_second, answered, calls, redis_ms, node_ns, p50_us, p99_us } = figures;
     let (per_call, redis_us) = (answered / f64::from(*calls), f64::from(*redis_ms) * 1_000.0 / answered);
     let node_us = node_ns / 1_000.0;
     let ratio = per_second / alone;
     format!(
         "{algorithm:<16} {alone:>14.0} {per_second:>14.0} {ratio:>6.2} {per_call:>9.1} {redis_us:>9.1} µs \
-         {node_us:>9.1} µs {:>5.2} ms {:>5.2} ms {bytes:>8}",
+         {node_us:>9.1} µs {:>5.2} ms {:>5.2} ms",
         p50_us / 1_000.0,
         p99_us / 1_000.0
     )
@@ -176,12 +161,11 @@ fn sent(Rig { node, http, port, .. }: &Rig) -> Result<Vec<String>> {
     Ok(words.map(|word| word.replace("|u0", "|u__rand_int__")).collect())
 }
 
-fn load(Rig { program, node, .. }: &Rig, descriptor: &str, how_long: &[&str]) -> Result<String> {
+fn load(Rig { program, node, .. }: &Rig, duration: &str) -> Result<String> {
     let id = node.id();
     let mut arguments = vec!["bench", "--grpc", node.address(), "--domain", "bench", "--format", "json"];
     arguments.extend(["--connections", CONNECTIONS, "--in-flight", IN_FLIGHT, "--warm-up", "0s"]);
-    arguments.extend(["--descriptor", descriptor, "--server-pid", &id]);
-    arguments.extend(how_long);
+    arguments.extend(["--descriptor", "user_id=u{key}", "--server-pid", &id, "--duration", duration]);
     Invocation::new(program, &arguments).capture()
 }
 

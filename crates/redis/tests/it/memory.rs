@@ -39,15 +39,11 @@ async fn a_user_takes_no_more_memory_than_promised() {
         (hour(Shape::TokenBucket { burst: 500, refill: Refill::Interval }), 120),
         (hour(Shape::LeakyBucket { burst: 500, max_wait: None }), 120),
     ];
-    println!(
-        "| one user at 500 an hour | bytes | besides the key's name | users per GB |\n|---|---|---|---|"
-    );
     for (limit, most) in rows {
         let bytes = bytes_of_a_busy_user(&server, &limit).await;
         let entries = [Entry { key: "user", value: "42" }];
         let name = keys::name("", &charge(&entries, &limit).key);
         let besides = bytes - u64::try_from(name.len()).unwrap();
-        println!("| {:?} | {bytes} | {besides} | {} |", limit.shape(), (1_u64 << 30) / bytes);
         let measured = if most > 120 { bytes } else { besides };
         assert!(measured <= most, "{measured} > {most}: {limit:?}");
     }

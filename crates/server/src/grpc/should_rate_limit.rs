@@ -6,6 +6,8 @@
 //! Deliberately not here: compression, which a message of a few hundred bytes
 //! has no use for, and streaming.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -13,6 +15,7 @@ use hyper::{Request, Response, StatusCode};
 use tollgate_core::Operation;
 use tonic::Status;
 
+use super::Answering;
 use super::body::ReplyBody;
 use super::from_wire::{Asked, BadRequest};
 use super::{frame, to_wire};
@@ -25,32 +28,39 @@ use crate::telemetry::CallSpan;
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// Answers a call.
-pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Response<ReplyBody> {
+///
+/// What is known without waiting is done before the future is made: it is
+/// allocated for each call, and is as large as all that it holds while it waits.
+pub(super) fn answer(service: Arc<Service>, request: Request<Incoming>) -> Answering {
     let content_type = request.headers().get(CONTENT_TYPE);
     if !content_type.is_some_and(|kind| kind.as_bytes().starts_with(GRPC.as_bytes())) {
         let mut response = Response::new(ReplyBody::Empty);
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return response;
+        return Box::pin(std::future::ready(Ok(response)));
     }
     let start = service.now();
     let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
-    let taken = body::take(request.into_body(), GRPC_MESSAGE_MAX + frame::HEAD).await;
-    let answered = match taken {
-        Ok(bytes) => decide(service, bytes, &mut span).await,
-        Err(error) => Err(error.into()),
-    };
-    service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
-    match answered {
-        Ok(message) => {
-            let mut response = Response::new(ReplyBody::Message(message));
-            response.headers_mut().insert(CONTENT_TYPE, GRPC);
-            response
-        }
-        Err(status) => {
-            span.failed(status.message());
-            status.into_http()
-        }
-    }
+    let body = request.into_body();
+    Box::pin(async move {
+        let answered = take_and_decide(&service, body, &mut span).await;
+        service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
+        Ok(match answered {
+            Ok(message) => {
+                let mut response = Response::new(ReplyBody::Message(message));
+                response.headers_mut().insert(CONTENT_TYPE, GRPC);
+                response
+            }
+            Err(status) => {
+                span.failed(status.message());
+                status.into_http()
+            }
+        })
+    })
+}
+
+async fn take_and_decide(service: &Service, body: Incoming, span: &mut CallSpan) -> Result<Bytes, Status> {
+    let bytes = body::take(body, GRPC_MESSAGE_MAX + frame::HEAD).await?;
+    decide(service, bytes, span).await
 }
 
 async fn decide(service: &Service, bytes: Bytes, span: &mut CallSpan) -> Result<Bytes, Status> {

@@ -71,9 +71,10 @@ struct Sending {
     provider: SdkTracerProvider,
 }
 
-/// A call that is going on; it ends when this is dropped.
+/// A call that is going on; it ends when this is dropped. Most have no span, and
+/// should not be larger for those that do.
 #[derive(Debug, Default)]
-pub struct CallSpan(Option<Span>);
+pub struct CallSpan(Option<Box<Span>>);
 
 impl Tracer {
     /// Makes no spans.
@@ -118,7 +119,7 @@ impl Tracer {
         let Some(sending) = &self.0 else { return CallSpan(None) };
         let parent = parent::context(header);
         let builder = sending.tracer.span_builder(CALL).with_kind(SpanKind::Server);
-        CallSpan(Some(builder.start_with_context(&sending.tracer, &parent)))
+        CallSpan(Some(Box::new(builder.start_with_context(&sending.tracer, &parent))))
     }
 
     /// Sends what is left, for a few seconds at most. No spans after this.
