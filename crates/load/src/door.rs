@@ -1,6 +1,6 @@
 //! What stands before a server: TLS, and a password.
 //!
-//! A [`Door`] is part of the plan; [`Pipe`] is a connection that has come
+//! A [`Door`] is part of the plan; `Pipe` is a connection that has come
 //! through it.
 //!
 //! Deliberately not here: certificates of our own, for servers that ask for one.

@@ -3,7 +3,7 @@
 //! [`Listeners::bind`] opens everything before any rule is read; each worker
 //! then accepts on sockets of its own (SO_REUSEPORT), and a connection is
 //! served by the worker that has the fewest; over RESP by half of the workers
-//! while connections are few, [`for_resp`] says why. After it come the adapters.
+//! while connections are few, `for_resp` says why. After it come the adapters.
 //!
 //! | module | what it holds |
 //! |---|---|
