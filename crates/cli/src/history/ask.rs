@@ -37,7 +37,7 @@ pub(super) fn series(place: &Place, mut question: SeriesQuestion, console: &mut 
     }
     let answer = source.series(&question)?;
     Ok(match place.format {
-        Format::Table if answer.total == 0 => table::nothing(source.newest()?, console.out),
+        Format::Table if answer.total == 0 => table::nothing(source.newest()?, question.span, console.out),
         Format::Table => draw::curve(question.by, &answer, console.out),
         other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &answer, console),
     })
@@ -50,7 +50,7 @@ pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Aske
     let top = source.top(&question, args.order.into())?;
     Ok(match args.place.format {
         Format::Table if top.rows.is_empty() && top.other.total == 0 => {
-            table::nothing(source.newest()?, console.out)
+            table::nothing(source.newest()?, span, console.out)
         }
         Format::Table => table::top(args.by.into(), &top, console.out),
         other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &top, console),
@@ -62,7 +62,7 @@ pub(super) fn summary(args: &SummaryArgs, now_s: u64, console: &mut Console<'_>)
     let source = Source::open(&args.place)?;
     let summary = source.summary(span)?;
     Ok(match args.place.format {
-        Format::Table if summary.total == 0 => table::nothing(source.newest()?, console.out),
+        Format::Table if summary.total == 0 => table::nothing(source.newest()?, span, console.out),
         Format::Table => table::summary(&summary, console.out),
         other @ (Format::Csv | Format::Json | Format::Ndjson) => machine(other, &summary, console),
     })

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use tollgate_history::By;
-use tollgate_history::query::{Summary, Top};
+use tollgate_history::query::{Span, Summary, Top};
 use tollgate_history::when::rfc3339;
 
 use crate::console::{BOLD, DIM, clean};
@@ -47,16 +47,16 @@ pub(super) fn summary(summary: &Summary, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// Where there is nothing to show, where there would be something.
-pub(super) fn nothing(newest: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
-    match newest {
-        None => writeln!(out, "nothing was ever counted here"),
-        Some(newest) => {
-            let newest = rfc3339(newest);
-            writeln!(out, "nothing was counted of this in that time")?;
-            writeln!(out, "{DIM}the newest count is of {newest}: try --last 24h --to {newest}{DIM:#}")
-        }
+/// Where there is nothing to show of a span, where there would be something.
+pub(super) fn nothing(newest: Option<u64>, span: Span, out: &mut dyn Write) -> io::Result<()> {
+    let Some(newest) = newest else { return writeln!(out, "nothing was ever counted here") };
+    writeln!(out, "nothing was counted of this in that time")?;
+    // The newest minute may end behind the span.
+    if (span.from_s..=span.to_s + 60).contains(&newest) {
+        return writeln!(out, "{DIM}other counts are of then: try another --by: route, rule or key{DIM:#}");
     }
+    let newest = rfc3339(newest);
+    writeln!(out, "{DIM}the newest count is of {newest}: try --last 24h --to {newest}{DIM:#}")
 }
 
 /// `12,345`.

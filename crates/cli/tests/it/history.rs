@@ -165,6 +165,8 @@ fn people_get_a_curve_and_machines_lines() {
     assert_eq!(counts.filter_map(|line| line["count"].as_u64()).sum::<u64>(), 300);
     let empty = ask(&["--last", "1h"]);
     assert!(empty.contains("the newest count is of 1995-08-01T06:"), "{empty}");
+    let no_rules = ask(&["top", "--by", "rule", "--from", FROM, "--to", TO]);
+    assert!(no_rules.contains("other counts are of then: try another --by"), "{no_rules}");
 }
 
 #[test]
