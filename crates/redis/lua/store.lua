@@ -20,8 +20,10 @@ end
 -- must not suffer for it.
 local function read_state(key)
   local state = redis.pcall('GET', key)
-  if type(state) == 'table' then return FOREIGN end
-  return state
+  if type(state) ~= 'table' then return state end
+  if string.find(state.err, 'WRONGTYPE', 1, true) then return FOREIGN end
+  -- Not the key's fault; once more, so that the server says itself what it is.
+  return redis.call('GET', key)
 end
 
 -- Keeps, removes or replaces what was `before`.

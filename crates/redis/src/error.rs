@@ -159,6 +159,9 @@ impl From<&RedisError> for Refusal {
     }
 }
 
+/// What servers say where an access list keeps a script from a command: Redis, and Valkey.
+const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script", "ACL failure in script"];
+
 fn by_code(code: &str, detail: &str) -> Trouble {
     match code {
         "READONLY" => Trouble::ReadOnly,
@@ -169,7 +172,7 @@ fn by_code(code: &str, detail: &str) -> Trouble {
         "MISCONF" | "NOREPLICAS" | "BUSY" => Trouble::Unwritable,
         "NOAUTH" | "WRONGPASS" | "NOPERM" => Trouble::Forbidden,
         "WRONGTYPE" => Trouble::BadState,
-        "ERR" if detail.contains("The user executing the script") => Trouble::Forbidden,
+        "ERR" if FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words)) => Trouble::Forbidden,
         "ERR" if detail.contains("script") => by_detail(detail),
         _ => Trouble::Other,
     }
@@ -201,6 +204,10 @@ mod tests {
             ("-OOM command not allowed when used memory > 'maxmemory'.", Trouble::OutOfMemory),
             ("-NOREPLICAS Not enough good replicas to write.", Trouble::Unwritable),
             ("The user executing the script can't run this command or subcommand", Trouble::Forbidden),
+            (
+                "ACL failure in script: User default has no permissions to run the 'get' command",
+                Trouble::Forbidden,
+            ),
             ("attempt to perform arithmetic on a nil value", Trouble::Other),
             ("-ERR something: -", Trouble::Other),
         ] {

@@ -34,7 +34,7 @@ pub(crate) struct Gather(Mutex<Vec<Open>>);
 struct Open {
     round: Round,
     waiting: Vec<oneshot::Sender<Told>>,
-    /// Of the first request; the others came later and so wait no longer.
+    /// Of whoever must be answered first.
     deadline: Instant,
 }
 

@@ -93,6 +93,19 @@ async fn a_server_that_forbids_it() {
 }
 
 #[tokio::test]
+async fn what_may_not_be_read_is_not_thrown_away() {
+    let server = RedisServer::start();
+    let store = store(&server.url());
+    eventually("the store is counted on", BACK_MAX, async || is_counted(&store).await).await;
+    let keys = server.cli(&["keys", "t1:*"]);
+    server.cli(&["acl", "setuser", "default", "-get"]);
+    eventually("it is not any more", BACK_MAX, async || !is_counted(&store).await).await;
+    assert!(store.stats().troubles(Trouble::Forbidden) > 0, "{:?}", store.stats());
+    assert_eq!(store.stats().mended.get(), 0);
+    assert!(keys.lines().all(|key| server.cli(&["exists", key]) == "1"), "{keys}");
+}
+
+#[tokio::test]
 async fn a_server_that_reads_its_data_from_disk() {
     // One key takes 10 ms, and clients are answered every few keys.
     let slow = ["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"];
