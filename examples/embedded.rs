@@ -39,7 +39,8 @@ fn ask(limiter: &Limiter, key: &str, value: &str) -> String {
     let entries = [Entry { key, value }];
     let descriptors = [Descriptor::new(&entries)];
     let reply = limiter.check(&Request::new("shop", &descriptors));
-    let rule = reply.binding().and_then(|ruling| reply.rule(ruling)).map_or("no rule", |rule| rule.name());
+    let rule =
+        reply.binding().and_then(|decision| reply.rule(decision)).map_or("no rule", |rule| rule.name());
     match reply.verdict {
         Verdict::Allow => format!("go ahead ({rule})"),
         Verdict::Delay { wait } => format!("go ahead in {wait} ({rule})"),

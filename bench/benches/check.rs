@@ -8,7 +8,7 @@ use divan::Bencher;
 use divan::black_box;
 use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit, one_rule};
 use tollgate_core::{Charge, Descriptor, Entry, Key, Limit, Mode, Operation, Request, Shape};
-use tollgate_limiter::{Batch, Clock, Limiter, MemoryStore, Store, SystemClock};
+use tollgate_limiter::{ChargeSet, Clock, Limiter, MemoryStore, Store, SystemClock};
 
 fn main() {
     divan::main();
@@ -58,7 +58,7 @@ fn store_check(bencher: Bencher<'_, '_>, count: usize, limit: &Limit) {
             operation: Operation::Check,
             cost: 1,
         };
-        let mut batch = Batch::default();
+        let mut batch = ChargeSet::default();
         batch.charges.push(charge);
         store.check(&batch, clock.now())
     };

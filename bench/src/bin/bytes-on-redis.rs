@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
-use tollgate_limiter::{Batch, RemoteStore as _};
+use tollgate_limiter::{ChargeSet, RemoteStore as _};
 use tollgate_redis::{RedisConfig, RedisStore, keys};
 use tollgate_testkit::RedisServer;
 
@@ -45,7 +45,7 @@ async fn measure(server: &RedisServer, limit: &Limit) -> Result<(u64, u64)> {
     let entries = [Entry { key: "user", value: "42" }];
     let key = Key { domain: "shop", entries: &entries, shared: &[], limit, ordinal: 0 };
     let (mode, operation) = (Mode::Enforce, Operation::Check);
-    let mut asked = Batch::default();
+    let mut asked = ChargeSet::default();
     asked.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost: 1 });
     let mut now = Time::from_secs(1_700_000_000);
     for request in 0..REQUESTS {

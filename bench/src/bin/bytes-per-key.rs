@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit};
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
-use tollgate_limiter::{Batch, Capacity, MemoryStore, Store};
+use tollgate_limiter::{Capacity, ChargeSet, MemoryStore, Store};
 
 const STORES: [&str; 6] = [
     "governor",
@@ -87,7 +87,7 @@ fn fill(keys: &[String], limit: &Limit, asks: u64) -> usize {
                 operation: Operation::Check,
                 cost: 1,
             };
-            let mut batch = Batch::default();
+            let mut batch = ChargeSet::default();
             batch.charges.push(charge);
             // An odd number of microseconds, as real arrivals have.
             let now = Time::from_secs(1_800_000_000) + Micros::new(ask * 7_193_431);

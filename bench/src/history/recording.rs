@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use anyhow::Result;
 use tollgate_core::Time;
-use tollgate_history::{Asked, Caps, Instance, Outcome, Recorder, Ruled};
+use tollgate_history::{Caps, DecisionCount, Instance, Outcome, Recorder, RequestCount};
 
 use super::table::{Table, ratio};
 use super::traffic::{Random, processor_ns};
@@ -37,9 +37,9 @@ pub fn run(table: &mut Table) -> Result<()> {
     let recorder = Recorder::new(Instance::random(), Caps::default());
     let now = Time::from_secs(1_800_000_000);
     let record = |Decided { route, rule, key, outcome }: &Decided| {
-        let asked = Asked { route: Some(route), outcome: *outcome, count: 1 };
-        let ruled = Ruled { rule, key: Some(key), outcome: *outcome, count: 1 };
-        recorder.decision(Some(&asked), Some(&ruled), now);
+        let asked = RequestCount { route: Some(route), outcome: *outcome, count: 1 };
+        let ruled = DecisionCount { rule, key: Some(key), outcome: *outcome, count: 1 };
+        recorder.record(Some(&asked), Some(&ruled), now);
     };
     // Texts that a server has just read are at hand; to fetch them here is not what is measured.
     let read = |Decided { route, rule, key, .. }: &Decided| {

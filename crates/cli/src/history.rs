@@ -170,7 +170,7 @@ impl From<Kind> for By {
 /// What a top list is sorted by, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Sorting {
-    /// By all requests or rulings.
+    /// By all requests or decisions.
     #[default]
     Total,
     /// By how many of them were denied.

@@ -5,7 +5,7 @@
 //! Deliberately not here: what a limit does; layout and colours.
 
 use tollgate_core::{Limit, Mode, Refill, Rule, Shape, Verdict};
-use tollgate_limiter::Ruling;
+use tollgate_limiter::RuleDecision;
 
 /// `10 per minute`, `5 per 30 seconds`.
 fn rate(rule: &Rule) -> String {
@@ -79,12 +79,11 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 }
 
 /// One decision: `allow, 9 of 10 remaining`.
-pub(crate) fn ruling(ruling: &Ruling, rule: &Rule) -> String {
-    let decision = &ruling.decision;
+pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
     let mut text = verdict(decision.verdict);
     if decision.verdict == (Verdict::Deny { retry_after: None }) {
         let most = rule.limit.hard_capacity();
-        text.push_str(&format!(": a cost of {} is more than the {most} that fit", ruling.cost));
+        text.push_str(&format!(": a cost of {} is more than the {most} that fit", decision.cost));
     } else {
         text.push_str(&format!(", {} of {} remaining", decision.remaining, decision.limit));
     }

@@ -5,7 +5,7 @@
 //! are sorted by.
 //!
 //! Invariant: there is no label for "other". What no named series has is the
-//! difference between all requests (or all rulings) and the named series, so
+//! difference between all requests (or all decisions) and the named series, so
 //! forgetting a series never changes a total.
 
 use std::fmt;
@@ -52,7 +52,7 @@ impl By {
     pub const fn all(self) -> Label {
         match self {
             Self::Route => Label::Requests,
-            Self::Rule | Self::Key => Label::Rulings,
+            Self::Rule | Self::Key => Label::Decisions,
         }
     }
 }
@@ -85,13 +85,13 @@ impl FromStr for By {
 pub enum Label {
     /// Every request.
     Requests,
-    /// Every ruling: a request that meets two rules has two.
-    Rulings,
+    /// Every decision: a request that meets two rules has two.
+    Decisions,
     /// The requests to a route.
     Route(Arc<str>),
-    /// The rulings of a rule.
+    /// The decisions of a rule.
     Rule(Arc<str>),
-    /// The rulings of a rule about a key.
+    /// The decisions of a rule about a key.
     Key {
         /// The rule.
         rule: Arc<str>,
@@ -104,7 +104,7 @@ impl Label {
     /// What kind of series it is; none for a total.
     pub const fn by(&self) -> Option<By> {
         match self {
-            Self::Requests | Self::Rulings => None,
+            Self::Requests | Self::Decisions => None,
             Self::Route(_) => Some(By::Route),
             Self::Rule(_) => Some(By::Rule),
             Self::Key { .. } => Some(By::Key),
@@ -114,7 +114,7 @@ impl Label {
     /// The name that is shown; empty for a total.
     pub fn name(&self) -> &str {
         match self {
-            Self::Requests | Self::Rulings => "",
+            Self::Requests | Self::Decisions => "",
             Self::Route(name) | Self::Rule(name) | Self::Key { name, .. } => name,
         }
     }
@@ -122,7 +122,7 @@ impl Label {
     /// The rule of a key; empty for all others.
     pub(crate) fn rule(&self) -> &str {
         match self {
-            Self::Requests | Self::Rulings | Self::Route(_) | Self::Rule(_) => "",
+            Self::Requests | Self::Decisions | Self::Route(_) | Self::Rule(_) => "",
             Self::Key { rule, .. } => rule,
         }
     }
@@ -149,7 +149,7 @@ impl Label {
         let mut bytes = Vec::with_capacity(40);
         bytes.push(match self {
             Self::Requests => b'q',
-            Self::Rulings => b'r',
+            Self::Decisions => b'r',
             Self::Route(_) => b'R',
             Self::Rule(_) => b'U',
             Self::Key { .. } => b'K',
@@ -167,7 +167,7 @@ impl Label {
         let name = std::str::from_utf8(reader.rest()).map_err(|_| corrupt("a name is not UTF-8"))?;
         match kind {
             b'q' => Ok(Self::Requests),
-            b'r' => Ok(Self::Rulings),
+            b'r' => Ok(Self::Decisions),
             b'R' => Ok(Self::Route(name.into())),
             b'U' => Ok(Self::Rule(name.into())),
             b'K' => Ok(Self::Key { rule: rule.into(), name: name.into() }),
@@ -183,7 +183,7 @@ pub(crate) struct Sid(pub(crate) u32);
 impl Sid {
     /// All requests.
     pub(crate) const REQUESTS: Self = Self(0);
-    /// All rulings.
+    /// All decisions.
     pub(crate) const RULINGS: Self = Self(1);
     /// The first that a name gets.
     pub(crate) const FIRST: Self = Self(2);
@@ -261,7 +261,7 @@ mod tests {
     fn labels_survive_their_encoding_and_no_two_share_one() {
         let labels = [
             Label::Requests,
-            Label::Rulings,
+            Label::Decisions,
             Label::Route("/a".into()),
             Label::Route("".into()),
             Label::Rule("/a".into()),

@@ -45,7 +45,7 @@ pub use error::{Error, Result};
 pub use flush::{Appended, Flush, FlushName, Instance, Tally};
 pub use label::{By, Label};
 pub use outcome::{Circumstances, Counts, OUTCOMES, Outcome};
-pub use recorder::{Asked, Caps, FLUSH_EVERY_S, Filter, Recorder, Ruled};
+pub use recorder::{Caps, DecisionCount, FLUSH_EVERY_S, Filter, Recorder, RequestCount};
 pub use store::{Bounds, History};
 
 /// A hash map with the hasher that is used throughout; its seed is random.

@@ -1,4 +1,4 @@
-//! What became of a request or a ruling, as history counts it.
+//! What became of a request or a decision, as history counts it.
 //!
 //! Recorders are called with an [`Outcome`]; every series keeps one curve per
 //! outcome, and [`Counts`] is one number for each.
@@ -13,7 +13,7 @@ use crate::codec::bytes::index;
 /// How many outcomes there are.
 pub const OUTCOMES: usize = 6;
 
-/// What became of a request or a ruling.
+/// What became of a request or a decision.
 ///
 /// ```
 /// use tollgate_history::Outcome;

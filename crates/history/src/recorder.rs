@@ -1,6 +1,6 @@
 //! Counting while decisions are made.
 //!
-//! A sink calls [`Recorder::request`] and [`Recorder::ruling`] on the path of a
+//! A sink calls [`Recorder::request`] and [`Recorder::decision`] on the path of a
 //! decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what
 //! it gives. In between, `cells` hold the counts of each thread; `filter` chooses
 //! which names get a series, and `names` gives them the labels of the last flush.
@@ -8,7 +8,7 @@
 //! Invariants:
 //! - Whoever counts never waits: a cell that is in use is passed over, and if
 //!   all are, plain atomics count the request without its name.
-//! - All requests and all rulings are counted exactly, whatever the names.
+//! - All requests and all decisions are counted exactly, whatever the names.
 //! - Memory is bounded by [`Caps`], whoever makes up names.
 //!
 //! Deliberately not here: the clock and the timer; `now` is an argument.
@@ -40,12 +40,12 @@ const SHARDS: usize = 16;
 /// A request that was answered.
 ///
 /// ```
-/// use tollgate_history::{Asked, Outcome};
-/// let asked = Asked { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 };
+/// use tollgate_history::{RequestCount, Outcome};
+/// let asked = RequestCount { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 };
 /// assert_eq!(asked.count, 1);
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestCount<'a> {
     /// Its route: a template, or else the path as [`crate::route::normalise`] gives it.
     pub route: Option<&'a str>,
     /// What became of it.
@@ -57,12 +57,12 @@ pub struct Asked<'a> {
 /// A rule's word about a request.
 ///
 /// ```
-/// use tollgate_history::{Outcome, Ruled};
-/// let ruled = Ruled { rule: "checkout", key: Some("user_id=42"), outcome: Outcome::Denied, count: 1 };
+/// use tollgate_history::{Outcome, DecisionCount};
+/// let ruled = DecisionCount { rule: "checkout", key: Some("user_id=42"), outcome: Outcome::Denied, count: 1 };
 /// assert_eq!(ruled.rule, "checkout");
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Ruled<'a> {
+pub struct DecisionCount<'a> {
     /// The rule's name.
     pub rule: &'a str,
     /// The key that was charged, in clear or hashed as the operator wants it.
@@ -84,7 +84,7 @@ struct Shard {
 #[derive(Debug, Default)]
 struct Overflow {
     requests: [AtomicU64; OUTCOMES],
-    rulings: [AtomicU64; OUTCOMES],
+    decisions: [AtomicU64; OUTCOMES],
 }
 
 impl Overflow {
@@ -97,7 +97,7 @@ impl Overflow {
     }
 
     fn drain_into(&self, tally: &mut Tally, minute: u32) {
-        for (counters, label) in [(&self.requests, Label::Requests), (&self.rulings, Label::Rulings)] {
+        for (counters, label) in [(&self.requests, Label::Requests), (&self.decisions, Label::Decisions)] {
             for (outcome, counter) in Outcome::ALL.into_iter().zip(counters) {
                 let count = counter.swap(0, Ordering::Relaxed);
                 if count > 0 {
@@ -120,10 +120,10 @@ struct Flusher {
 ///
 /// ```
 /// use tollgate_core::Time;
-/// use tollgate_history::{Asked, Caps, Instance, Outcome, Recorder};
+/// use tollgate_history::{RequestCount, Caps, Instance, Outcome, Recorder};
 /// let recorder = Recorder::new(Instance::random(), Caps::default());
 /// let now = Time::from_secs(1_800_000_000);
-/// recorder.request(&Asked { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 }, now);
+/// recorder.request(&RequestCount { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 }, now);
 /// let flush = recorder.flush(now);
 /// assert_eq!(flush.name.seq, 1);
 /// ```
@@ -149,31 +149,31 @@ impl Recorder {
     }
 
     /// Counts a request: towards all requests and towards its route.
-    pub fn request(&self, asked: &Asked<'_>, now: Time) {
-        self.decision(Some(asked), None, now);
+    pub fn request(&self, asked: &RequestCount<'_>, now: Time) {
+        self.record(Some(asked), None, now);
     }
 
-    /// Counts a ruling: towards all rulings, its rule, and its key.
-    pub fn ruling(&self, ruled: &Ruled<'_>, now: Time) {
-        self.decision(None, Some(ruled), now);
+    /// Counts a decision: towards all decisions, its rule, and its key.
+    pub fn decision(&self, ruled: &DecisionCount<'_>, now: Time) {
+        self.record(None, Some(ruled), now);
     }
 
-    /// Counts a request and a ruling about it, for little more than one of them.
-    pub fn decision(&self, asked: Option<&Asked<'_>>, ruled: Option<&Ruled<'_>>, now: Time) {
+    /// Counts a request and a decision about it, for little more than one of them.
+    pub fn record(&self, asked: Option<&RequestCount<'_>>, ruled: Option<&DecisionCount<'_>>, now: Time) {
         let minute = minute_of(now);
         let mut cells = self.free_cells();
-        if let Some(Asked { route, outcome, count }) = asked {
+        if let Some(RequestCount { route, outcome, count }) = asked {
             let name = Name::request(*route, &self.hasher);
             let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
             if !added {
                 Overflow::add(&self.overflow.requests, *outcome, *count);
             }
         }
-        if let Some(Ruled { rule, key, outcome, count }) = ruled {
-            let name = Name::ruling(rule, *key, &self.hasher);
+        if let Some(DecisionCount { rule, key, outcome, count }) = ruled {
+            let name = Name::decision(rule, *key, &self.hasher);
             let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
             if !added {
-                Overflow::add(&self.overflow.rulings, *outcome, *count);
+                Overflow::add(&self.overflow.decisions, *outcome, *count);
             }
         }
     }

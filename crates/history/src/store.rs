@@ -67,11 +67,11 @@ impl Default for Bounds {
 /// ```
 /// use tollgate_core::Time;
 /// use tollgate_history::engine::Memory;
-/// use tollgate_history::{Appended, Asked, Bounds, Caps, History, Instance, Outcome, Recorder};
+/// use tollgate_history::{Appended, RequestCount, Bounds, Caps, History, Instance, Outcome, Recorder};
 /// let recorder = Recorder::new(Instance::random(), Caps::default());
 /// let mut history = History::open(Memory::default(), Bounds::default())?;
 /// let now = Time::from_secs(1_800_000_000);
-/// recorder.request(&Asked { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 }, now);
+/// recorder.request(&RequestCount { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 }, now);
 /// let flush = recorder.flush(now);
 /// assert_eq!(history.append(&flush)?, Appended::Written);
 /// assert_eq!(history.append(&flush)?, Appended::Repeated);
@@ -225,7 +225,7 @@ impl<E: Engine> History<E> {
             for (label, counts) in counts {
                 let sid = match label {
                     Label::Requests => Some(Sid::REQUESTS),
-                    Label::Rulings => Some(Sid::RULINGS),
+                    Label::Decisions => Some(Sid::RULINGS),
                     Label::Route(_) | Label::Rule(_) | Label::Key { .. } => {
                         self.catalogue.known(label, minute, batch)
                     }

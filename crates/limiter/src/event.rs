@@ -1,6 +1,6 @@
 //! What happened, told to whoever keeps count.
 //!
-//! After each request [`crate::Limiter`] offers one [`Event`] for every ruling
+//! After each request [`crate::Limiter`] offers one [`Event`] for every decision
 //! to an [`EventSink`]. Metrics and history are sinks. A peek, which a cost of
 //! 0 is too, changes nothing and is not offered.
 //!
@@ -9,7 +9,7 @@
 
 use tollgate_core::{Operation, Request};
 
-use crate::reply::{Reply, Ruling};
+use crate::reply::{Reply, RuleDecision};
 
 /// One decision, with the request it belongs to.
 ///
@@ -18,7 +18,7 @@ use crate::reply::{Reply, Ruling};
 ///
 /// /// A line for a log.
 /// fn line(event: Event<'_>) -> String {
-///     let rule = event.ruling.and_then(|ruling| event.reply.rule(ruling));
+///     let rule = event.decision.and_then(|decision| event.reply.rule(decision));
 ///     format!("{} {}", rule.map_or("no rule", |rule| rule.name()), event.reply.verdict.word())
 /// }
 /// ```
@@ -29,7 +29,7 @@ pub struct Event<'a> {
     /// What was answered to the request as a whole.
     pub reply: &'a Reply,
     /// The decision; none where no rule applied to the request at all.
-    pub ruling: Option<&'a Ruling>,
+    pub decision: Option<&'a RuleDecision>,
     /// What was done: a check, a report or a refund. One request can do
     /// several, each for another descriptor.
     pub operation: Operation,
@@ -50,7 +50,7 @@ pub struct Event<'a> {
 ///
 /// impl EventSink for Denials {
 ///     fn offer(&self, event: Event<'_>) {
-///         let denied = event.ruling.is_some_and(|ruling| ruling.decision.verdict.is_deny());
+///         let denied = event.decision.is_some_and(|decision| decision.verdict.is_deny());
 ///         self.0.fetch_add(u64::from(denied), Ordering::Relaxed);
 ///     }
 /// }

@@ -9,7 +9,7 @@
 //! | [`clock`] | [`Clock`]: where `now` comes from |
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
 //! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
-//! | [`reply`] | [`Reply`]: the answer, with one [`Ruling`] per limit met |
+//! | [`reply`] | [`Reply`]: the answer, with one [`RuleDecision`] per limit met |
 //! | [`event`] | [`Event`]s for whoever keeps count |
 //!
 //! The words and the maths are in [`tollgate_core`]. `examples/embedded.rs` is
@@ -28,5 +28,5 @@ pub use event::{Event, EventSink, NoSink};
 pub use limiter::Limiter;
 pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};
-pub use reply::{Reply, Ruling};
-pub use store::{Answer, Batch, Decisions, RemoteStore, Store};
+pub use reply::{Reply, RuleDecision};
+pub use store::{ChargeSet, Decisions, RemoteStore, Store, StoreReply};

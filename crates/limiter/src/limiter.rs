@@ -15,7 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, NoSink};
 use crate::memory::MemoryStore;
 use crate::reply::{self, FreeList, Reply};
-use crate::store::{Answer, Batch, RemoteStore, Store};
+use crate::store::{ChargeSet, RemoteStore, Store, StoreReply};
 
 /// Decides requests by rules.
 ///
@@ -96,8 +96,8 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
         rules: &'a RuleSet,
         request: &Request<'a>,
         operation: Operation,
-    ) -> (Batch<'a>, FreeList) {
-        let mut batch = Batch::default();
+    ) -> (ChargeSet<'a>, FreeList) {
+        let mut batch = ChargeSet::default();
         let mut free = FreeList::new();
         rules.charges(request, operation, |found| reply::note(found, &mut batch, &mut free));
         if self.all_quota {
@@ -111,17 +111,17 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
         if operation == Operation::Peek {
             return;
         }
-        if reply.rulings.is_empty() {
+        if reply.decisions.is_empty() {
             let operation = if gives_back(request) { Operation::Refund } else { operation };
             let is_request = operation != Operation::Refund;
-            self.sink.offer(Event { request, reply, ruling: None, operation, is_request });
+            self.sink.offer(Event { request, reply, decision: None, operation, is_request });
         }
         let mut is_counted = false;
-        for ruling in reply.rulings.iter().filter(|ruling| ruling.cost > 0) {
-            let is_request = ruling.operation != Operation::Refund && !is_counted;
+        for decision in reply.decisions.iter().filter(|decision| decision.cost > 0) {
+            let is_request = decision.operation != Operation::Refund && !is_counted;
             is_counted |= is_request;
-            let operation = ruling.operation;
-            self.sink.offer(Event { request, reply, ruling: Some(ruling), operation, is_request });
+            let operation = decision.operation;
+            self.sink.offer(Event { request, reply, decision: Some(decision), operation, is_request });
         }
     }
 }
@@ -158,7 +158,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         let rules = self.rules.load();
         let (batch, free) = self.lookup(&rules, request, operation);
         let decisions = self.store.check(&batch, now);
-        let answer = Answer { now, decisions, ..Answer::default() };
+        let answer = StoreReply { now, decisions, ..StoreReply::default() };
         let decided = reply::Decided::new(&batch, &answer);
         drop(batch);
         let reply = Reply::new(rules, now, free, decided);
@@ -229,7 +229,7 @@ fn gives_back(request: &Request<'_>) -> bool {
 }
 
 /// Makes every charge a quota; a descriptor that no rule matches is one that passes.
-fn as_quotas(batch: &mut Batch<'_>, free: &[Option<Free>]) {
+fn as_quotas(batch: &mut ChargeSet<'_>, free: &[Option<Free>]) {
     batch.quota_passes = free.iter().flatten().any(|why| *why != Free::Unlimited);
     for charge in &mut batch.charges {
         charge.mode = match charge.mode {

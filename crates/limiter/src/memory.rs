@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::{Change, Key, State, StateRef, Time, decide};
 
-use crate::store::{Batch, CHARGES_USUAL, Decisions, States, Store, decide_together};
+use crate::store::{CHARGES_USUAL, ChargeSet, Decisions, States, Store, decide_together};
 use seed::Seed;
 use table::{Bound, Table};
 
@@ -159,7 +159,7 @@ impl MemoryStore {
         self.shards[shard].lock()
     }
 
-    fn check_several(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+    fn check_several(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         let hashes: SmallVec<[u64; CHARGES_USUAL]> =
             batch.charges.iter().map(|charge| self.hash(&charge.key)).collect();
         let mut shards: SmallVec<[usize; CHARGES_USUAL]> =
@@ -179,7 +179,7 @@ impl Default for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+    fn check(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         let [charge] = batch.charges.as_slice() else { return self.check_several(batch, now) };
         if batch.is_refused_elsewhere {
             return self.check_several(batch, now);

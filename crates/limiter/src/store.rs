@@ -1,6 +1,6 @@
 //! Where state lives.
 //!
-//! [`crate::Limiter`] hands a [`Batch`] to a [`Store`], which answers with one
+//! [`crate::Limiter`] hands a [`ChargeSet`] to a [`Store`], which answers with one
 //! [`Decision`] for each charge. [`decide_together`] is the one place that
 //! knows what "all or nothing" means; a store that can lend and swap states
 //! need only implement [`States`].
@@ -22,12 +22,12 @@ pub const CHARGES_USUAL: usize = 2;
 ///
 /// ```
 /// use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
-/// use tollgate_limiter::{Batch, MemoryStore, Store};
+/// use tollgate_limiter::{ChargeSet, MemoryStore, Store};
 ///
 /// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
 /// let entries = [Entry::from(("user_id", "42"))];
 /// let key = Key { domain: "shop", entries: &entries, shared: &[], limit: &limit, ordinal: 0 };
-/// let mut batch = Batch::default();
+/// let mut batch = ChargeSet::default();
 /// batch.charges.push(Charge {
 ///     descriptor: 0,
 ///     rule: None,
@@ -47,12 +47,12 @@ pub type Decisions = SmallVec<[Decision; CHARGES_USUAL]>;
 ///
 /// ```
 /// use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
-/// use tollgate_limiter::{Batch, MemoryStore, Store};
+/// use tollgate_limiter::{ChargeSet, MemoryStore, Store};
 ///
 /// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
 /// let entries = [Entry::from(("user_id", "42"))];
 /// let key = Key { domain: "shop", entries: &entries, shared: &[], limit: &limit, ordinal: 0 };
-/// let mut batch = Batch::default();
+/// let mut batch = ChargeSet::default();
 /// batch.charges.push(Charge {
 ///     descriptor: 0,
 ///     rule: None,
@@ -67,7 +67,7 @@ pub type Decisions = SmallVec<[Decision; CHARGES_USUAL]>;
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Batch<'a> {
+pub struct ChargeSet<'a> {
     /// What to charge.
     pub charges: SmallVec<[Charge<'a>; CHARGES_USUAL]>,
     /// Some quota passes without a charge, so that the others refuse nothing.
@@ -77,7 +77,7 @@ pub struct Batch<'a> {
     pub is_refused_elsewhere: bool,
 }
 
-impl Batch<'_> {
+impl ChargeSet<'_> {
     /// Whether these decisions refuse the request: any enforced limit denies,
     /// or there are quotas and all of them deny.
     pub fn is_denied(&self, decisions: &[Decision]) -> bool {
@@ -102,12 +102,12 @@ impl Batch<'_> {
 ///
 /// ```
 /// use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
-/// use tollgate_limiter::{Batch, MemoryStore, Store};
+/// use tollgate_limiter::{ChargeSet, MemoryStore, Store};
 ///
 /// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
 /// let entries = [Entry::from(("user_id", "42"))];
 /// let key = Key { domain: "shop", entries: &entries, shared: &[], limit: &limit, ordinal: 0 };
-/// let mut batch = Batch::default();
+/// let mut batch = ChargeSet::default();
 /// batch.charges.push(Charge {
 ///     descriptor: 0,
 ///     rule: None,
@@ -124,14 +124,14 @@ impl Batch<'_> {
 /// ```
 pub trait Store: Send + Sync {
     /// Decides all charges of a request together, all or nothing.
-    fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions;
+    fn check(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions;
 
     /// Forgets a key; whether there was anything to forget.
     fn reset(&self, key: &Key<'_>) -> bool;
 }
 
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
-    fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+    fn check(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         (**self).check(batch, now)
     }
 
@@ -143,11 +143,11 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 /// What a store that is not in this process answers.
 ///
 /// ```
-/// use tollgate_limiter::Answer;
-/// assert!(Answer::default().degraded.is_empty(), "nothing was decided without the store");
+/// use tollgate_limiter::StoreReply;
+/// assert!(StoreReply::default().degraded.is_empty(), "nothing was decided without the store");
 /// ```
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct StoreReply {
     /// When it was decided, on the store's own clock.
     pub now: Time,
     /// One for each charge.
@@ -166,14 +166,14 @@ pub struct Answer {
 ///
 /// ```
 /// use tollgate_core::{Key, Time};
-/// use tollgate_limiter::{Answer, Batch, MemoryStore, RemoteStore, Store};
+/// use tollgate_limiter::{StoreReply, ChargeSet, MemoryStore, RemoteStore, Store};
 ///
 /// /// A store next door, which answers at once.
 /// struct NextDoor(MemoryStore);
 ///
 /// impl RemoteStore for NextDoor {
-///     async fn check(&self, batch: &Batch<'_>, now: Time) -> Answer {
-///         Answer { now, decisions: self.0.check(batch, now), ..Answer::default() }
+///     async fn check(&self, batch: &ChargeSet<'_>, now: Time) -> StoreReply {
+///         StoreReply { now, decisions: self.0.check(batch, now), ..StoreReply::default() }
 ///     }
 ///
 ///     async fn reset(&self, key: &Key<'_>, _: Time) -> bool {
@@ -184,7 +184,7 @@ pub struct Answer {
 pub trait RemoteStore: Send + Sync {
     /// Decides all charges of a request together, all or nothing. `now` is
     /// this process's clock; the store may have a better one.
-    fn check(&self, batch: &Batch<'_>, now: Time) -> impl Future<Output = Answer> + Send;
+    fn check(&self, batch: &ChargeSet<'_>, now: Time) -> impl Future<Output = StoreReply> + Send;
 
     /// Forgets a key; whether there was anything to forget. `now` is this
     /// process's clock.
@@ -228,7 +228,7 @@ pub trait States {
 ///
 /// ```
 /// use tollgate_core::{Change, Charge, Key, Limit, Micros, Mode, Operation, Shape, State, StateRef, Time};
-/// use tollgate_limiter::Batch;
+/// use tollgate_limiter::ChargeSet;
 /// use tollgate_limiter::store::{States, decide_together};
 ///
 /// /// One state for all that is asked.
@@ -251,14 +251,14 @@ pub trait States {
 /// let limit = Limit::new(1, Micros::SECOND, Shape::FixedWindow)?;
 /// let key = Key { domain: "shop", entries: &[], shared: &[], limit: &limit, ordinal: 0 };
 /// let (mode, operation) = (Mode::Enforce, Operation::Check);
-/// let mut batch = Batch::default();
+/// let mut batch = ChargeSet::default();
 /// batch.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost: 1 });
 /// let mut states = One(None);
 /// assert!(!decide_together(&batch, &mut states, Time::EPOCH)[0].verdict.is_deny());
 /// assert!(decide_together(&batch, &mut states, Time::EPOCH)[0].verdict.is_deny());
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
-pub fn decide_together(batch: &Batch<'_>, states: &mut impl States, now: Time) -> Decisions {
+pub fn decide_together(batch: &ChargeSet<'_>, states: &mut impl States, now: Time) -> Decisions {
     let mut decisions = Decisions::new();
     let mut undo: SmallVec<[(usize, Change); CHARGES_USUAL]> = SmallVec::new();
     for (index, charge) in batch.charges.iter().enumerate() {

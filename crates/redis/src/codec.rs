@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Change, State, StateRef, Time};
-use tollgate_limiter::store::{Batch, CHARGES_USUAL, Decisions, States, decide_together};
+use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
 
 /// What a script saw of one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Which charges have a state that no script of ours has written.
-pub fn decide(batch: &Batch<'_>, seen: &Seen, names: &[String]) -> Result<Outcome, Vec<usize>> {
+pub fn decide(batch: &ChargeSet<'_>, seen: &Seen, names: &[String]) -> Result<Outcome, Vec<usize>> {
     let mut states = SmallVec::new();
     let mut unreadable = Vec::new();
     for (index, (charge, before)) in batch.charges.iter().zip(&seen.before).enumerate() {

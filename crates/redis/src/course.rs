@@ -15,7 +15,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Decision, Operation};
-use tollgate_limiter::store::{Batch, CHARGES_USUAL, Decisions, counts_anyway};
+use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, counts_anyway};
 
 /// Numbers of charges in their batch.
 pub(crate) type Picks = SmallVec<[usize; CHARGES_USUAL]>;
@@ -32,12 +32,12 @@ struct Settled {
 /// A request on its way.
 #[derive(Debug)]
 pub(crate) struct Course<'b, 'a> {
-    batch: &'b Batch<'a>,
+    batch: &'b ChargeSet<'a>,
     settled: SmallVec<[Option<Settled>; CHARGES_USUAL]>,
 }
 
 impl<'b, 'a> Course<'b, 'a> {
-    pub(crate) fn new(batch: &'b Batch<'a>) -> Self {
+    pub(crate) fn new(batch: &'b ChargeSet<'a>) -> Self {
         Self { batch, settled: smallvec::smallvec![None; batch.charges.len()] }
     }
 
@@ -47,8 +47,8 @@ impl<'b, 'a> Course<'b, 'a> {
     }
 
     /// These charges as a batch of their own, as the others leave them.
-    pub(crate) fn part(&self, picks: &[usize]) -> Batch<'a> {
-        Batch {
+    pub(crate) fn part(&self, picks: &[usize]) -> ChargeSet<'a> {
+        ChargeSet {
             charges: picks.iter().filter_map(|pick| self.batch.charges.get(*pick)).copied().collect(),
             quota_passes: self.batch.quota_passes || self.hope_beside(picks),
             is_refused_elsewhere: self.is_denied(),

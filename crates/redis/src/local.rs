@@ -15,7 +15,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tollgate_core::{Charge, Decision, Micros, OnStoreError, Operation, State, Time, Verdict, decide};
-use tollgate_limiter::store::{Batch, Decisions};
+use tollgate_limiter::store::{ChargeSet, Decisions};
 use tollgate_limiter::{Capacity, MemoryStore, Store, Usage};
 
 use crate::course::{Course, How, Picks};
@@ -73,14 +73,14 @@ impl Local {
 
     /// What the mirror says of a request that is refused, and of which nothing
     /// counts anyway.
-    pub(crate) fn peek(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+    pub(crate) fn peek(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         let refused =
-            Batch { charges: batch.charges.clone(), is_refused_elsewhere: true, ..Batch::default() };
+            ChargeSet { charges: batch.charges.clone(), is_refused_elsewhere: true, ..ChargeSet::default() };
         self.mirror.check(&refused, now)
     }
 
     /// Decides without the store. `now` is the store's clock.
-    pub(crate) fn check(&self, batch: &Batch<'_>, now: Time) -> Decisions {
+    pub(crate) fn check(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         let is_local = |charge: &Charge<'_>| charge.limit().on_store_error() == OnStoreError::Local;
         if batch.charges.iter().all(is_local) {
             return self.mirror.check(batch, now);

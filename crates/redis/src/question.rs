@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 use tollgate_core::algorithm::COST_MAX;
 use tollgate_core::{Charge, Mode, Operation, Shape, Time};
-use tollgate_limiter::Batch;
+use tollgate_limiter::ChargeSet;
 
 use crate::script::Script;
 
@@ -32,7 +32,7 @@ pub struct Question {
 impl Question {
     /// What `batch`, whose charges are under `keys`, asks; from a time later
     /// than `not_after` on it must not change anything.
-    pub fn new(batch: &Batch<'_>, keys: Texts, not_after: Option<Time>) -> Self {
+    pub fn new(batch: &ChargeSet<'_>, keys: Texts, not_after: Option<Time>) -> Self {
         match batch.charges.as_slice() {
             [charge] if !batch.is_refused_elsewhere && not_after.is_none() => {
                 let script = Script::single(charge);
@@ -43,7 +43,7 @@ impl Question {
     }
 
     /// The same for the script that decides together, however many they are.
-    pub fn together(batch: &Batch<'_>, keys: Texts, not_after: Option<Time>) -> Self {
+    pub fn together(batch: &ChargeSet<'_>, keys: Texts, not_after: Option<Time>) -> Self {
         let script = Script::TOGETHER;
         let asks = batch.charges.iter().map(|charge| line(charge, script)).collect();
         let flag = match (batch.is_refused_elsewhere, batch.quota_passes) {

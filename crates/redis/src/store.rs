@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
 use tollgate_limiter::Usage;
-use tollgate_limiter::store::{Answer, Batch, CHARGES_USUAL, Decisions, RemoteStore, counts_anyway};
+use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, RemoteStore, StoreReply, counts_anyway};
 
 use crate::backend::Backend;
 use crate::codec::{self, Outcome, Seen};
@@ -66,7 +66,7 @@ struct Moment {
 /// Who is to be asked.
 enum Way<'b, 'a> {
     /// Nobody: it is known.
-    Known(Box<Answer>),
+    Known(Box<StoreReply>),
     /// One place.
     One(Job<'b, 'a>),
     /// One place after the other.
@@ -165,7 +165,7 @@ impl RedisStore {
         (name, place)
     }
 
-    async fn decide(&self, batch: &Batch<'_>, moment: Moment) -> Answer {
+    async fn decide(&self, batch: &ChargeSet<'_>, moment: Moment) -> StoreReply {
         match self.way(batch, moment) {
             Way::Known(answer) => *answer,
             Way::One(job) => self.decide_in_one(job, moment).await,
@@ -178,7 +178,7 @@ impl RedisStore {
         }
     }
 
-    fn way<'b, 'a>(&self, batch: &'b Batch<'a>, moment: Moment) -> Way<'b, 'a> {
+    fn way<'b, 'a>(&self, batch: &'b ChargeSet<'a>, moment: Moment) -> Way<'b, 'a> {
         let course = self.recall(batch, moment);
         if let Some(course) = &course {
             let open = course.open();
@@ -196,7 +196,7 @@ impl RedisStore {
     }
 
     /// What is known to be denied, if that refuses the request.
-    fn recall<'b, 'a>(&self, batch: &'b Batch<'a>, moment: Moment) -> Option<Course<'b, 'a>> {
+    fn recall<'b, 'a>(&self, batch: &'b ChargeSet<'a>, moment: Moment) -> Option<Course<'b, 'a>> {
         let denials = self.denials.as_ref()?;
         let now = self.store_time(moment);
         let mut course = Course::new(batch);
@@ -210,10 +210,10 @@ impl RedisStore {
 
     /// The answer where all that is asked is known: what denies, and for the
     /// others what this node last saw.
-    fn denied_again(&self, batch: &Batch<'_>, moment: Moment) -> Answer {
+    fn denied_again(&self, batch: &ChargeSet<'_>, moment: Moment) -> StoreReply {
         let now = self.store_time(moment);
         let decisions = self.local.peek(batch, now);
-        let mut answer = Answer { now, decisions, remembered: true, ..Answer::default() };
+        let mut answer = StoreReply { now, decisions, remembered: true, ..StoreReply::default() };
         if let Some(denials) = &self.denials {
             for (charge, decision) in batch.charges.iter().zip(&mut answer.decisions) {
                 *decision = denials.recall(charge, now).unwrap_or(*decision);
@@ -223,25 +223,25 @@ impl RedisStore {
         answer
     }
 
-    async fn decide_in_one(&self, job: Job<'_, '_>, moment: Moment) -> Answer {
+    async fn decide_in_one(&self, job: Job<'_, '_>, moment: Moment) -> StoreReply {
         let batch = job.batch;
         match self.ask(job, moment).await {
-            Ok(done) => Answer { now: done.now, decisions: done.decisions, ..Answer::default() },
+            Ok(done) => StoreReply { now: done.now, decisions: done.decisions, ..StoreReply::default() },
             Err(_) => {
                 let now = self.store_time(moment);
                 let degraded = smallvec::smallvec![true; batch.charges.len()];
-                Answer { now, decisions: self.local.check(batch, now), degraded, ..Answer::default() }
+                StoreReply { now, decisions: self.local.check(batch, now), degraded, ..StoreReply::default() }
             }
         }
     }
 
     async fn decide_in_several<'a>(
         &self,
-        batch: &Batch<'a>,
+        batch: &ChargeSet<'a>,
         mut course: Course<'_, 'a>,
         named: Named,
         moment: Moment,
-    ) -> Answer {
+    ) -> StoreReply {
         let open = course.open();
         let mut now = self.store_time(moment);
         let mut until: SmallVec<[(Place, Time); CHARGES_USUAL]> = SmallVec::new();
@@ -267,20 +267,20 @@ impl RedisStore {
             self.give_back(batch, &mut course, (place, until, picks, &named), moment).await;
         }
         let (decisions, degraded) = course.finish();
-        Answer { now, decisions, degraded, ..Answer::default() }
+        StoreReply { now, decisions, degraded, ..StoreReply::default() }
     }
 
     /// Gives back what was taken at a place although the request is denied.
     async fn give_back(
         &self,
-        batch: &Batch<'_>,
+        batch: &ChargeSet<'_>,
         course: &mut Course<'_, '_>,
         (place, until, picks, named): (Place, Time, Picks, &Named),
         moment: Moment,
     ) {
         let taken = picks.iter().filter_map(|pick| batch.charges.get(*pick));
         let refunds = taken.map(|charge| Charge { operation: Operation::Refund, ..*charge });
-        let refund = Batch { charges: refunds.collect(), ..Batch::default() };
+        let refund = ChargeSet { charges: refunds.collect(), ..ChargeSet::default() };
         if refund.charges.is_empty() {
             return;
         }
@@ -389,9 +389,9 @@ impl RedisStore {
 }
 
 impl RemoteStore for RedisStore {
-    async fn check(&self, batch: &Batch<'_>, now: Time) -> Answer {
+    async fn check(&self, batch: &ChargeSet<'_>, now: Time) -> StoreReply {
         if batch.charges.is_empty() {
-            return Answer { now, ..Answer::default() };
+            return StoreReply { now, ..StoreReply::default() };
         }
         self.stats.requests.add(1);
         let answer = self.decide(batch, self.moment(now)).await;
@@ -424,7 +424,7 @@ mod tests {
     fn a_request_on_its_way_is_small() {
         let config = RedisConfig::new("redis://127.0.0.1:1".parse().expect("an address"));
         let store = RedisStore::new(config).expect("it needs no certificates");
-        let batch = Batch::default();
+        let batch = ChargeSet::default();
         let bytes = size_of_val(&store.check(&batch, Time::EPOCH));
         println!("check {bytes}");
         assert!(bytes <= 1_024, "{bytes} bytes are moved for each request");

@@ -51,8 +51,8 @@ fn offer(bencher: Bencher<'_, '_>, path: Option<&str>, users: usize, keys: &str)
             let descriptors = [Descriptor::new(&entries)];
             let request = Request::new("shop", &descriptors);
             let reply = limiter.check(&request);
-            let (operation, ruling) = (Operation::Check, reply.rulings.first());
-            let event = Event { request: &request, reply: &reply, ruling, operation, is_request: true };
+            let (operation, decision) = (Operation::Check, reply.decisions.first());
+            let event = Event { request: &request, reply: &reply, decision, operation, is_request: true };
             // A thousand of the same, so that the decision itself does not show.
             for _ in 0..1_000 {
                 counting.offer(black_box(event));

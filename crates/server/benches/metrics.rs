@@ -1,6 +1,6 @@
 //! What counting costs a request: `cargo bench -p tollgate-server --bench metrics`.
 //!
-//! One offer of one ruling, without the decision before it. `written` is a rule
+//! One offer of one decision, without the decision before it. `written` is a rule
 //! whose path is always the same, which is the usual case; `values` has a
 //! caller's value in its path; `folded` has one for which there is no room.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a benchmark that goes wrong should stop")]
@@ -39,8 +39,8 @@ fn limiter() -> Limiter {
 }
 
 fn event<'a>(request: &'a Request<'a>, reply: &'a Reply) -> Event<'a> {
-    let ruling = Some(&reply.rulings[0]);
-    Event { request, reply, ruling, operation: Operation::Check, is_request: true }
+    let decision = Some(&reply.decisions[0]);
+    Event { request, reply, decision, operation: Operation::Check, is_request: true }
 }
 
 fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {

@@ -1,6 +1,6 @@
 //! What is counted, and how it is told: Prometheus, `StatsD`, `/stats`.
 //!
-//! The limiter offers every ruling to [`Metrics`], which only adds to
+//! The limiter offers every decision to [`Metrics`], which only adds to
 //! counters; adapters tell it how calls went, and whoever loads rules tells it
 //! so. Pages and exporters read sums.
 //!
@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, Operation, RuleId, RuleSet, Time, Verdict};
-use tollgate_limiter::{Event, EventSink, Ruling};
+use tollgate_limiter::{Event, EventSink, RuleDecision};
 
 use crate::history::KeeperStatus;
 use crate::store::Sight;
@@ -220,14 +220,14 @@ impl Metrics {
         all
     }
 
-    fn count_rule(&self, event: &Event<'_>, ruling: &Ruling, id: RuleId) {
-        let (rules, entries) = (event.reply.rules(), entries_of(event, ruling));
-        let outcome = outcome_of(event, ruling);
+    fn count_rule(&self, event: &Event<'_>, decision: &RuleDecision, id: RuleId) {
+        let (rules, entries) = (event.reply.rules(), entries_of(event, decision));
+        let outcome = outcome_of(event, decision);
         let table = self.table.load();
         if let Some(row) = table.row(rules, id) {
             let line = row.cells.here();
             line.outcome(outcome);
-            let hit = Hit::of(ruling, row.counts_rejected);
+            let hit = Hit::of(decision, row.counts_rejected);
             return self.count_hit(row.path_of(rules, id, entries).as_deref(), line, hit);
         }
         // The rules have just changed, and this one is older or newer than the table.
@@ -235,20 +235,20 @@ impl Metrics {
         let known = table.by_path(&rule.path).map(Arc::clone);
         if let Some(cells) = known.or_else(|| self.strays.cells(&rule.path)) {
             cells.here().outcome(outcome);
-            let hit = Hit::of(ruling, rule.limit.counts_rejected());
+            let hit = Hit::of(decision, rule.limit.counts_rejected());
             self.count_hit(table::path_in(rules, id, entries).as_deref(), cells.here(), hit);
         }
     }
 
-    fn count_override(&self, event: &Event<'_>, ruling: &Ruling) {
+    fn count_override(&self, event: &Event<'_>, decision: &RuleDecision) {
         let table = self.table.load();
         let Some(cells) = table.overrides(event.request.domain) else { return };
         let line = cells.here();
-        line.outcome(outcome_of(event, ruling));
-        let path = override_metric_path(event.request.domain, &told(entries_of(event, ruling)));
+        line.outcome(outcome_of(event, decision));
+        let path = override_metric_path(event.request.domain, &told(entries_of(event, decision)));
         let brought =
-            event.request.descriptors.get(ruling.descriptor).and_then(|descriptor| descriptor.limit);
-        let hit = Hit::of(ruling, brought.is_some_and(|brought| brought.limit.counts_rejected()));
+            event.request.descriptors.get(decision.descriptor).and_then(|descriptor| descriptor.limit);
+        let hit = Hit::of(decision, brought.is_some_and(|brought| brought.limit.counts_rejected()));
         self.count_hit(Some(&sanitised(&path)), line, hit);
     }
 
@@ -277,10 +277,10 @@ impl EventSink for Metrics {
         if event.is_request {
             self.requests.here().outcome(Outcome::of_reply(event.reply));
         }
-        let Some(ruling) = event.ruling else { return self.count_unruled(&event) };
-        match ruling.rule {
-            Some(id) => self.count_rule(&event, ruling, id),
-            None => self.count_override(&event, ruling),
+        let Some(decision) = event.decision else { return self.count_unruled(&event) };
+        match decision.rule {
+            Some(id) => self.count_rule(&event, decision, id),
+            None => self.count_override(&event, decision),
         }
     }
 }
@@ -293,12 +293,12 @@ impl fmt::Debug for Metrics {
 
 /// What became of it; none where something was only given back, which nobody
 /// had to decide.
-fn outcome_of(event: &Event<'_>, ruling: &Ruling) -> Option<Outcome> {
-    (event.operation != Operation::Refund).then(|| Outcome::of_ruling(ruling))
+fn outcome_of(event: &Event<'_>, decision: &RuleDecision) -> Option<Outcome> {
+    (event.operation != Operation::Refund).then(|| Outcome::of_decision(decision))
 }
 
-fn entries_of<'a>(event: &Event<'a>, ruling: &Ruling) -> &'a [Entry<'a>] {
-    event.request.descriptors.get(ruling.descriptor).map_or(&[], |descriptor| descriptor.entries)
+fn entries_of<'a>(event: &Event<'a>, decision: &RuleDecision) -> &'a [Entry<'a>] {
+    event.request.descriptors.get(decision.descriptor).map_or(&[], |descriptor| descriptor.entries)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tollgate_core::ruleset::Free;
 use tollgate_core::{Micros, Operation, Request, Time, Verdict};
-use tollgate_limiter::{Clock as _, Limiter, Reply, Ruling, SystemClock};
+use tollgate_limiter::{Clock as _, Limiter, Reply, RuleDecision, SystemClock};
 
 use crate::health::Health;
 use crate::history::Keeper;
@@ -70,8 +70,8 @@ pub enum Shown<'a> {
     Free,
     /// A rule says that it is not limited.
     Unlimited,
-    /// The ruling that matters most for it.
-    Ruled(&'a Ruling),
+    /// The decision that matters most for it.
+    Ruled(&'a RuleDecision),
 }
 
 impl Service {
@@ -220,19 +220,17 @@ impl Answer {
             Some(Some(Free::NoRule | Free::UnknownDomain | Free::Replaced)) => return Shown::Free,
             Some(None) | None => {}
         }
-        let own = || self.reply.rulings.iter().filter(move |ruling| ruling.descriptor == descriptor);
+        let own = || self.reply.decisions.iter().filter(move |decision| decision.descriptor == descriptor);
         let denying =
-            own().filter(|ruling| is_denying(ruling)).max_by_key(|ruling| match ruling.decision.verdict {
+            own().filter(|decision| is_denying(decision)).max_by_key(|decision| match decision.verdict {
                 Verdict::Deny { retry_after } => retry_after.unwrap_or(Micros::MAX),
                 Verdict::Allow | Verdict::Delay { .. } => Micros::ZERO,
             });
-        denying
-            .or_else(|| own().min_by_key(|ruling| ruling.decision.remaining))
-            .map_or(Shown::Free, Shown::Ruled)
+        denying.or_else(|| own().min_by_key(|decision| decision.remaining)).map_or(Shown::Free, Shown::Ruled)
     }
 }
 
-/// Whether a ruling says no and is not in the shadow.
-pub const fn is_denying(ruling: &Ruling) -> bool {
-    ruling.decision.verdict.is_deny() && !ruling.mode.is_shadow()
+/// Whether a decision says no and is not in the shadow.
+pub const fn is_denying(decision: &RuleDecision) -> bool {
+    decision.verdict.is_deny() && !decision.mode.is_shadow()
 }

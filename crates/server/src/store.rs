@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tollgate_core::{Key, Time};
-use tollgate_limiter::{Answer, Batch, MemoryStore, RemoteStore, Store as _, Usage};
+use tollgate_limiter::{ChargeSet, MemoryStore, RemoteStore, Store as _, StoreReply, Usage};
 use tollgate_redis::{RedisStore, Stats};
 
 use crate::error::Error;
@@ -82,9 +82,11 @@ impl AnyStore {
 }
 
 impl RemoteStore for AnyStore {
-    async fn check(&self, batch: &Batch<'_>, now: Time) -> Answer {
+    async fn check(&self, batch: &ChargeSet<'_>, now: Time) -> StoreReply {
         match self {
-            Self::Memory(store) => Answer { now, decisions: store.check(batch, now), ..Answer::default() },
+            Self::Memory(store) => {
+                StoreReply { now, decisions: store.check(batch, now), ..StoreReply::default() }
+            }
             Self::Redis(store) => Box::pin(store.check(batch, now)).await,
         }
     }

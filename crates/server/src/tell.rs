@@ -23,7 +23,7 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Request, Verdict};
-use tollgate_limiter::Ruling;
+use tollgate_limiter::RuleDecision;
 
 use crate::service::{Answer, is_denying};
 use crate::settings::{Answers, RateLimitFields, Telling};
@@ -51,8 +51,8 @@ pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// Headers, in the order in which they are sent.
 pub type Headers = SmallVec<[(HeaderName, HeaderValue); 8]>;
 
-/// Most answers are about no more rulings than this.
-const RULINGS_USUAL: usize = 4;
+/// Most answers are about no more decisions than this.
+const DECISIONS_USUAL: usize = 4;
 
 /// What people are told about one answer.
 #[derive(Debug)]
@@ -62,10 +62,10 @@ pub struct Told<'a> {
     answer: &'a Answer,
     /// Nothing at all is enforced.
     all_shadow: bool,
-    /// The rulings to tell about: those that refuse, or else all that are enforced.
-    rulings: SmallVec<[&'a Ruling; RULINGS_USUAL]>,
+    /// The decisions to tell about: those that refuse, or else all that are enforced.
+    decisions: SmallVec<[&'a RuleDecision; DECISIONS_USUAL]>,
     /// The one of them that matters most.
-    chosen: Option<&'a Ruling>,
+    chosen: Option<&'a RuleDecision>,
     /// When to come again, with what chance adds to it.
     retry_after_s: Option<u64>,
 }
@@ -73,20 +73,20 @@ pub struct Told<'a> {
 impl<'a> Told<'a> {
     /// What people are told about `answer`, which decided `request`.
     pub fn new(answers: &'a Answers, request: &'a Request<'a>, answer: &'a Answer) -> Self {
-        let rulings: SmallVec<[&Ruling; RULINGS_USUAL]> = match answer.is_refused {
+        let decisions: SmallVec<[&RuleDecision; DECISIONS_USUAL]> = match answer.is_refused {
             true => violated(answer).collect(),
             // Where nothing is enforced, there is nothing to tell.
             false if answers.shadow => SmallVec::new(),
-            false => answer.reply.rulings.iter().filter(|ruling| !ruling.mode.is_shadow()).collect(),
+            false => answer.reply.decisions.iter().filter(|decision| !decision.mode.is_shadow()).collect(),
         };
         let chosen = match answer.is_refused {
             true => answer.reply.binding(),
-            false => rulings.iter().copied().min_by_key(|ruling| ruling.decision.remaining),
+            false => decisions.iter().copied().min_by_key(|decision| decision.remaining),
         };
         let jitter = answers.telling.retry_after_jitter;
         let retry_after_s = refusal_of(answer).flatten().map(|span| later(span, jitter));
         let (telling, all_shadow) = (&answers.telling, answers.shadow);
-        Self { telling, request, answer, all_shadow, rulings, chosen, retry_after_s }
+        Self { telling, request, answer, all_shadow, decisions, chosen, retry_after_s }
     }
 
     /// The answer.
@@ -117,8 +117,8 @@ impl<'a> Told<'a> {
         if let Some(seconds) = self.retry_after_s {
             headers.push((RETRY_AFTER, seconds.into()));
         }
-        headers.push((LIMIT, chosen.decision.limit.into()));
-        headers.push((REMAINING, chosen.decision.remaining.into()));
+        headers.push((LIMIT, chosen.limit.into()));
+        headers.push((REMAINING, chosen.remaining.into()));
         if let Some(seconds) = self.limit_retry_after_s(chosen) {
             headers.push((LIMIT_RETRY_AFTER, seconds.into()));
         }
@@ -147,23 +147,25 @@ impl<'a> Told<'a> {
     /// In how many seconds the next request passes: at once where something is
     /// left, and otherwise when the limit is as good as new, which is never too
     /// early. None if a refused request can never pass.
-    fn limit_retry_after_s(&self, chosen: &Ruling) -> Option<u64> {
-        match chosen.decision.verdict {
+    fn limit_retry_after_s(&self, chosen: &RuleDecision) -> Option<u64> {
+        match chosen.verdict {
             _ if self.answer.is_refused => self.retry_after_s,
-            _ if chosen.decision.remaining > 0 => Some(0),
+            _ if chosen.remaining > 0 => Some(0),
             Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => {
-                Some(chosen.decision.reset_after.as_secs_ceil())
+                Some(chosen.reset_after.as_secs_ceil())
             }
         }
     }
 }
 
-/// The rulings that refuse a request: every enforced limit that denies, and
+/// The decisions that refuse a request: every enforced limit that denies, and
 /// the quotas if none of them passes.
-fn violated(answer: &Answer) -> impl Iterator<Item = &Ruling> {
-    let rulings = &answer.reply.rulings;
-    let quotas_refuse = rulings.iter().filter(|ruling| ruling.mode.is_quota()).all(is_denying);
-    rulings.iter().filter(move |ruling| is_denying(ruling) && (quotas_refuse || !ruling.mode.is_quota()))
+fn violated(answer: &Answer) -> impl Iterator<Item = &RuleDecision> {
+    let decisions = &answer.reply.decisions;
+    let quotas_refuse = decisions.iter().filter(|decision| decision.mode.is_quota()).all(is_denying);
+    decisions
+        .iter()
+        .filter(move |decision| is_denying(decision) && (quotas_refuse || !decision.mode.is_quota()))
 }
 
 /// When a refused request would pass, if ever; none if it was not refused.

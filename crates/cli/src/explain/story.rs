@@ -9,7 +9,7 @@
 use serde::Serialize;
 use tollgate_core::ruleset::{Found, Free, How, Level as Walked, Trace};
 use tollgate_core::{Entry, Key, Operation, Request, Rule, RuleId, RuleSet, Verdict};
-use tollgate_limiter::{Reply, Ruling};
+use tollgate_limiter::{Reply, RuleDecision};
 
 use super::reasons::{how_name, reason};
 use crate::words;
@@ -150,7 +150,10 @@ impl Story {
             verdict: reply.verdict.word(),
             wait_us,
             retry_after_us,
-            binding: reply.binding().and_then(|ruling| reply.rule(ruling)).map(|rule| rule.name().to_owned()),
+            binding: reply
+                .binding()
+                .and_then(|decision| reply.rule(decision))
+                .map(|rule| rule.name().to_owned()),
             verdict_words: words::verdict(reply.verdict),
         }
     }
@@ -193,8 +196,8 @@ impl Teller<'_> {
 
     fn limit(&self, descriptor: usize, id: RuleId) -> Option<LimitTold> {
         let rule = self.rules.rule(id)?;
-        let is_it = |ruling: &&Ruling| ruling.descriptor == descriptor && ruling.rule == Some(id);
-        let ruling = self.reply.rulings.iter().find(is_it);
+        let is_it = |decision: &&RuleDecision| decision.descriptor == descriptor && decision.rule == Some(id);
+        let decision = self.reply.decisions.iter().find(is_it);
         Some(LimitTold {
             rule: rule.name().to_owned(),
             path: rule.path.clone(),
@@ -202,14 +205,13 @@ impl Teller<'_> {
             limit: words::limit(rule),
             mode: words::mode_name(rule.mode),
             mode_words: words::mode(rule.mode),
-            replaced_by: if ruling.is_none() { Some(self.replacing(&rule.label)) } else { None },
+            replaced_by: if decision.is_none() { Some(self.replacing(&rule.label)) } else { None },
             counter: self.counter(descriptor, id),
-            decision: ruling.map(|ruling| self.decided(ruling, rule)),
+            decision: decision.map(|decision| self.decided(decision, rule)),
         })
     }
 
-    fn decided(&self, ruling: &Ruling, rule: &Rule) -> Decided {
-        let decision = &ruling.decision;
+    fn decided(&self, decision: &RuleDecision, rule: &Rule) -> Decided {
         let (wait_us, retry_after_us) = waits(decision.verdict);
         Decided {
             verdict: decision.verdict.word(),
@@ -219,8 +221,8 @@ impl Teller<'_> {
             used: decision.used,
             remaining: decision.remaining,
             soft: decision.soft,
-            binding: self.reply.binding().is_some_and(|binding| std::ptr::eq(binding, ruling)),
-            words: words::ruling(ruling, rule),
+            binding: self.reply.binding().is_some_and(|binding| std::ptr::eq(binding, decision)),
+            words: words::decision(decision, rule),
         }
     }
 

@@ -242,14 +242,14 @@ fn borrowed(entries: &[(String, String)]) -> Vec<Entry<'_>> {
 /// The verdict and the rule hold for every request of a step; the numbers are
 /// those of its last.
 fn is_as_expected(expect: &Expect, reply: &Reply, is_last: bool) -> bool {
-    let name = reply.binding().and_then(|ruling| reply.rule(ruling)).map(tollgate_core::Rule::name);
+    let name = reply.binding().and_then(|decision| reply.rule(decision)).map(tollgate_core::Rule::name);
     let rule_fits = expect.rule.as_ref().is_none_or(|rule| name == Some(rule.value.as_str()));
     let wait_fits = match reply.verdict {
         Verdict::Allow => true,
         Verdict::Delay { wait } => expect.wait.is_none_or(|expected| expected == wait),
         Verdict::Deny { retry_after } => expect.retry_after.is_none_or(|expected| expected == retry_after),
     };
-    let remaining = reply.binding().map(|ruling| ruling.decision.remaining);
+    let remaining = reply.binding().map(|decision| decision.remaining);
     let remaining_fits = expect.remaining.is_none_or(|expected| remaining == Some(expected));
     expect.verdict == reply.verdict.word() && rule_fits && (!is_last || (wait_fits && remaining_fits))
 }
@@ -271,9 +271,9 @@ fn came_words(reply: &Reply) -> String {
         Verdict::Deny { retry_after } => parts.push(retry_words(retry_after)),
     }
     match reply.binding() {
-        Some(ruling) => {
-            parts.push(format!("remaining {}", ruling.decision.remaining));
-            parts.extend(reply.rule(ruling).map(|rule| format!("rule {}", rule.name())));
+        Some(decision) => {
+            parts.push(format!("remaining {}", decision.remaining));
+            parts.extend(reply.rule(decision).map(|rule| format!("rule {}", rule.name())));
         }
         None => parts.push("no limit applies".to_owned()),
     }

@@ -145,7 +145,7 @@ impl Selector {
 
     pub(super) fn takes_label(&self, label: &Label) -> bool {
         match label {
-            Label::Requests | Label::Rulings => false,
+            Label::Requests | Label::Decisions => false,
             Label::Route(route) => self.take("route", route),
             Label::Rule(rule) => self.take("rule", rule),
             Label::Key { rule, name } => self.take("rule", rule) && self.take("key", name),

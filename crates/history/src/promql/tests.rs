@@ -7,7 +7,7 @@ use tollgate_core::Time;
 use super::*;
 use crate::engine::Memory;
 use crate::outcome::Outcome;
-use crate::recorder::{Asked, Caps, Recorder, Ruled};
+use crate::recorder::{Caps, DecisionCount, Recorder, RequestCount};
 use crate::{Bounds, Instance};
 
 /// A minute that begins an hour.
@@ -26,10 +26,10 @@ fn history() -> History<Memory> {
             (None, Outcome::Allowed, 1),
         ];
         for (route, outcome, count) in requests {
-            recorder.request(&Asked { route, outcome, count }, now);
+            recorder.request(&RequestCount { route, outcome, count }, now);
         }
-        let ruled = Ruled { rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
-        recorder.ruling(&ruled, now);
+        let ruled = DecisionCount { rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
+        recorder.decision(&ruled, now);
         history.append(&recorder.flush(now)).unwrap();
     }
     history
@@ -173,7 +173,7 @@ fn too_much_is_refused() {
     let now = Time::from_secs(START_S);
     for n in 0..600 {
         let route = format!("/{n}");
-        recorder.request(&Asked { route: Some(&route), outcome: Outcome::Allowed, count: 1 }, now);
+        recorder.request(&RequestCount { route: Some(&route), outcome: Outcome::Allowed, count: 1 }, now);
     }
     let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
     history.append(&recorder.flush(now)).unwrap();

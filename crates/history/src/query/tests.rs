@@ -168,7 +168,7 @@ fn one_key_under_two_rules_is_one_row() {
     let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
     let mut tally = Tally::default();
     for rule in ["a", "b"] {
-        tally.add(5, Label::Rulings, Outcome::Denied, 4);
+        tally.add(5, Label::Decisions, Outcome::Denied, 4);
         tally.add(5, Label::Key { rule: rule.into(), name: "k".into() }, Outcome::Denied, 3);
     }
     history.append(&Flush { name: FlushName { instance: Instance([1; 16]), seq: 1 }, tally }).unwrap();

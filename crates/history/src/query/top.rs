@@ -1,6 +1,6 @@
 //! The series with the most, and everything else in one row.
 //!
-//! "Other" is all requests (or all rulings) less the rows that are shown, so that
+//! "Other" is all requests (or all decisions) less the rows that are shown, so that
 //! the table adds up whatever names were made up.
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ const ROWS_MAX: usize = 10_000;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By all requests or rulings.
+    /// By all requests or decisions.
     #[default]
     Total,
     /// By how many of them were denied; series without any are in no row.
@@ -89,7 +89,7 @@ pub struct Top {
 pub struct TopRow {
     /// The series.
     pub name: String,
-    /// All of its requests or rulings.
+    /// All of its requests or decisions.
     pub total: u64,
     /// How many of them were denied.
     pub denied: u64,
@@ -98,7 +98,7 @@ pub struct TopRow {
 /// The rest of a top list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopSum {
-    /// All requests or rulings that are in no row.
+    /// All requests or decisions that are in no row.
     pub total: u64,
     /// How many of them were denied.
     pub denied: u64,

@@ -58,7 +58,7 @@ impl<'a> Name<'a> {
     }
 
     #[inline]
-    pub(super) fn ruling(rule: &'a str, key: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
+    pub(super) fn decision(rule: &'a str, key: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
         match key {
             Some(key) => Self::new(Kind::Key, cut(rule), cut(key), hasher),
             None => Self::new(Kind::Rule, cut(rule), "", hasher),
@@ -98,7 +98,7 @@ struct Minute {
     texts: String,
     /// What came when there were too many names.
     nameless_requests: Counts,
-    nameless_rulings: Counts,
+    nameless_decisions: Counts,
 }
 
 impl Minute {
@@ -124,7 +124,7 @@ impl Minute {
         let Some(mut slot) = slot.filter(|_| self.slots.len() < NAMES_MAX) else {
             let nameless = match name.kind {
                 Kind::Request | Kind::Route => &mut self.nameless_requests,
-                Kind::Rule | Kind::Key => &mut self.nameless_rulings,
+                Kind::Rule | Kind::Key => &mut self.nameless_decisions,
             };
             return nameless.add(outcome, count);
         };
@@ -137,7 +137,7 @@ impl Minute {
 
     fn drain_into(self, tally: &mut Tally, names: &Names) {
         let minute = self.minute;
-        let (mut requests, mut rulings) = (self.nameless_requests, self.nameless_rulings);
+        let (mut requests, mut decisions) = (self.nameless_requests, self.nameless_decisions);
         let mut rules: Map<&str, Counts> = Map::default();
         for slot in &self.slots {
             let (rule, name) = slot.text(&self.texts);
@@ -155,10 +155,10 @@ impl Minute {
             }
         }
         for (rule, counts) in rules {
-            rulings.merge(&counts);
+            decisions.merge(&counts);
             tally.merge(minute, names.rule(rule), &counts);
         }
-        for (label, counts) in [(Label::Requests, requests), (Label::Rulings, rulings)] {
+        for (label, counts) in [(Label::Requests, requests), (Label::Decisions, decisions)] {
             if counts.total() > 0 {
                 tally.merge(minute, label, &counts);
             }

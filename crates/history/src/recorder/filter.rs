@@ -169,7 +169,7 @@ enum Group {
 impl Group {
     fn of(label: &Label) -> Option<Self> {
         match label {
-            Label::Requests | Label::Rulings => None,
+            Label::Requests | Label::Decisions => None,
             Label::Route(_) => Some(Self::Routes),
             Label::Rule(_) => Some(Self::Rules),
             Label::Key { rule, .. } => Some(Self::Keys(rule.clone())),

@@ -12,23 +12,23 @@ fn total(flush: &Flush, label: &Label) -> u64 {
     flush.tally.minutes.values().filter_map(|counts| counts.get(label)).map(Counts::total).sum()
 }
 
-fn asked(route: &str) -> Asked<'_> {
-    Asked { route: Some(route), outcome: Outcome::Allowed, count: 1 }
+fn asked(route: &str) -> RequestCount<'_> {
+    RequestCount { route: Some(route), outcome: Outcome::Allowed, count: 1 }
 }
 
 #[test]
 fn a_flush_has_what_came_since_the_last_under_the_next_number() {
     let recorder = Recorder::new(Instance([1; 16]), Caps::default());
     recorder.request(&asked("/a"), NOW);
-    recorder.request(&Asked { route: None, outcome: Outcome::Denied, count: 3 }, NOW);
-    recorder.ruling(&Ruled { rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 }, NOW);
-    recorder.ruling(&Ruled { rule: "r", key: None, outcome: Outcome::Allowed, count: 1 }, NOW);
+    recorder.request(&RequestCount { route: None, outcome: Outcome::Denied, count: 3 }, NOW);
+    recorder.decision(&DecisionCount { rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 }, NOW);
+    recorder.decision(&DecisionCount { rule: "r", key: None, outcome: Outcome::Allowed, count: 1 }, NOW);
     let flush = recorder.flush(NOW);
     assert_eq!(flush.name, FlushName { instance: Instance([1; 16]), seq: 1 });
     let expected = [
         (Label::Requests, 4),
         (Label::Route("/a".into()), 1),
-        (Label::Rulings, 3),
+        (Label::Decisions, 3),
         (Label::Rule("r".into()), 3),
         (Label::Key { rule: "r".into(), name: "k".into() }, 2),
     ];
@@ -62,11 +62,11 @@ fn a_clock_gone_mad_loses_nothing() {
     let recorder = Recorder::new(Instance([1; 16]), Caps::default());
     for minute in 0..1_000 {
         recorder.request(&asked("/a"), Time::from_secs(minute * 60));
-        recorder.ruling(&Ruled { rule: "r", key: None, outcome: Outcome::Soft, count: 1 }, NOW);
+        recorder.decision(&DecisionCount { rule: "r", key: None, outcome: Outcome::Soft, count: 1 }, NOW);
     }
     let flush = recorder.flush(NOW);
     assert_eq!(total(&flush, &Label::Requests), 1_000);
-    assert_eq!(total(&flush, &Label::Rulings), 1_000);
+    assert_eq!(total(&flush, &Label::Decisions), 1_000);
 }
 
 #[test]

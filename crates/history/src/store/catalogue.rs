@@ -139,7 +139,7 @@ impl Catalogue {
     pub(crate) fn label(&self, sid: Sid) -> Option<&Label> {
         match sid {
             Sid::REQUESTS => Some(&Label::Requests),
-            Sid::RULINGS => Some(&Label::Rulings),
+            Sid::RULINGS => Some(&Label::Decisions),
             named => self.labels.get(&named),
         }
     }

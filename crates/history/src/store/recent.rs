@@ -27,7 +27,7 @@ impl Address {
     fn of(label: &Label) -> Option<Self> {
         let at = |text: &Arc<str>| text.as_ptr().addr();
         match label {
-            Label::Requests | Label::Rulings => None,
+            Label::Requests | Label::Decisions => None,
             Label::Route(name) => Some(Self { name: at(name), rule: 0 }),
             Label::Rule(name) => Some(Self { name: at(name), rule: 1 }),
             Label::Key { rule, name } => Some(Self { name: at(name), rule: at(rule) }),

@@ -205,7 +205,7 @@ impl<E: Engine> History<E> {
     fn stored(&self, label: &Label) -> Option<Sid> {
         match label {
             Label::Requests => Some(Sid::REQUESTS),
-            Label::Rulings => Some(Sid::RULINGS),
+            Label::Decisions => Some(Sid::RULINGS),
             Label::Route(_) | Label::Rule(_) | Label::Key { .. } => {
                 let known = self.catalogue.get(label).filter(|_| !self.is_stale);
                 known.filter(|sid| sid.0 < self.posts.first_new)

@@ -88,7 +88,7 @@ pub(super) fn label(which: u8) -> Label {
         4 => Label::Rule("r".into()),
         5 => Label::Key { rule: "r".into(), name: "k".into() },
         6 => Label::Requests,
-        _ => Label::Rulings,
+        _ => Label::Decisions,
     }
 }
 

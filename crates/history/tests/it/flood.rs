@@ -9,7 +9,7 @@ use tollgate_core::Time;
 use tollgate_history::engine::Memory;
 use tollgate_history::query::{Span, TopQuestion};
 use tollgate_history::route::normalise;
-use tollgate_history::{Asked, Bounds, By, Caps, FLUSH_EVERY_S, History, Instance, Outcome, Recorder};
+use tollgate_history::{Bounds, By, Caps, FLUSH_EVERY_S, History, Instance, Outcome, Recorder, RequestCount};
 
 use crate::log::{Random, requests};
 
@@ -31,7 +31,7 @@ fn play(times: u64) -> Played {
     let mut truth: HashMap<String, u64> = HashMap::new();
     let (mut sent, mut next_flush) = (0, 0);
     let ask = |route: &str, now| {
-        recorder.request(&Asked { route: Some(route), outcome: Outcome::Allowed, count: 1 }, now);
+        recorder.request(&RequestCount { route: Some(route), outcome: Outcome::Allowed, count: 1 }, now);
     };
     for (second, target) in requests() {
         let now = Time::from_secs(second);

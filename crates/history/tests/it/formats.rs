@@ -48,7 +48,7 @@ fn flush(seq: u32, start_min: u32) -> Flush {
         tally.add(minute, Label::Route("/dense".into()), Outcome::Allowed, count);
         if n.is_multiple_of(23) {
             tally.add(minute, Label::Route("/sparse".into()), Outcome::Denied, u64::from(n) + 1);
-            tally.add(minute, Label::Rulings, Outcome::Denied, 2);
+            tally.add(minute, Label::Decisions, Outcome::Denied, 2);
             tally.add(minute, Label::Rule("shop.user".into()), Outcome::Denied, 2);
             let key = Label::Key { rule: "shop.user".into(), name: "user_id=ü".into() };
             tally.add(minute, key, Outcome::Denied, 2);

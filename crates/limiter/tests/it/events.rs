@@ -12,13 +12,13 @@ struct Seen(Mutex<Vec<String>>);
 
 impl EventSink for Seen {
     fn offer(&self, event: Event<'_>) {
-        let rule = event.ruling.and_then(|ruling| event.reply.rule(ruling));
+        let rule = event.decision.and_then(|decision| event.reply.rule(decision));
         let line = format!(
             "{:?} {} {} {}",
             event.operation,
             event.request.domain,
             rule.map_or("-", |rule| rule.name()),
-            event.ruling.map_or("-", |ruling| ruling.decision.verdict.word()),
+            event.decision.map_or("-", |decision| decision.verdict.word()),
         );
         self.0.lock().unwrap().push(line);
     }
@@ -55,7 +55,7 @@ struct Done(Mutex<Vec<String>>);
 impl EventSink for Done {
     fn offer(&self, event: Event<'_>) {
         let counted = if event.is_request { " request" } else { "" };
-        let cost = event.ruling.map_or(0, |ruling| ruling.cost);
+        let cost = event.decision.map_or(0, |decision| decision.cost);
         self.0.lock().unwrap().push(format!("{:?} {cost}{counted}", event.operation));
     }
 }

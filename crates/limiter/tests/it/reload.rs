@@ -44,6 +44,6 @@ fn a_reply_keeps_the_rules_it_was_made_by() {
     let limiter = limiter(vec![node("user", vec![rule("old", limit(1, Shape::FixedWindow), Mode::Enforce)])]);
     let reply = check(&limiter, &[("user", "42")]);
     limiter.replace_rules(rules(Vec::new()));
-    assert_eq!(reply.rule(&reply.rulings[0]).unwrap().name(), "old");
-    assert!(check(&limiter, &[("user", "42")]).rulings.is_empty());
+    assert_eq!(reply.rule(&reply.decisions[0]).unwrap().name(), "old");
+    assert!(check(&limiter, &[("user", "42")]).decisions.is_empty());
 }

@@ -46,7 +46,7 @@ fn a_list_of_limits_admits_exactly_the_smallest_and_charges_all_for_it() {
         let limiter = limiter(vec![node("user", limits)]);
         assert_eq!(admitted(&limiter, &[("user", "42")]), u64::from(COUNT), "{shape:?}");
         let last = check(&limiter, &[("user", "42")]);
-        assert_eq!(last.rulings[1].decision.remaining, u64::from(COUNT), "{shape:?}");
+        assert_eq!(last.decisions[1].remaining, u64::from(COUNT), "{shape:?}");
     }
 }
 

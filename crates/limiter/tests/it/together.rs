@@ -9,7 +9,7 @@ fn fixed(count: u32) -> tollgate_core::Limit {
 }
 
 fn remaining(reply: &tollgate_limiter::Reply) -> Vec<u64> {
-    reply.rulings.iter().map(|ruling| ruling.decision.remaining).collect()
+    reply.decisions.iter().map(|decision| decision.remaining).collect()
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn denied_by_one_means_that_none_is_charged() {
     assert_eq!(remaining(&check(&limiter, &both)), [9, 0]);
     let denied = check(&limiter, &both);
     assert!(denied.verdict.is_deny());
-    assert_eq!(denied.rulings[0].decision.verdict, Verdict::Allow, "the wide one would have let it pass");
+    assert_eq!(denied.decisions[0].verdict, Verdict::Allow, "the wide one would have let it pass");
     assert_eq!(remaining(&denied), [9, 0]);
     assert_eq!(denied.rule(denied.binding().unwrap()).unwrap().name(), "narrow");
     assert_eq!(remaining(&check(&limiter, &both[..1])), [8], "and was not charged for the refused one");
@@ -43,8 +43,8 @@ fn one_key_named_twice_is_charged_twice() {
     let twice = [("user", "42"), ("user", "42")];
     assert_eq!(remaining(&check(&limiter, &twice)), [2, 1]);
     let denied = check(&limiter, &twice);
-    assert_eq!(denied.rulings[0].decision.verdict, Verdict::Allow);
-    assert!(denied.rulings[1].decision.verdict.is_deny());
+    assert_eq!(denied.decisions[0].verdict, Verdict::Allow);
+    assert!(denied.decisions[1].verdict.is_deny());
     assert_eq!(remaining(&check(&limiter, &twice[..1])), [0], "the refused one took nothing");
 }
 
@@ -71,7 +71,7 @@ fn shadow_limits_decide_and_count_on_their_own() {
     assert_eq!(remaining(&check(&limiter, &both)), [0, 0], "counted although the request was refused");
     let over = check(&limiter, &both[..1]);
     assert_eq!(over.verdict, Verdict::Allow);
-    assert!(over.rulings[0].is_shadow_deny());
+    assert!(over.decisions[0].is_shadow_deny());
     assert_eq!(remaining(&check(&limiter, &[("b", "2")])), [0], "a shadow denial refuses nobody");
 }
 
@@ -143,6 +143,6 @@ fn a_reply_tells_why_nothing_was_charged() {
     let limiter = limiter(vec![node("a", vec![rule("", fixed(1), Mode::Enforce)])]);
     let reply = check(&limiter, &[("nobody", "x"), ("a", "1")]);
     assert_eq!(reply.free.as_slice(), [Some(Free::NoRule), None]);
-    assert_eq!(reply.rulings[0].descriptor, 1);
+    assert_eq!(reply.decisions[0].descriptor, 1);
     assert_eq!(reply.now, START);
 }

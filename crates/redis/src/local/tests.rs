@@ -16,7 +16,7 @@ fn limit(count: u32, rule: OnStoreError) -> Limit {
 
 fn check(local: &Local, limits: &[Limit]) -> Vec<bool> {
     let charges = limits.iter().zip(0..).map(|(limit, ordinal)| charge(limit, ordinal));
-    let batch = Batch { charges: charges.collect(), ..Batch::default() };
+    let batch = ChargeSet { charges: charges.collect(), ..ChargeSet::default() };
     local.check(&batch, Time::from_secs(100)).iter().map(|decision| decision.verdict.is_deny()).collect()
 }
 

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Algorithm, Key, Micros, Time};
-use tollgate_limiter::store::{Batch, CHARGES_USUAL};
+use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet};
 
 use crate::course::Picks;
 use crate::question::Texts;
@@ -64,7 +64,7 @@ impl Named {
 /// Charges to be decided at one place.
 pub(super) struct Job<'b, 'a> {
     pub(super) place: Place,
-    pub(super) batch: &'b Batch<'a>,
+    pub(super) batch: &'b ChargeSet<'a>,
     pub(super) names: Texts,
     /// Changes nothing if it is later than this.
     pub(super) not_after: Option<Time>,

@@ -15,7 +15,7 @@ use smallvec::smallvec;
 use tollgate_core::{
     Change, Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, State, Time, decide,
 };
-use tollgate_limiter::Batch;
+use tollgate_limiter::ChargeSet;
 use tollgate_redis::codec::{self, Before, Seen};
 use tollgate_redis::question::Question;
 use tollgate_redis::round::Round;
@@ -112,11 +112,11 @@ impl Scripts {
     }
 }
 
-fn batch(limit: &Limit, operation: Operation, cost: u64) -> Batch<'_> {
+fn batch(limit: &Limit, operation: Operation, cost: u64) -> ChargeSet<'_> {
     const ENTRIES: &[Entry<'static>] = &[Entry { key: "k", value: "v" }];
     let key = Key { domain: "d", entries: ENTRIES, shared: &[], limit, ordinal: 0 };
     let charge = Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost };
-    Batch { charges: smallvec![charge], ..Batch::default() }
+    ChargeSet { charges: smallvec![charge], ..ChargeSet::default() }
 }
 
 fn text(state: &State, limit: &Limit) -> Vec<u8> {

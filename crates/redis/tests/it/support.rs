@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
-use tollgate_limiter::{Answer, Batch, Clock, RemoteStore, SystemClock};
+use tollgate_limiter::{ChargeSet, Clock, RemoteStore, StoreReply, SystemClock};
 use tollgate_redis::{RedisConfig, RedisStore};
 
 /// Long enough for a machine that does other things too, where the timeout is
@@ -53,8 +53,8 @@ pub(crate) fn charge<'a>(entries: &'a [Entry<'a>], limit: &'a Limit) -> Charge<'
     Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation: Operation::Check, cost: 1 }
 }
 
-pub(crate) fn batch<'a>(charges: impl IntoIterator<Item = Charge<'a>>) -> Batch<'a> {
-    Batch { charges: charges.into_iter().collect(), ..Batch::default() }
+pub(crate) fn batch<'a>(charges: impl IntoIterator<Item = Charge<'a>>) -> ChargeSet<'a> {
+    ChargeSet { charges: charges.into_iter().collect(), ..ChargeSet::default() }
 }
 
 pub(crate) fn now() -> Time {
@@ -68,7 +68,7 @@ pub(crate) async fn check(store: &RedisStore, user: &str, limit: &Limit) -> (Dec
     (answer.decisions[0], answer.degraded.contains(&true))
 }
 
-pub(crate) async fn ask(store: &RedisStore, batch: &Batch<'_>) -> Answer {
+pub(crate) async fn ask(store: &RedisStore, batch: &ChargeSet<'_>) -> StoreReply {
     store.check(batch, now()).await
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
-use tollgate_limiter::{Batch, MemoryStore, RemoteStore, Store};
+use tollgate_limiter::{ChargeSet, MemoryStore, RemoteStore, Store};
 use tollgate_testkit::RedisServer;
 
 use crate::support::{limit, store};
@@ -43,7 +43,7 @@ fn wish() -> impl Strategy<Value = Wish> {
     (0..3_usize, 0..9_usize, mode, operation, 0..3_u64)
 }
 
-fn with_batch<R>(wishes: &[Wish], limits: &[Limit], passes: u8, then: impl FnOnce(&Batch<'_>) -> R) -> R {
+fn with_batch<R>(wishes: &[Wish], limits: &[Limit], passes: u8, then: impl FnOnce(&ChargeSet<'_>) -> R) -> R {
     let users = ["a", "b", "c"].map(|user| [Entry { key: "user", value: user }]);
     let charges = wishes.iter().map(|(user, limit, mode, operation, cost)| {
         let key = Key {
@@ -55,7 +55,11 @@ fn with_batch<R>(wishes: &[Wish], limits: &[Limit], passes: u8, then: impl FnOnc
         };
         Charge { descriptor: 0, rule: None, key, mode: *mode, operation: *operation, cost: *cost }
     });
-    then(&Batch { charges: charges.collect(), quota_passes: passes == 1, is_refused_elsewhere: passes == 2 })
+    then(&ChargeSet {
+        charges: charges.collect(),
+        quota_passes: passes == 1,
+        is_refused_elsewhere: passes == 2,
+    })
 }
 
 #[test]

@@ -18,7 +18,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::Duration;
 use tollgate_core::{Micros, Request, Unit, Verdict};
-use tollgate_limiter::Ruling;
+use tollgate_limiter::RuleDecision;
 use tonic::Status;
 
 use super::from_wire::BadRequest;
@@ -83,12 +83,12 @@ fn status(request: &Request<'_>, answer: &Answer, index: usize) -> DescriptorSta
         Shown::Unlimited => {
             DescriptorStatus { code: code(false), limit_remaining: u32::MAX, ..DescriptorStatus::default() }
         }
-        Shown::Ruled(ruling) => DescriptorStatus {
-            code: code(is_denying(ruling)),
-            current_limit: Some(current_limit(request, answer, ruling)),
-            limit_remaining: u32::try_from(ruling.decision.remaining).unwrap_or(u32::MAX),
+        Shown::Ruled(decision) => DescriptorStatus {
+            code: code(is_denying(decision)),
+            current_limit: Some(current_limit(request, answer, decision)),
+            limit_remaining: u32::try_from(decision.remaining).unwrap_or(u32::MAX),
             duration_until_reset: Some(Duration {
-                seconds: i64::try_from(ruling.decision.reset_after.as_secs_ceil()).unwrap_or(i64::MAX),
+                seconds: i64::try_from(decision.reset_after.as_secs_ceil()).unwrap_or(i64::MAX),
                 nanos: 0,
             }),
             quota: None,
@@ -98,16 +98,17 @@ fn status(request: &Request<'_>, answer: &Answer, index: usize) -> DescriptorSta
 
 /// The limit as written: where a window is several units long, the number and
 /// the unit of the rule are told, since the wire has no place for the factor.
-fn current_limit(request: &Request<'_>, answer: &Answer, ruling: &Ruling) -> RateLimit {
-    let (unit, name) = match answer.reply.rule(ruling) {
+fn current_limit(request: &Request<'_>, answer: &Answer, decision: &RuleDecision) -> RateLimit {
+    let (unit, name) = match answer.reply.rule(decision) {
         Some(rule) => (Some(rule.unit), rule.label.clone()),
         None => {
-            let brought = request.descriptors.get(ruling.descriptor).and_then(|descriptor| descriptor.limit);
+            let brought =
+                request.descriptors.get(decision.descriptor).and_then(|descriptor| descriptor.limit);
             (brought.map(|brought| brought.unit), String::new())
         }
     };
     let unit = unit.map_or(rate_limit::Unit::Unknown, wire_unit);
-    RateLimit { name, requests_per_unit: ruling.count, unit: i32::from(unit) }
+    RateLimit { name, requests_per_unit: decision.count, unit: i32::from(unit) }
 }
 
 const fn wire_unit(unit: Unit) -> rate_limit::Unit {
@@ -132,7 +133,7 @@ fn rate_limit_headers(
 ) {
     let limited = || statuses.iter().enumerate().filter(|(_, status)| status.current_limit.is_some());
     let is_refusing = |index: usize| match answer.shown(index) {
-        Shown::Ruled(ruling) => is_denying(ruling) && !ruling.mode.is_quota(),
+        Shown::Ruled(decision) => is_denying(decision) && !decision.mode.is_quota(),
         Shown::Free | Shown::Unlimited => false,
     };
     let over = limited().rfind(|(index, _)| is_refusing(*index));

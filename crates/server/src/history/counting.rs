@@ -8,8 +8,8 @@ use std::cell::RefCell;
 
 use tollgate_core::{Entry, Operation, Time, Verdict};
 use tollgate_gateway::Paths;
-use tollgate_history::{Asked, Circumstances, Instance, Outcome, Recorder, Ruled};
-use tollgate_limiter::{Event, EventSink, Reply, Ruling};
+use tollgate_history::{Circumstances, DecisionCount, Instance, Outcome, Recorder, RequestCount};
+use tollgate_limiter::{Event, EventSink, Reply, RuleDecision};
 
 use super::routes::Routes;
 use crate::settings::{self, KeyNames};
@@ -60,25 +60,29 @@ impl Counting {
 
     /// A request passed without a question to the limiter.
     pub fn passed(&self, route: &str, now: Time) {
-        self.recorder.request(&Asked { route: Some(route), outcome: Outcome::Allowed, count: 1 }, now);
+        self.recorder.request(&RequestCount { route: Some(route), outcome: Outcome::Allowed, count: 1 }, now);
     }
 
     /// A limit that came over RESP decided about a key.
     pub fn throttled(&self, key: &str, verdict: Verdict, now: Time) {
         let outcome = Outcome::of(verdict, Circumstances { shadow: self.shadow, ..Circumstances::default() });
-        let asked = Asked { route: None, outcome, count: 1 };
+        let asked = RequestCount { route: None, outcome, count: 1 };
         let key = self.names_keys.then_some(key);
-        self.recorder.decision(Some(&asked), Some(&Ruled { rule: THROTTLE, key, outcome, count: 1 }), now);
+        self.recorder.record(
+            Some(&asked),
+            Some(&DecisionCount { rule: THROTTLE, key, outcome, count: 1 }),
+            now,
+        );
     }
 
     /// What a rule said.
-    fn outcome_of_ruling(&self, ruling: &Ruling) -> Outcome {
+    fn outcome_of_decision(&self, decision: &RuleDecision) -> Outcome {
         let circumstances = Circumstances {
-            soft: ruling.decision.soft,
-            shadow: self.shadow || ruling.mode.is_shadow(),
-            degraded: ruling.degraded,
+            soft: decision.soft,
+            shadow: self.shadow || decision.mode.is_shadow(),
+            degraded: decision.degraded,
         };
-        Outcome::of(ruling.decision.verdict, circumstances)
+        Outcome::of(decision.verdict, circumstances)
     }
 
     /// What became of the request as a whole.
@@ -86,7 +90,7 @@ impl Counting {
         let circumstances =
             Circumstances { soft: reply.is_soft(), shadow: self.shadow, degraded: reply.is_degraded() };
         let outcome = Outcome::of(reply.verdict, circumstances);
-        let is_shadowed = || reply.rulings.iter().any(Ruling::is_shadow_deny);
+        let is_shadowed = || reply.decisions.iter().any(RuleDecision::is_shadow_deny);
         if outcome == Outcome::Allowed && is_shadowed() { Outcome::ShadowDenied } else { outcome }
     }
 }
@@ -94,25 +98,25 @@ impl Counting {
 impl EventSink for Counting {
     fn offer(&self, event: Event<'_>) {
         let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
-        let asked = event.is_request.then(|| Asked {
+        let asked = event.is_request.then(|| RequestCount {
             route: route.as_deref(),
             outcome: self.outcome_of(event.reply),
             count: 1,
         });
         let now = event.reply.now;
-        let Some(ruling) = event.ruling.filter(|_| event.operation != Operation::Refund) else {
-            return self.recorder.decision(asked.as_ref(), None, now);
+        let Some(decision) = event.decision.filter(|_| event.operation != Operation::Refund) else {
+            return self.recorder.record(asked.as_ref(), None, now);
         };
-        let rule = ruling.rule.and_then(|id| event.reply.rules().full_name(id)).unwrap_or(OVERRIDE);
-        let outcome = self.outcome_of_ruling(ruling);
+        let rule = decision.rule.and_then(|id| event.reply.rules().full_name(id)).unwrap_or(OVERRIDE);
+        let outcome = self.outcome_of_decision(decision);
         if !self.names_keys {
-            let ruled = Ruled { rule, key: None, outcome, count: 1 };
-            return self.recorder.decision(asked.as_ref(), Some(&ruled), now);
+            let ruled = DecisionCount { rule, key: None, outcome, count: 1 };
+            return self.recorder.record(asked.as_ref(), Some(&ruled), now);
         }
-        let entries = event.request.descriptors.get(ruling.descriptor).map_or(&[][..], |own| own.entries);
+        let entries = event.request.descriptors.get(decision.descriptor).map_or(&[][..], |own| own.entries);
         with_key(entries, |key| {
-            let ruled = Ruled { rule, key: Some(key), outcome, count: 1 };
-            self.recorder.decision(asked.as_ref(), Some(&ruled), now);
+            let ruled = DecisionCount { rule, key: Some(key), outcome, count: 1 };
+            self.recorder.record(asked.as_ref(), Some(&ruled), now);
         });
     }
 }

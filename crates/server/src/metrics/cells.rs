@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tollgate_core::Verdict;
-use tollgate_limiter::{Reply, Ruling};
+use tollgate_limiter::{Reply, RuleDecision};
 
 use super::tally::Tally;
 
@@ -44,11 +44,11 @@ impl Outcome {
         }
     }
 
-    pub(super) fn of_ruling(ruling: &Ruling) -> Self {
-        match ruling.decision.verdict {
-            Verdict::Deny { .. } if ruling.mode.is_shadow() => Self::ShadowDenied,
+    pub(super) fn of_decision(decision: &RuleDecision) -> Self {
+        match decision.verdict {
+            Verdict::Deny { .. } if decision.mode.is_shadow() => Self::ShadowDenied,
             Verdict::Deny { .. } => Self::Denied,
-            Verdict::Allow | Verdict::Delay { .. } if ruling.decision.soft => Self::Soft,
+            Verdict::Allow | Verdict::Delay { .. } if decision.soft => Self::Soft,
             Verdict::Delay { .. } => Self::Delayed,
             Verdict::Allow => Self::Allowed,
         }
@@ -69,7 +69,7 @@ impl Outcome {
             Verdict::Deny { .. } => Self::Denied,
             Verdict::Allow | Verdict::Delay { .. } if reply.is_soft() => Self::Soft,
             Verdict::Delay { .. } => Self::Delayed,
-            Verdict::Allow if reply.rulings.iter().any(Ruling::is_shadow_deny) => Self::ShadowDenied,
+            Verdict::Allow if reply.decisions.iter().any(RuleDecision::is_shadow_deny) => Self::ShadowDenied,
             Verdict::Allow => Self::Allowed,
         }
     }

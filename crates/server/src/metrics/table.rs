@@ -1,7 +1,7 @@
 //! The counters of every rule in force, found by the number of the rule.
 //!
 //! Built when rules are loaded; [`super::Metrics`] finds the counters of a
-//! ruling here without looking at any text, unless the rule's path holds what
+//! decision here without looking at any text, unless the rule's path holds what
 //! callers send.
 //!
 //! Invariant: a rule that stands at the same path after a reload goes on

@@ -10,7 +10,7 @@
 //! Deliberately not here: where the near limit ratio comes from, and names.
 
 use tollgate_core::Operation;
-use tollgate_limiter::Ruling;
+use tollgate_limiter::RuleDecision;
 
 /// What one decision adds, in hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,17 +56,17 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// What of `ruling` the counters depend on, by a limit that counts
+    /// What of `decision` the counters depend on, by a limit that counts
     /// rejected requests or does not.
-    pub(super) const fn of(ruling: &Ruling, counts_rejected: bool) -> Self {
+    pub(super) const fn of(decision: &RuleDecision, counts_rejected: bool) -> Self {
         Self {
-            operation: ruling.operation,
-            cost: ruling.cost,
-            limit: ruling.decision.limit,
-            used: ruling.decision.used,
-            is_denied: ruling.decision.verdict.is_deny(),
-            is_shadow: ruling.mode.is_shadow(),
-            is_remembered: ruling.remembered,
+            operation: decision.operation,
+            cost: decision.cost,
+            limit: decision.limit,
+            used: decision.used,
+            is_denied: decision.verdict.is_deny(),
+            is_shadow: decision.mode.is_shadow(),
+            is_remembered: decision.remembered,
             counts_rejected,
         }
     }

@@ -101,7 +101,7 @@ impl<'a> Told<'a> {
             Verdict::Allow | Verdict::Deny { .. } => ("allow", None, None),
         };
         let binding = reply.binding();
-        let decision = binding.map(|ruling| ruling.decision);
+        let decision = binding;
         Self {
             verdict,
             limit: decision.map(|decision| decision.limit),
@@ -109,7 +109,7 @@ impl<'a> Told<'a> {
             retry_after,
             wait,
             reset_after: decision.map(|decision| decision.reset_after),
-            rule: binding.and_then(|ruling| reply.rule(ruling)).map_or("", |rule| rule.name()),
+            rule: binding.and_then(|decision| reply.rule(decision)).map_or("", |rule| rule.name()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Limits that callers bring along, whole, with the name of a counter.
 
 use tollgate_core::{Charge, Decision, Entry, Key, Limit, Mode, Operation, Time};
-use tollgate_limiter::{Batch, RemoteStore as _};
+use tollgate_limiter::{ChargeSet, RemoteStore as _};
 
 use super::Service;
 
@@ -26,7 +26,7 @@ impl Service {
         let entries = [Entry { key: "", value: name }];
         let key = Key { domain: BROUGHT, entries: &entries, shared: &[], limit, ordinal: 0 };
         let (mode, operation) = (Mode::Enforce, Operation::Check);
-        let mut batch = Batch::default();
+        let mut batch = ChargeSet::default();
         batch.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost });
         let answer = self.limiter.store().check(&batch, now).await;
         let decision = *answer.decisions.first().expect("a charge gets a decision");

@@ -17,9 +17,9 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::header::HeaderValue;
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Verdict};
-use tollgate_limiter::Ruling;
+use tollgate_limiter::RuleDecision;
 
-use super::{RULINGS_USUAL, Told};
+use super::{DECISIONS_USUAL, Told};
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
@@ -40,43 +40,43 @@ pub(super) fn draft_11(told: &Told<'_>) -> [Option<HeaderValue>; 2] {
         return [None, None];
     }
     let (mut policies, mut left) = (String::with_capacity(64), String::with_capacity(64));
-    for ruling in &listed {
+    for decision in &listed {
         if !policies.is_empty() {
             policies.push_str(", ");
             left.push_str(", ");
         }
         let from = policies.len();
-        name(&mut policies, told.name_of(ruling));
+        name(&mut policies, told.name_of(decision));
         left.push_str(policies.get(from..).unwrap_or_default());
-        policy(&mut policies, ruling);
-        available(&mut left, ruling);
+        policy(&mut policies, decision);
+        available(&mut left, decision);
         if told.telling.partition_keys {
-            partition(&mut policies, &mut left, told, ruling);
+            partition(&mut policies, &mut left, told, decision);
         }
     }
     [HeaderValue::try_from(policies).ok(), HeaderValue::try_from(left).ok()]
 }
 
-/// The rulings to list: one for each rule, the tightest of it.
-fn listed<'a>(told: &Told<'a>) -> SmallVec<[&'a Ruling; RULINGS_USUAL]> {
-    let is_late = |ruling: &Ruling| match (ruling.decision.verdict, told.answer.reply.verdict) {
+/// The decisions to list: one for each rule, the tightest of it.
+fn listed<'a>(told: &Told<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_USUAL]> {
+    let is_late = |decision: &RuleDecision| match (decision.verdict, told.answer.reply.verdict) {
         (Verdict::Deny { retry_after: Some(one) }, Verdict::Deny { retry_after: Some(all) }) => one > all,
         (Verdict::Deny { retry_after: None }, Verdict::Deny { retry_after: Some(_) }) => true,
         _ => false,
     };
-    let mut listed: SmallVec<[&Ruling; RULINGS_USUAL]> = SmallVec::new();
-    for &ruling in told.rulings.iter().filter(|ruling| !(told.answer.is_refused && is_late(ruling))) {
-        let same = |other: &&mut &Ruling| {
-            (other.rule, other.count, other.window) == (ruling.rule, ruling.count, ruling.window)
+    let mut listed: SmallVec<[&RuleDecision; DECISIONS_USUAL]> = SmallVec::new();
+    for &decision in told.decisions.iter().filter(|decision| !(told.answer.is_refused && is_late(decision))) {
+        let same = |other: &&mut &RuleDecision| {
+            (other.rule, other.count, other.window) == (decision.rule, decision.count, decision.window)
         };
         if let Some(other) = listed.iter_mut().find(same) {
-            if other.decision.remaining > ruling.decision.remaining {
-                *other = ruling;
+            if other.remaining > decision.remaining {
+                *other = decision;
             }
         } else if listed.len() == POLICIES_MAX {
             return told.chosen.into_iter().collect();
         } else {
-            listed.push(ruling);
+            listed.push(decision);
         }
     }
     listed
@@ -100,22 +100,22 @@ fn name(out: &mut String, name: &str) {
 }
 
 /// What fits at once, and the seconds in which it comes back.
-fn policy(out: &mut String, ruling: &Ruling) {
-    let window = u128::from(ruling.window.get());
-    let back_us = match (ruling.count, ruling.decision.limit) {
+fn policy(out: &mut String, decision: &RuleDecision) {
+    let window = u128::from(decision.window.get());
+    let back_us = match (decision.count, decision.limit) {
         (0, _) | (_, 0) => window,
         (count, limit) => window * u128::from(limit) / u128::from(count),
     };
     let seconds = Micros::new(u64::try_from(back_us).unwrap_or(u64::MAX)).as_secs_ceil();
-    put(out, format_args!(";q={};w={}", ruling.decision.limit, seconds.max(1)));
+    put(out, format_args!(";q={};w={}", decision.limit, seconds.max(1)));
 }
 
 /// What is left, and for how long.
-fn available(out: &mut String, ruling: &Ruling) {
-    put(out, format_args!(";r={}", ruling.decision.remaining));
-    let span = match ruling.decision.verdict {
+fn available(out: &mut String, decision: &RuleDecision) {
+    put(out, format_args!(";r={}", decision.remaining));
+    let span = match decision.verdict {
         Verdict::Deny { retry_after } => retry_after,
-        Verdict::Allow | Verdict::Delay { .. } => Some(ruling.decision.reset_after),
+        Verdict::Allow | Verdict::Delay { .. } => Some(decision.reset_after),
     };
     if let Some(span) = span {
         put(out, format_args!(";t={}", span.as_secs_ceil()));
@@ -123,8 +123,8 @@ fn available(out: &mut String, ruling: &Ruling) {
 }
 
 /// Which counter it is: the values that the request was counted by.
-fn partition(policies: &mut String, left: &mut String, told: &Told<'_>, ruling: &Ruling) {
-    let Some(descriptor) = told.request.descriptors.get(ruling.descriptor) else { return };
+fn partition(policies: &mut String, left: &mut String, told: &Told<'_>, decision: &RuleDecision) {
+    let Some(descriptor) = told.request.descriptors.get(decision.descriptor) else { return };
     let mut key: Vec<u8> = Vec::new();
     for (index, entry) in descriptor.entries.iter().enumerate() {
         if index > 0 {
@@ -147,9 +147,9 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 impl<'a> Told<'a> {
-    /// What the rule of a ruling is called.
-    pub(super) fn name_of(&self, ruling: &Ruling) -> &'a str {
-        self.answer.reply.rule(ruling).map_or(BROUGHT, |rule| rule.name())
+    /// What the rule of a decision is called.
+    pub(super) fn name_of(&self, decision: &RuleDecision) -> &'a str {
+        self.answer.reply.rule(decision).map_or(BROUGHT, |rule| rule.name())
     }
 }
 

@@ -40,7 +40,7 @@ impl<'a> Problem<'a> {
     pub(super) fn new(told: &Told<'a>, status: u16) -> Self {
         let retry_after = refusal_of(told.answer).flatten();
         let mut violated_policies = Vec::new();
-        for name in told.rulings.iter().map(|ruling| told.name_of(ruling)).take(NAMES_MAX) {
+        for name in told.decisions.iter().map(|decision| told.name_of(decision)).take(NAMES_MAX) {
             if !violated_policies.contains(&name) {
                 violated_policies.push(name);
             }
@@ -69,13 +69,13 @@ fn detail<'a>(told: &Told<'a>) -> Cow<'a, str> {
         return Cow::Borrowed(&rule.message);
     }
     let (name, count, window) = (told.name_of(chosen), chosen.count, chosen.window);
-    match chosen.decision.verdict {
+    match chosen.verdict {
         Verdict::Deny { retry_after: None } => Cow::Owned(format!(
             "a cost of {} is more than the limit '{name}' of {count} per {window} ever lets through; send less",
             chosen.cost
         )),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
-            let (seconds, left) = (told.retry_after_s.unwrap_or(0), chosen.decision.remaining);
+            let (seconds, left) = (told.retry_after_s.unwrap_or(0), chosen.remaining);
             let state = match (left, chosen.cost) {
                 (1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
                 _ => "is used up".to_owned(),

@@ -158,30 +158,29 @@ fn single(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
 async fn look(service: &Service, request: &Asking<'_>) -> Result<Response, Refusal> {
     let now = service.operate(&request.with_cost(0), Operation::Peek).await?;
     let next = service.operate(&request.with_cost(1), Operation::Peek).await?;
-    let counters = now.reply.rulings.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
+    let counters = now.reply.decisions.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
     let body = KeyBody { counters: counters.flatten().collect() };
     Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body))
 }
 
 fn counter<'a>(now: &'a Answer, next: &Answer, index: usize) -> Option<CounterBody<'a>> {
-    let ruling = now.reply.rulings.get(index)?;
+    let decision = now.reply.decisions.get(index)?;
     // Between the two looks the rules may have changed.
-    let next = next.reply.rulings.get(index).unwrap_or(ruling).decision.verdict;
-    let rule = now.reply.rule(ruling);
-    let decision = ruling.decision;
+    let next = next.reply.decisions.get(index).unwrap_or(decision).verdict;
+    let rule = now.reply.rule(decision);
     Some(CounterBody {
-        descriptor: ruling.descriptor,
+        descriptor: decision.descriptor,
         rule: rule.map(|rule| rule.name()),
         path: rule.map(|rule| rule.path.as_str()),
-        algorithm: ruling.algorithm.name(),
+        algorithm: decision.algorithm.name(),
         limit: decision.limit,
         used: decision.used,
         remaining: decision.remaining,
         reset_after_ms: decision.reset_after.as_millis_ceil(),
         next: next.into(),
         next_after_ms: to_wire::next_after_ms(next),
-        shadow: ruling.mode.is_shadow(),
-        degraded: ruling.degraded,
+        shadow: decision.mode.is_shadow(),
+        degraded: decision.degraded,
     })
 }
 

@@ -16,7 +16,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tollgate_core::{Micros, Verdict};
-use tollgate_limiter::Ruling;
+use tollgate_limiter::RuleDecision;
 use utoipa::ToSchema;
 
 use crate::service::Answer;
@@ -182,28 +182,27 @@ pub(super) struct Decisions<'a> {
 
 impl Serialize for Decisions<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.answer.reply.rulings.iter().map(|ruling| self.body(ruling)))
+        serializer.collect_seq(self.answer.reply.decisions.iter().map(|decision| self.body(decision)))
     }
 }
 
 impl<'a> Decisions<'a> {
-    fn body(&self, ruling: &Ruling) -> DecisionBody<'a> {
-        let decision = ruling.decision;
-        let rule = self.answer.reply.rule(ruling);
+    fn body(&self, decision: &RuleDecision) -> DecisionBody<'a> {
+        let rule = self.answer.reply.rule(decision);
         let message = rule.map(|rule| rule.message.as_str());
         DecisionBody {
-            descriptor: ruling.descriptor,
+            descriptor: decision.descriptor,
             rule: rule.map(|rule| rule.name()),
-            algorithm: ruling.algorithm.name(),
+            algorithm: decision.algorithm.name(),
             verdict: decision.verdict.into(),
             limit: decision.limit,
             remaining: decision.remaining,
             wait_ms: wait_ms(decision.verdict),
             retry_after_ms: retry_after_ms(decision.verdict),
             reset_after_ms: decision.reset_after.as_millis_ceil(),
-            shadow: self.is_shadow || ruling.mode.is_shadow(),
+            shadow: self.is_shadow || decision.mode.is_shadow(),
             soft: decision.soft,
-            degraded: ruling.degraded,
+            degraded: decision.degraded,
             message: message.filter(|text| decision.verdict.is_deny() && !text.is_empty()),
         }
     }

@@ -3,7 +3,7 @@
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape};
 
 use super::*;
-use crate::store::{Batch, Store};
+use crate::store::{ChargeSet, Store};
 
 const NOW: Time = Time::from_secs(1_000);
 
@@ -45,7 +45,7 @@ fn left(store: &MemoryStore, user: &str, cost: u64, now: Time) -> Vec<u64> {
         operation: Operation::Check,
         cost,
     });
-    let batch = Batch { charges: charges.collect(), ..Batch::default() };
+    let batch = ChargeSet { charges: charges.collect(), ..ChargeSet::default() };
     store.check(&batch, now).iter().map(|decision| decision.remaining).collect()
 }
 

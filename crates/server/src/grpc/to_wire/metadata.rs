@@ -73,8 +73,8 @@ fn limit_text(limit: &RateLimitOverride) -> String {
 /// What the rules attach that did not refuse, merged: the first to say
 /// something wins.
 fn attached(answer: &Answer) -> Option<Data> {
-    let passing = answer.reply.rulings.iter().filter(|ruling| !is_denying(ruling));
-    let mut all = passing.filter_map(|ruling| answer.reply.rule(ruling)?.metadata.as_ref());
+    let passing = answer.reply.decisions.iter().filter(|decision| !is_denying(decision));
+    let mut all = passing.filter_map(|decision| answer.reply.rule(decision)?.metadata.as_ref());
     let mut merged = all.next()?.clone();
     for other in all {
         merged.merge(other);

@@ -78,7 +78,7 @@ pub(crate) struct TopSchema {
 struct TopRowSchema {
     /// The series.
     name: String,
-    /// All of its requests or rulings.
+    /// All of its requests or decisions.
     total: u64,
     /// How many of them were denied.
     denied: u64,
@@ -88,7 +88,7 @@ struct TopRowSchema {
 #[derive(ToSchema)]
 #[schema(as = HistoryTopOther)]
 struct TopSumSchema {
-    /// All requests or rulings that are in no row.
+    /// All requests or decisions that are in no row.
     total: u64,
     /// How many of them were denied.
     denied: u64,
