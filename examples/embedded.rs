@@ -5,7 +5,7 @@
 
 use tollgate_core::{Descriptor, Entry, Request, Verdict};
 use tollgate_limiter::Limiter;
-use tollgate_limiter::rules::{self, Source};
+use tollgate_rules::Source;
 
 const RULES: &str = "
 domain: shop
@@ -20,7 +20,7 @@ descriptors:
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let source = Source { name: "shop.yaml".into(), text: RULES.into() };
-    let loaded = rules::load(vec![source], &rules::Options::default())?;
+    let loaded = tollgate_rules::load(vec![source], &tollgate_rules::Options::default())?;
     for warning in &loaded.warnings {
         println!("{warning}");
     }

@@ -41,6 +41,12 @@ const TABLE: &[Row] = &[
         why: "stores and servers are built on the limiter, not under it",
     },
     Row {
+        folder: "rules",
+        ours: &["core"],
+        theirs: Theirs::Any,
+        why: "rules are read from files before a limiter is made of them",
+    },
+    Row {
         folder: "redis",
         ours: &["limiter", "history", "core"],
         theirs: Theirs::Any,
@@ -54,7 +60,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         folder: "server",
-        ours: &["core", "limiter", "redis", "history", "gateway", "tower", "client"],
+        ours: &["core", "limiter", "rules", "redis", "history", "gateway", "tower", "client"],
         theirs: Theirs::Any,
         why: "the server wires everything and only the command line stands above it",
     },
@@ -84,13 +90,15 @@ const TABLE: &[Row] = &[
     },
     Row {
         folder: "cli",
-        ours: &["core", "limiter", "redis", "history", "server", "gateway", "tower", "client", "load"],
+        ours: &[
+            "core", "limiter", "rules", "redis", "history", "server", "gateway", "tower", "client", "load",
+        ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",
     },
     Row {
         folder: "testkit",
-        ours: &["core", "limiter", "redis", "history", "server", "gateway", "tower", "client"],
+        ours: &["core", "limiter", "rules", "redis", "history", "server", "gateway", "tower", "client"],
         theirs: Theirs::Any,
         why: "tests may see everything but the binary's own code",
     },

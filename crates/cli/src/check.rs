@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tollgate_limiter::rules::{self, Options, Problem, Severity};
+use tollgate_rules::{Options, Problem, Severity};
 
 use crate::console::{BAD, Console, Exit, Format, GOOD, count, show_problems};
 
@@ -81,7 +81,7 @@ impl From<&Problem> for ProblemJson {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let (sources, unreadable) = rules::read_what_can_be(&args.paths);
+    let (sources, unreadable) = tollgate_rules::read_what_can_be(&args.paths);
     show_problems(console.err, &unreadable)?;
     if sources.is_empty() {
         return Ok(Exit::BadConfiguration);
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         warnings: 0,
         problems: Vec::new(),
     };
-    let problems = match rules::load(sources, &options) {
+    let problems = match tollgate_rules::load(sources, &options) {
         Ok(loaded) => {
             report.files = loaded.files;
             report.domains = loaded.rules.domains().count();

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use tollgate_limiter::rules::{Problem, Severity};
+use tollgate_rules::{Problem, Severity};
 
 /// What went well.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();

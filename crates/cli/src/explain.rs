@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use tollgate_core::{Descriptor, Entry, Request};
 use tollgate_limiter::Limiter;
-use tollgate_limiter::rules::{self, Options};
+use tollgate_rules::Options;
 
 use crate::console::{Console, Exit, Format, show_problems};
 use story::Story;
@@ -63,13 +63,14 @@ pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
-    let loaded = match rules::read(&args.rules).and_then(|sources| rules::load(sources, &options)) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            show_problems(console.err, &error.problems)?;
-            return Ok(Exit::BadConfiguration);
-        }
-    };
+    let loaded =
+        match tollgate_rules::read(&args.rules).and_then(|sources| tollgate_rules::load(sources, &options)) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                show_problems(console.err, &error.problems)?;
+                return Ok(Exit::BadConfiguration);
+            }
+        };
     let limiter = Limiter::new(loaded.rules);
     let entries: Vec<Vec<Entry<'_>>> = args.descriptors.iter().map(Pairs::entries).collect();
     let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entries| Descriptor::new(entries)).collect();

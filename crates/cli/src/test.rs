@@ -26,7 +26,7 @@ mod yaml;
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_limiter::rules::Options;
+use tollgate_rules::Options;
 
 use crate::console::{Console, Exit, show_problems};
 use play::FileOutcome;

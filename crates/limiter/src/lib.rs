@@ -1,10 +1,9 @@
-//! Tollgate in process: the limiter, its memory store, its clock and its rule files.
+//! Tollgate in process: the limiter, its memory store and its clock.
 //!
 //! In the order in which a request passes through:
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`rules`] | rule files: YAML with positions, all mistakes at once |
 //! | [`limiter`] | [`Limiter`], the one service that everything calls |
 //! | [`clock`] | [`Clock`]: where `now` comes from |
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
@@ -12,15 +11,14 @@
 //! | [`reply`] | [`Reply`]: the answer, with one [`RuleDecision`] per limit met |
 //! | [`event`] | [`Event`]s for whoever keeps count |
 //!
-//! The words and the maths are in [`tollgate_core`]. `examples/embedded.rs` is
-//! a complete program.
+//! The words and the maths are in [`tollgate_core`]; rule files are read by
+//! `tollgate_rules`. `examples/embedded.rs` is a complete program.
 
 pub mod clock;
 pub mod event;
 pub mod limiter;
 pub mod memory;
 pub mod reply;
-pub mod rules;
 pub mod store;
 
 pub use clock::{Clock, ManualClock, SystemClock};

@@ -22,14 +22,14 @@ use crate::store::{ChargeSet, RemoteStore, Store, StoreReply};
 /// ```
 /// use tollgate_core::{Descriptor, Entry, Request};
 /// use tollgate_limiter::Limiter;
-/// use tollgate_limiter::rules::{self, Source};
+/// use tollgate_rules::Source;
 ///
 /// let source = Source {
 ///     name: "shop.yaml".into(),
 ///     text: "domain: shop\n\
 ///            descriptors:\n  - key: user_id\n    rate_limit: { requests_per_unit: 1, unit: hour }\n".into(),
 /// };
-/// let loaded = rules::load(vec![source], &rules::Options::default())?;
+/// let loaded = tollgate_rules::load(vec![source], &tollgate_rules::Options::default())?;
 /// let limiter = Limiter::new(loaded.rules);
 ///
 /// let entries = [Entry::from(("user_id", "42"))];

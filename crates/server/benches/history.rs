@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Operation, Request};
-use tollgate_limiter::rules::{self, Options, Source};
 use tollgate_limiter::{Event, EventSink as _, Limiter};
+use tollgate_rules::{Options, Source};
 use tollgate_server::history::Counting;
 use tollgate_server::settings::{Flags, Settings};
 
@@ -38,7 +38,8 @@ fn counting(keys: &str) -> Counting {
 /// Offers decisions about so many users.
 fn offer(bencher: Bencher<'_, '_>, path: Option<&str>, users: usize, keys: &str) {
     let source = Source { name: "bench.yaml".into(), text: RULES.into() };
-    let limiter = Arc::new(Limiter::new(rules::load(vec![source], &Options::default()).unwrap().rules));
+    let limiter =
+        Arc::new(Limiter::new(tollgate_rules::load(vec![source], &Options::default()).unwrap().rules));
     let counting = counting(keys);
     let names: Vec<String> = (0..users).map(|n| format!("user-{n}")).collect();
     bencher.bench(|| {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request};
-use tollgate_limiter::rules::{self, Options, Source};
 use tollgate_limiter::{Event, EventSink as _, Limiter, Reply};
+use tollgate_rules::{Options, Source};
 use tollgate_server::metrics::{Call, Config, Metrics};
 
 const RULES: &str = "
@@ -35,7 +35,7 @@ fn metrics_for(limiter: &Limiter, config: Config) -> Metrics {
 
 fn limiter() -> Limiter {
     let source = Source { name: "bench.yaml".into(), text: RULES.into() };
-    Limiter::new(rules::load(vec![source], &Options::default()).unwrap().rules)
+    Limiter::new(tollgate_rules::load(vec![source], &Options::default()).unwrap().rules)
 }
 
 fn event<'a>(request: &'a Request<'a>, reply: &'a Reply) -> Event<'a> {

@@ -4,7 +4,7 @@
 //! much is too much. Whoever passes a bound gets an error in the words of its
 //! protocol, or is cut off; nobody else notices.
 //!
-//! Deliberately not here: what a rule file may hold (`tollgate_limiter::rules`)
+//! Deliberately not here: what a rule file may hold (`tollgate_rules`)
 //! and how many keys the store keeps (`--store`, `tollgate_limiter::Capacity`).
 
 use std::time::Duration;

@@ -35,7 +35,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tollgate_limiter::SystemClock;
-use tollgate_limiter::rules::{LoadError, Loaded};
+use tollgate_rules::{LoadError, Loaded};
 
 use crate::admin;
 use crate::authz::Authz;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, watch as channel};
 use tollgate_limiter::Clock;
-use tollgate_limiter::rules::{LoadError, Loaded, Options};
+use tollgate_rules::{LoadError, Loaded, Options};
 
 use crate::settings::{Origin, Rules};
 use files::Files;

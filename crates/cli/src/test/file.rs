@@ -10,7 +10,7 @@
 
 use tollgate_core::algorithm::NOW_MAX;
 use tollgate_core::{Micros, Operation, Time};
-use tollgate_limiter::rules::parse_duration;
+use tollgate_rules::parse_duration;
 
 use super::fields::{At, Fields, text_of};
 use super::report::{Place, Report, quoted};

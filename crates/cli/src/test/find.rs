@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::rules::{FOLDER_DEPTH_MAX, Problem, is_test_file};
+use tollgate_rules::{FOLDER_DEPTH_MAX, Problem, is_test_file};
 
 use super::report::of_file;
 

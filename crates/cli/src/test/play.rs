@@ -13,8 +13,8 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Verdict};
-use tollgate_limiter::rules::{self, Loaded, Options, Problem, Source};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink, Reply};
+use tollgate_rules::{Loaded, Options, Problem, Source};
 
 use super::file::{self, Expect, Step, Test, TestFile};
 use super::report::{Report, of_file};
@@ -22,7 +22,7 @@ use crate::explain::story::Story;
 use crate::words;
 
 /// The largest rule test file: as large as a rule file may be.
-const FILE_BYTES_MAX: usize = rules::FILE_BYTES_MAX;
+const FILE_BYTES_MAX: usize = tollgate_rules::FILE_BYTES_MAX;
 
 /// What came of one file.
 #[derive(Debug)]
@@ -94,11 +94,11 @@ fn prepared(path: &Path, name: &str, options: &Options) -> Result<Ready, Vec<Pro
     let Some(file) = file::read(&text, &mut report) else { return Err(report.finish(name, &text)) };
     let folder = path.parent().unwrap_or(Path::new(""));
     let paths: Vec<PathBuf> = file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
-    let sources = rules::read(&paths).map_err(|error| {
+    let sources = tollgate_rules::read(&paths).map_err(|error| {
         let elsewhere = misplaced(error.problems, &file, &paths, &mut report);
         [std::mem::take(&mut report).finish(name, &text), elsewhere].concat()
     })?;
-    let loaded = rules::load(sources.clone(), options).map_err(|error| error.problems)?;
+    let loaded = tollgate_rules::load(sources.clone(), options).map_err(|error| error.problems)?;
     check_names(&file, &loaded, &mut report);
     if report.has_errors() { Err(report.finish(name, &text)) } else { Ok(Ready { file, paths, sources }) }
 }
@@ -176,8 +176,8 @@ fn check_names(file: &TestFile, loaded: &Loaded, report: &mut Report) {
 impl Ready {
     fn play(&self, options: &Options) -> Vec<TestOutcome> {
         let play_one = |test: &Test| {
-            let loaded =
-                rules::load(self.sources.clone(), options).expect("the same sources have just been loaded");
+            let loaded = tollgate_rules::load(self.sources.clone(), options)
+                .expect("the same sources have just been loaded");
             let failure = play(test, &Stage::new(test, loaded), &self.paths);
             TestOutcome { name: test.name.clone(), line: test.at.line, failure }
         };

@@ -9,7 +9,6 @@
 mod events;
 mod flood;
 mod reload;
-mod rule_files;
 mod support;
 mod threads;
 mod together;

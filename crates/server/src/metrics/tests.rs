@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tollgate_core::request::Override;
 use tollgate_core::rule::Unit;
 use tollgate_core::{Descriptor, Entry, Limit, Micros, Request, RuleSet, Shape, Time};
-use tollgate_limiter::rules::{self, Options, Source};
 use tollgate_limiter::{Capacity, Limiter, ManualClock, MemoryStore};
+use tollgate_rules::{Options, Source};
 
 use super::*;
 
@@ -17,7 +17,7 @@ type Checked = Limiter<MemoryStore, ManualClock, Arc<Metrics>>;
 
 fn rule_set(text: &str) -> RuleSet {
     let source = Source { name: "test.yaml".into(), text: text.into() };
-    rules::load(vec![source], &Options::default()).unwrap().rules
+    tollgate_rules::load(vec![source], &Options::default()).unwrap().rules
 }
 
 fn limiter_with(text: &str, config: Config) -> (Arc<Metrics>, Checked) {

@@ -116,7 +116,7 @@ fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, 
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::rules::{Options, Source, load};
+    use tollgate_rules::{Options, Source, load};
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate_limiter::rules::parse_duration;
+use tollgate_rules::parse_duration;
 
 /// Go's truth values.
 pub(super) fn truth(text: &str) -> Result<bool, String> {

@@ -16,7 +16,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::rules::{self, LoadError, Source};
+use tollgate_rules::{LoadError, Source};
 
 use crate::settings::{Origin, RuntimeLayout};
 
@@ -66,7 +66,7 @@ impl Files {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.base.join(path)).collect();
         Scan {
             origin: shown.join(", "),
-            sources: rules::read(&paths),
+            sources: tollgate_rules::read(&paths),
             warnings: Vec::new(),
             folders: places::folders(&paths),
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use tollgate_limiter::rules::{self, LoadError, Loaded, Options};
+use tollgate_rules::{LoadError, Loaded, Options};
 
 use super::files::{Files, Scan};
 use super::tell::{About, Teller};
@@ -122,7 +122,7 @@ where
         Err(error) => (Vec::new(), Err(error)),
         Ok(sources) => {
             let files = sources.iter().map(|source| source.name.clone()).collect();
-            let loading = spawn_blocking(move || rules::load(sources, &options));
+            let loading = spawn_blocking(move || tollgate_rules::load(sources, &options));
             let Ok(outcome) = loading.await else { return };
             (files, outcome)
         }

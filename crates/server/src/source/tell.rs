@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tollgate_limiter::Clock;
-use tollgate_limiter::rules::{LoadError, Loaded};
+use tollgate_rules::{LoadError, Loaded};
 
 use super::files::EXAMPLE_NAME;
 use super::status::{Failure, RuleStatus};

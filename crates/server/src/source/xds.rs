@@ -27,7 +27,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
-use tollgate_limiter::rules::{LoadError, Loaded};
+use tollgate_rules::{LoadError, Loaded};
 
 use super::tell::{About, Teller};
 use crate::settings::Xds;

@@ -41,7 +41,7 @@ impl Running {
         let (stop, stopped) = oneshot::channel();
         let outcomes = Arc::new(AtomicUsize::new(0));
         let (target, counter) = (Arc::clone(&limiter), Arc::clone(&outcomes));
-        let on_load = move |outcome: Result<tollgate_limiter::rules::Loaded, _>| {
+        let on_load = move |outcome: Result<tollgate_rules::Loaded, _>| {
             counter.fetch_add(1, Ordering::SeqCst);
             if let Ok(loaded) = outcome {
                 target.replace_rules(loaded.rules);

@@ -1,6 +1,6 @@
 //! Tests of how a rule finds its counters.
 
-use tollgate_limiter::rules::{Options, Source, load};
+use tollgate_rules::{Options, Source, load};
 
 use super::*;
 

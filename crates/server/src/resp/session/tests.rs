@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use futures_util::FutureExt as _;
 use tollgate_core::Micros;
-use tollgate_limiter::rules::{Options, Source, load};
+use tollgate_rules::{Options, Source, load};
 
 use super::*;
 use crate::health::Health;

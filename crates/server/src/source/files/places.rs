@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::rules::FOLDER_DEPTH_MAX;
+use tollgate_rules::FOLDER_DEPTH_MAX;
 
 /// The most folders that are watched: the system's bound on watches is shared
 /// by all processes of a user, and often 8,192.

@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::rules::{self, FILES_MAX, FOLDER_DEPTH_MAX, LoadError, Problem, Severity, Source};
+use tollgate_rules::{FILES_MAX, FOLDER_DEPTH_MAX, LoadError, Problem, Severity, Source};
 
 use super::{Scan, places};
 use crate::settings::RuntimeLayout;
@@ -104,7 +104,7 @@ impl Walk<'_> {
             Err(error) => return self.leave_out(path, &error),
         }
         let name = self.dotted(path);
-        match rules::read(&[PathBuf::from(path)]) {
+        match tollgate_rules::read(&[PathBuf::from(path)]) {
             Ok(sources) => {
                 self.sources
                     .extend(sources.into_iter().map(|source| Source { name: name.clone(), ..source }));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use envoy_types::pb::google::protobuf::{Struct, Value as WireValue, value::Kind};
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
 use tollgate_core::{Limit, Mode, RuleError, RuleSet, Shape, Unit, Value};
-use tollgate_limiter::rules::{LoadError, Loaded, Options, PROBLEMS_MAX, Problem, Severity};
+use tollgate_rules::{LoadError, Loaded, Options, PROBLEMS_MAX, Problem, Severity};
 
 use super::messages::{RateLimitConfig, RateLimitDescriptor, RateLimitPolicy};
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use tollgate_core::{Descriptor, Entry, Request, Time};
-use tollgate_limiter::rules::{self, Source};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
+use tollgate_rules::Source;
 use tollgate_server::service::Answer;
 use tollgate_server::settings::{Answers, Flags, Settings};
 use tollgate_server::tell::Told;
@@ -30,7 +30,7 @@ struct Desk {
 impl Desk {
     fn new(environment: &[(&str, &str)]) -> Self {
         let source = Source { name: "rules.yaml".into(), text: RULES.into() };
-        let loaded = rules::load(vec![source], &rules::Options::default()).unwrap();
+        let loaded = tollgate_rules::load(vec![source], &tollgate_rules::Options::default()).unwrap();
         let store = MemoryStore::default();
         let limiter = Limiter::with(loaded.rules, store, ManualClock::at(Time::from_secs(1_000_000)), NoSink);
         let environment: HashMap<String, String> =

@@ -30,7 +30,7 @@ const FRACTION_DIGITS_MAX: usize = 12;
 /// Why a text is no duration.
 ///
 /// ```
-/// use tollgate_limiter::rules::parse_duration;
+/// use tollgate_rules::parse_duration;
 /// let error = parse_duration("10").unwrap_err();
 /// assert_eq!(error.to_string(), "'10' has no unit; write 10s, 10ms or 10m");
 /// ```
@@ -79,10 +79,10 @@ pub enum DurationError {
 ///
 /// ```
 /// use tollgate_core::Micros;
-/// use tollgate_limiter::rules::parse_duration;
+/// use tollgate_rules::parse_duration;
 /// assert_eq!(parse_duration("1m30s")?, Micros::from_secs(90));
 /// assert_eq!(parse_duration("1.5ms")?, Micros::new(1_500));
-/// # Ok::<(), tollgate_limiter::rules::DurationError>(())
+/// # Ok::<(), tollgate_rules::DurationError>(())
 /// ```
 ///
 /// # Errors

@@ -24,16 +24,16 @@ pub const LIMITS_MAX: usize = 16;
 
 /// What one file says.
 #[derive(Debug)]
-pub(super) struct Domain {
-    pub(super) name: String,
-    pub(super) name_at: Place,
+pub(crate) struct Domain {
+    pub(crate) name: String,
+    pub(crate) name_at: Place,
     /// The first level, not yet checked against each other: other files may
     /// add to it.
-    pub(super) level: Siblings,
+    pub(crate) level: Siblings,
 }
 
 /// Reads a file; none if it names no domain, which is reported.
-pub(super) fn domain(root: &Node, report: &mut Report) -> Option<Domain> {
+pub(crate) fn domain(root: &Node, report: &mut Report) -> Option<Domain> {
     if root.is_null() {
         empty(root.at, report);
         return None;
@@ -52,7 +52,7 @@ pub(super) fn domain(root: &Node, report: &mut Report) -> Option<Domain> {
 }
 
 /// Says that a file has nothing in it.
-pub(super) fn empty(at: Place, report: &mut Report) {
+pub(crate) fn empty(at: Place, report: &mut Report) {
     report.error(at, "the file is empty", "write domain: NAME, and below it descriptors:");
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::rules::{FILE_BYTES_MAX, read};
+use tollgate_rules::{FILE_BYTES_MAX, read};
 
 /// A folder of its own for each test, empty, and gone afterwards.
 struct Folder(PathBuf);

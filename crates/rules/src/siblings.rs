@@ -25,8 +25,8 @@ const PREFIX_LENGTHS_MAX: usize = 64;
 
 /// The descriptors of one level and where they stand.
 #[derive(Debug, Default)]
-pub(super) struct Siblings {
-    pub(super) specs: Vec<DescriptorSpec>,
+pub(crate) struct Siblings {
+    pub(crate) specs: Vec<DescriptorSpec>,
     places: Vec<Places>,
 }
 
@@ -38,25 +38,25 @@ struct Places {
 }
 
 impl Siblings {
-    pub(super) fn push(&mut self, spec: DescriptorSpec, at: Place, key_at: Place, value_at: Place) {
+    pub(crate) fn push(&mut self, spec: DescriptorSpec, at: Place, key_at: Place, value_at: Place) {
         self.specs.push(spec);
         self.places.push(Places { at, key_at, value_at });
     }
 
     /// Adds the first level of another file.
-    pub(super) fn append(&mut self, mut other: Self) {
+    pub(crate) fn append(&mut self, mut other: Self) {
         self.specs.append(&mut other.specs);
         self.places.append(&mut other.places);
     }
 }
 
 /// The text that a descriptor is known by.
-pub(super) fn text_of(key: &str, value: Option<&str>) -> String {
+pub(crate) fn text_of(key: &str, value: Option<&str>) -> String {
     value.map_or_else(|| key.to_owned(), |value| format!("{key}_{value}"))
 }
 
 /// Reports what the descriptors of one level do to each other.
-pub(super) fn check(level: &Siblings, path: &str, report: &mut Report) {
+pub(crate) fn check(level: &Siblings, path: &str, report: &mut Report) {
     let all = level.specs.iter().zip(&level.places);
     let all: Vec<One<'_>> = all.map(|(spec, places)| One::new(spec, *places)).collect();
     let keys = Keys::new(&all);

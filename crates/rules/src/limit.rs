@@ -26,7 +26,7 @@ pub const MESSAGE_MAX: usize = 1_000;
 
 /// A limit as read, or that there is none.
 #[derive(Debug)]
-pub(super) enum OneLimit {
+pub(crate) enum OneLimit {
     Unlimited { label: String, replaces: Vec<String> },
     Limited(RuleSpec),
 }
@@ -55,7 +55,7 @@ const NOT_WITH_UNLIMITED: [&str; 10] = [
 ];
 
 /// Reads one limit; none if it makes no limit, which is reported.
-pub(super) fn read(node: &Node, report: &mut Report) -> Option<OneLimit> {
+pub(crate) fn read(node: &Node, report: &mut Report) -> Option<OneLimit> {
     let fields = Fields::read(node, Level::Limit, "a limit", report)?;
     let label = fields.text("name", report).unwrap_or_default();
     let replaces = replaces(&fields, &label, report);

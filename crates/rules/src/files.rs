@@ -23,8 +23,8 @@ pub const FILES_MAX: usize = 10_000;
 /// How deep folders of rules nest.
 pub const FOLDER_DEPTH_MAX: usize = 32;
 
-pub(super) const TOO_LARGE: &str = "the file is larger than 16 MiB";
-pub(super) const TOO_LARGE_HELP: &str = "write several smaller files";
+pub(crate) const TOO_LARGE: &str = "the file is larger than 16 MiB";
+pub(crate) const TOO_LARGE_HELP: &str = "write several smaller files";
 
 /// Reads files, and the rule files of folders.
 ///
@@ -34,7 +34,7 @@ pub(super) const TOO_LARGE_HELP: &str = "write several smaller files";
 /// read once.
 ///
 /// ```
-/// use tollgate_limiter::rules::read;
+/// use tollgate_rules::read;
 /// let error = read(&["no/such/file.yaml".into()]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
@@ -53,7 +53,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
 /// those who want to tell the mistakes of both.
 ///
 /// ```
-/// use tollgate_limiter::rules::read_what_can_be;
+/// use tollgate_rules::read_what_can_be;
 /// let (sources, problems) = read_what_can_be(&["no/such/file.yaml".into()]);
 /// assert!(sources.is_empty());
 /// assert_eq!(problems.len(), 1);
@@ -86,7 +86,7 @@ pub fn read_what_can_be(paths: &[PathBuf]) -> (Vec<Source>, Vec<Problem>) {
 ///
 /// ```
 /// use std::path::Path;
-/// use tollgate_limiter::rules::is_test_file;
+/// use tollgate_rules::is_test_file;
 /// assert!(is_test_file(Path::new("rules/shop.test.yaml")));
 /// assert!(!is_test_file(Path::new("rules/shop.yaml")));
 /// ```

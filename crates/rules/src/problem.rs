@@ -26,7 +26,7 @@ const QUOTE_MAX: usize = 60;
 /// How bad a problem is.
 ///
 /// ```
-/// use tollgate_limiter::rules::Severity;
+/// use tollgate_rules::Severity;
 /// assert_eq!(Severity::Warning.to_string(), "warning");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ impl fmt::Display for Severity {
 /// One thing that is wrong in one place of a rule file.
 ///
 /// ```
-/// use tollgate_limiter::rules::{Options, Source, load};
+/// use tollgate_rules::{Options, Source, load};
 /// let source = Source { name: "shop.yaml".into(), text: "domian: shop\n".into() };
 /// let error = load(vec![source], &Options::default()).unwrap_err();
 /// assert_eq!(error.problems[0].to_string(), "shop.yaml:1:1: error: unknown key 'domian'; write domain");
@@ -74,7 +74,7 @@ pub struct Problem {
 
 impl Problem {
     /// An error about a file as a whole.
-    pub(super) fn of_file(file: &str, message: String, help: &str) -> Self {
+    pub(crate) fn of_file(file: &str, message: String, help: &str) -> Self {
         Self {
             file: file.to_owned(),
             line: 0,
@@ -89,7 +89,7 @@ impl Problem {
     /// The problem with the line it is about and a caret below the place.
     ///
     /// ```
-    /// use tollgate_limiter::rules::{Options, Source, load};
+    /// use tollgate_rules::{Options, Source, load};
     /// let source = Source { name: "shop.yaml".into(), text: "domian: shop\n".into() };
     /// let error = load(vec![source], &Options::default()).unwrap_err();
     /// assert_eq!(
@@ -134,7 +134,7 @@ impl fmt::Display for Problem {
 /// Why rule files were refused: everything that is wrong with all of them.
 ///
 /// ```
-/// use tollgate_limiter::rules::{Options, Source, load};
+/// use tollgate_rules::{Options, Source, load};
 /// let source = Source { name: "a.yaml".into(), text: "descriptors: []\n".into() };
 /// let error = load(vec![source], &Options::default()).unwrap_err();
 /// assert_eq!(error.to_string(), "a.yaml:1:1: error: a domain needs a name; write domain: NAME");
@@ -161,19 +161,19 @@ impl std::error::Error for LoadError {}
 
 /// A place in one of the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Which source, in their sorted order.
-    pub(super) file: usize,
+    pub(crate) file: usize,
     /// From 1; 0 for the file as a whole.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     /// From 1, in characters.
-    pub(super) column: usize,
+    pub(crate) column: usize,
 }
 
 /// What was found so far, and how the sources are to be read: what every step
 /// of reading them has at hand.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(crate) struct Report {
     names: Vec<String>,
     options: Options,
     errors: Found,
@@ -222,50 +222,50 @@ impl Found {
 
 impl Report {
     /// An empty report on these sources.
-    pub(super) fn new(sources: &[Source], options: &Options) -> Self {
+    pub(crate) fn new(sources: &[Source], options: &Options) -> Self {
         let names = sources.iter().map(|source| source.name.clone()).collect();
         Self { names, options: options.clone(), ..Self::default() }
     }
 
     /// How the sources are to be read.
-    pub(super) const fn options(&self) -> &Options {
+    pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
 
     /// What that source is called.
-    pub(super) fn name_of(&self, file: usize) -> &str {
+    pub(crate) fn name_of(&self, file: usize) -> &str {
         self.names.get(file).map_or("", String::as_str)
     }
 
     /// Something for which the rules are refused.
-    pub(super) fn error(&mut self, at: Place, message: impl Into<String>, help: impl Into<String>) {
+    pub(crate) fn error(&mut self, at: Place, message: impl Into<String>, help: impl Into<String>) {
         self.errors.add(at, message.into(), help.into());
     }
 
     /// Something that is used as it is, and said.
-    pub(super) fn warning(&mut self, at: Place, message: impl Into<String>, help: impl Into<String>) {
+    pub(crate) fn warning(&mut self, at: Place, message: impl Into<String>, help: impl Into<String>) {
         self.warnings.add(at, message.into(), help.into());
     }
 
     /// An error whose text says, after a semicolon, what to write instead.
-    pub(super) fn refuse(&mut self, at: Place, error: &impl fmt::Display) {
+    pub(crate) fn refuse(&mut self, at: Place, error: &impl fmt::Display) {
         let text = error.to_string();
         let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
         self.error(at, message, help);
     }
 
     /// How many errors there were so far; none, and the rules are good.
-    pub(super) fn errors_seen(&self) -> usize {
+    pub(crate) fn errors_seen(&self) -> usize {
         self.errors.seen
     }
 
     /// Whether a further error would not be kept.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.errors.list.len() >= PROBLEMS_MAX
     }
 
     /// The errors and the warnings, each sorted and with the text they are about.
-    pub(super) fn finish(self, sources: &[Source]) -> (Vec<Problem>, Vec<Problem>) {
+    pub(crate) fn finish(self, sources: &[Source]) -> (Vec<Problem>, Vec<Problem>) {
         let Self { errors, warnings, .. } = self;
         (errors.finish(Severity::Error, sources), warnings.finish(Severity::Warning, sources))
     }
@@ -332,7 +332,7 @@ fn printable(c: char) -> char {
 }
 
 /// A piece of a file as a message quotes it: on one line, and not too long.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut chars = text.chars();
     let mut out = String::from("'");
     for c in chars.by_ref().take(QUOTE_MAX) {

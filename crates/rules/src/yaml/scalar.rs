@@ -8,16 +8,16 @@
 
 /// A scalar as written.
 #[derive(Debug)]
-pub(in crate::rules) struct Scalar {
+pub(crate) struct Scalar {
     /// The text, with quotes and escapes taken off.
-    pub(in crate::rules) text: String,
+    pub(crate) text: String,
     /// Written so that it may mean something else than its text.
-    pub(in crate::rules) is_plain: bool,
+    pub(crate) is_plain: bool,
 }
 
 /// What a scalar means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::rules) enum Resolved {
+pub(crate) enum Resolved {
     Null,
     Bool(bool),
     Int(i64),
@@ -28,12 +28,12 @@ pub(in crate::rules) enum Resolved {
 }
 
 impl Scalar {
-    pub(in crate::rules) fn resolve(&self) -> Resolved {
+    pub(crate) fn resolve(&self) -> Resolved {
         if self.is_plain { resolve(&self.text) } else { Resolved::Text }
     }
 
     /// Whether this is `<<`, the key whose value is merged into the map.
-    pub(in crate::rules) fn is_merge(&self) -> bool {
+    pub(crate) fn is_merge(&self) -> bool {
         self.is_plain && self.text == "<<"
     }
 }

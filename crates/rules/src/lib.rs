@@ -47,7 +47,7 @@ pub use yaml::{ALIASED_MAX, NESTING_MAX};
 /// A rule file's text and what to call it.
 ///
 /// ```
-/// use tollgate_limiter::rules::Source;
+/// use tollgate_rules::Source;
 /// let source = Source { name: "rules/shop.yaml".into(), text: "domain: shop".into() };
 /// assert_eq!(source.name, "rules/shop.yaml");
 /// ```
@@ -62,7 +62,7 @@ pub struct Source {
 /// How to put files together.
 ///
 /// ```
-/// use tollgate_limiter::rules::Options;
+/// use tollgate_rules::Options;
 /// assert!(!Options::default().merge_domains);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,12 +78,12 @@ pub struct Options {
 /// Rules that are good, and what is to be said about them all the same.
 ///
 /// ```
-/// use tollgate_limiter::rules::{Options, Source, load};
+/// use tollgate_rules::{Options, Source, load};
 /// let text = "domain: shop\ndescriptors:\n- key: user\n  rate_limit: {unit: hour}\n".into();
 /// let loaded = load(vec![Source { name: "shop.yaml".into(), text }], &Options::default())?;
 /// assert_eq!(loaded.files, 1);
 /// assert_eq!(loaded.warnings[0].line, 4); // requests_per_unit is missing
-/// # Ok::<(), tollgate_limiter::rules::LoadError>(())
+/// # Ok::<(), tollgate_rules::LoadError>(())
 /// ```
 #[derive(Debug)]
 pub struct Loaded {
@@ -98,7 +98,7 @@ pub struct Loaded {
 /// Reads the rules of all sources.
 ///
 /// ```
-/// use tollgate_limiter::rules::{Options, Source, load};
+/// use tollgate_rules::{Options, Source, load};
 /// let text = "
 /// domain: shop
 /// descriptors:
@@ -108,7 +108,7 @@ pub struct Loaded {
 /// let source = Source { name: "shop.yaml".into(), text: text.into() };
 /// let loaded = load(vec![source], &Options::default())?;
 /// assert_eq!(loaded.rules.rules()[0].limit.capacity(), 200);
-/// # Ok::<(), tollgate_limiter::rules::LoadError>(())
+/// # Ok::<(), tollgate_rules::LoadError>(())
 /// ```
 ///
 /// # Errors

@@ -15,9 +15,9 @@ use super::yaml::{Kind, Node, Resolved};
 
 /// The fields of one map.
 #[derive(Debug)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     /// Where the map begins.
-    pub(super) at: Place,
+    pub(crate) at: Place,
     level: Level,
     list: Vec<Field>,
     /// Keys that unknown ones were probably meant to be.
@@ -26,16 +26,16 @@ pub(super) struct Fields {
 
 /// One field.
 #[derive(Debug, Clone)]
-pub(super) struct Field {
-    pub(super) key: &'static str,
-    pub(super) key_at: Place,
-    pub(super) node: Node,
+pub(crate) struct Field {
+    pub(crate) key: &'static str,
+    pub(crate) key_at: Place,
+    pub(crate) node: Node,
     is_merged: bool,
 }
 
 impl Fields {
     /// The fields of a map; none if the node is no map, which is reported.
-    pub(super) fn read(node: &Node, level: Level, what: &str, report: &mut Report) -> Option<Self> {
+    pub(crate) fn read(node: &Node, level: Level, what: &str, report: &mut Report) -> Option<Self> {
         let pairs = match &*node.kind {
             Kind::Map(pairs) => pairs,
             Kind::Broken => return None,
@@ -140,29 +140,29 @@ impl Fields {
     }
 
     /// The field of that name, null or not.
-    pub(super) fn get(&self, key: &str) -> Option<&Field> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Field> {
         self.list.iter().find(|field| field.key == key)
     }
 
     /// Whether something was reported about this key already: an unknown one
     /// that was probably meant to be it, or a value that cannot be read.
-    pub(super) fn is_told(&self, key: &str) -> bool {
+    pub(crate) fn is_told(&self, key: &str) -> bool {
         let is_broken = |field: &Field| matches!(*field.node.kind, Kind::Broken);
         self.misspelled.contains(&key) || self.get(key).is_some_and(is_broken)
     }
 
     /// The field of that name, unless it is null.
-    pub(super) fn set(&self, key: &str) -> Option<&Field> {
+    pub(crate) fn set(&self, key: &str) -> Option<&Field> {
         self.get(key).filter(|field| !field.node.is_null())
     }
 
     /// Where the value of that field stands, or else the map.
-    pub(super) fn place(&self, key: &str) -> Place {
+    pub(crate) fn place(&self, key: &str) -> Place {
         self.get(key).map_or(self.at, |field| field.node.at)
     }
 
     /// The text of a field, as written: `200` and `on` are texts here.
-    pub(super) fn text(&self, key: &str, report: &mut Report) -> Option<String> {
+    pub(crate) fn text(&self, key: &str, report: &mut Report) -> Option<String> {
         let field = self.set(key)?;
         let Kind::Scalar(scalar) = &*field.node.kind else {
             field.wrong("a text", &format!("write {key}: TEXT"), report);
@@ -180,7 +180,7 @@ impl Fields {
     }
 
     /// The text of a field, whatever it would mean by itself.
-    pub(super) fn raw(&self, key: &str, report: &mut Report) -> Option<String> {
+    pub(crate) fn raw(&self, key: &str, report: &mut Report) -> Option<String> {
         let field = self.set(key)?;
         match &*field.node.kind {
             Kind::Scalar(scalar) => Some(scalar.text.clone()),
@@ -189,7 +189,7 @@ impl Fields {
     }
 
     /// Whether a field is true; none if it is absent.
-    pub(super) fn flag(&self, key: &str, report: &mut Report) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str, report: &mut Report) -> Option<bool> {
         let field = self.set(key)?;
         if let Kind::Scalar(scalar) = &*field.node.kind
             && let Resolved::Bool(is_true) = scalar.resolve()
@@ -206,7 +206,7 @@ impl Fields {
     }
 
     /// The whole number of a field; none if it is absent.
-    pub(super) fn number(&self, key: &str, report: &mut Report) -> Option<u32> {
+    pub(crate) fn number(&self, key: &str, report: &mut Report) -> Option<u32> {
         let field = self.set(key)?;
         let help = format!("write {key}: N, with N from 0 to {}", u32::MAX);
         if let Kind::Scalar(scalar) = &*field.node.kind {
@@ -241,7 +241,7 @@ impl Fields {
     }
 
     /// The items of a list; empty if it is absent or null.
-    pub(super) fn list(&self, key: &str, item: &str, report: &mut Report) -> Vec<Node> {
+    pub(crate) fn list(&self, key: &str, item: &str, report: &mut Report) -> Vec<Node> {
         let Some(field) = self.set(key) else { return Vec::new() };
         match &*field.node.kind {
             Kind::List(items) => items.clone(),
@@ -256,7 +256,7 @@ impl Fields {
 
 impl Field {
     /// Reports that the value is not what it must be.
-    pub(super) fn wrong(&self, what: &str, help: &str, report: &mut Report) {
+    pub(crate) fn wrong(&self, what: &str, help: &str, report: &mut Report) {
         if !matches!(*self.node.kind, Kind::Broken) {
             let message = format!("{} must be {what}, this is {}", self.key, shown(&self.node));
             report.error(self.node.at, message, help);
@@ -272,7 +272,7 @@ enum Origin {
 }
 
 /// A node as a message names it.
-pub(super) fn shown(node: &Node) -> String {
+pub(crate) fn shown(node: &Node) -> String {
     match &*node.kind {
         Kind::Map(_) => "a map".to_owned(),
         Kind::List(_) => "a list".to_owned(),

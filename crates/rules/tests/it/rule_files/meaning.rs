@@ -7,7 +7,7 @@ use tollgate_core::{
     Algorithm, Descriptor, Entry, Limit, Micros, Mode, OnStoreError, Operation, Refill, Request, Rule,
     RuleSet, Shape, Unit, Value,
 };
-use tollgate_limiter::rules::{Options, Source, load};
+use tollgate_rules::{Options, Source, load};
 
 use super::{Case, folder, load_text};
 

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use super::problem::{Place, Report, quoted};
-pub(super) use scalar::{Resolved, Scalar};
+pub(crate) use scalar::{Resolved, Scalar};
 
 /// Maps and lists nest at most this deep: more than twice the depth of rules,
 /// each level of which is a list and a map, and shallow enough to recurse.
@@ -33,9 +33,9 @@ pub const ALIASED_MAX: usize = 1_000_000;
 
 /// A piece of YAML and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) at: Place,
-    pub(super) kind: Rc<Kind>,
+pub(crate) struct Node {
+    pub(crate) at: Place,
+    pub(crate) kind: Rc<Kind>,
     /// How many nodes this is, with aliases followed.
     weight: usize,
     /// How many levels of maps and lists this is, with aliases followed.
@@ -44,7 +44,7 @@ pub(super) struct Node {
 
 /// What a piece of YAML is.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Scalar(Scalar),
     Map(Vec<(Node, Node)>),
     List(Vec<Node>),
@@ -64,7 +64,7 @@ impl Node {
     }
 
     /// A map of these pairs.
-    pub(super) fn map(at: Place, pairs: Vec<(Self, Self)>) -> Self {
+    pub(crate) fn map(at: Place, pairs: Vec<(Self, Self)>) -> Self {
         let nodes = || pairs.iter().flat_map(|(key, value)| [key, value]);
         let weight = nodes().fold(1, |sum: usize, node| sum.saturating_add(node.weight));
         let depth = nodes().map(|node| node.depth).max().unwrap_or(0) + 1;
@@ -72,14 +72,14 @@ impl Node {
     }
 
     /// Whether this is `null`, `~` or nothing at all.
-    pub(super) fn is_null(&self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         matches!(&*self.kind, Kind::Scalar(scalar) if scalar.resolve() == Resolved::Null)
     }
 }
 
 /// The first document of `text`; none if it has none, or is not YAML, which
 /// is reported.
-pub(super) fn parse(text: &str, file: usize, report: &mut Report) -> Option<Node> {
+pub(crate) fn parse(text: &str, file: usize, report: &mut Report) -> Option<Node> {
     let options = granit_parser::options! {
         emit_unresolved_aliases: true,
         emit_comments: false,

@@ -14,7 +14,7 @@ use super::problem::Report;
 use super::yaml::{Kind, Node, Resolved};
 
 /// The free data of a descriptor; none if it is no map, which is reported.
-pub(super) fn read(field: &Field, report: &mut Report) -> Option<Value> {
+pub(crate) fn read(field: &Field, report: &mut Report) -> Option<Value> {
     match &*field.node.kind {
         Kind::Map(_) => value(&field.node, report),
         Kind::Broken | Kind::Scalar(_) | Kind::List(_) => {

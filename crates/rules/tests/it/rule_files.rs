@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::rules::{LoadError, Loaded, Options, Source, load, read};
+use tollgate_rules::{LoadError, Loaded, Options, Source, load, read};
 
 /// Fewer cases than this would mean that they are not found.
 const VALID_MIN: usize = 20;

@@ -6,7 +6,7 @@
 
 /// Which kind of map a key stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(crate) enum Level {
     Root,
     Descriptor,
     Limit,
@@ -15,7 +15,7 @@ pub(super) enum Level {
 
 impl Level {
     /// Where a key is that stands in such a map.
-    pub(super) const fn here(self) -> &'static str {
+    pub(crate) const fn here(self) -> &'static str {
         match self {
             Self::Root => "at the top of the file",
             Self::Descriptor => "on a descriptor",
@@ -25,7 +25,7 @@ impl Level {
     }
 
     /// What such a map looks like.
-    pub(super) const fn example(self) -> &'static str {
+    pub(crate) const fn example(self) -> &'static str {
         match self {
             Self::Root => "write domain: NAME, and below it descriptors:",
             Self::Descriptor => "write key: NAME, and below it rate_limit:",
@@ -35,7 +35,7 @@ impl Level {
     }
 
     /// Where a key of this level is to be written.
-    pub(super) const fn whereabouts(self) -> &'static str {
+    pub(crate) const fn whereabouts(self) -> &'static str {
         match self {
             Self::Root => "at the top of the file, beside domain",
             Self::Descriptor => "on the descriptor, beside its key",
@@ -45,19 +45,19 @@ impl Level {
     }
 
     /// The keys that belong here, in the order of the documentation.
-    pub(super) fn keys(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
         KEYS.iter().filter(move |key| key.levels.contains(&self)).map(|key| key.name)
     }
 }
 
 /// A key that rule files know.
 #[derive(Debug)]
-pub(super) struct Key {
-    pub(super) name: &'static str,
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
     /// Where it has a meaning.
-    pub(super) levels: &'static [Level],
+    pub(crate) levels: &'static [Level],
     /// The reference knows it too, and lets it stand anywhere.
-    pub(super) is_old: bool,
+    pub(crate) is_old: bool,
 }
 
 const fn old(name: &'static str, levels: &'static [Level]) -> Key {
@@ -106,28 +106,28 @@ const KEYS: &[Key] = {
 const LATER: &[&str] = &["consistency", "concurrency", "penalty"];
 
 /// The key of that name.
-pub(super) fn find(name: &str) -> Option<&'static Key> {
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 /// Whether only a later version knows that key.
-pub(super) fn is_later(name: &str) -> bool {
+pub(crate) fn is_later(name: &str) -> bool {
     LATER.contains(&name)
 }
 
 /// The key that an unknown one was probably meant to be.
-pub(super) fn meant(name: &str, level: Level) -> Option<&'static str> {
+pub(crate) fn meant(name: &str, level: Level) -> Option<&'static str> {
     // What belongs here is meant rather than what belongs elsewhere.
     nearest(name, level.keys()).or_else(|| nearest(name, KEYS.iter().map(|key| key.name)))
 }
 
 /// What to write instead of an unknown key.
-pub(super) fn help_for(name: &str, level: Level) -> String {
+pub(crate) fn help_for(name: &str, level: Level) -> String {
     meant(name, level).map_or_else(|| one_of(level.keys()), |key| format!("write {key}"))
 }
 
 /// What to write instead of an unknown word: the nearest, or any of them.
-pub(super) fn help_for_word(key: &str, word: &str, words: &[&'static str]) -> String {
+pub(crate) fn help_for_word(key: &str, word: &str, words: &[&'static str]) -> String {
     match nearest(word, words.iter().copied()) {
         Some(word) => format!("write {key}: {word}"),
         None => format!("{} for {key}", one_of(words.iter().copied())),
