@@ -5,12 +5,24 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `metrics` | `/metrics` and `/stats` |
 //! | `rlconfig` | `/rlconfig`: the rules in force, one line each |
+//! | `history` | `/v1/history`: how many, of what, when |
+//! | `keys` | `/v1/keys`: a key is looked at or reset |
+//! | `rules` | `/v1/rules`: the rules in force |
+//! | `openapi` | the document that describes `/v1` here |
+//! | `prometheus` | a part of Prometheus' HTTP interface, over history |
 //! | `token` | who may see the pages |
 //!
 //! Deliberately not here: anything that callers of the limiter need.
 
+mod history;
+mod keys;
+mod metrics;
+mod openapi;
+mod prometheus;
 mod rlconfig;
+mod rules;
 mod token;
 
 use std::sync::Arc;
@@ -18,15 +30,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 
+use crate::http::v1::only;
 use crate::service::Service;
 use crate::settings::Secret;
-use crate::v1;
-use crate::{metrics, prometheus};
+
+pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
 const PAGES: [(&str, &str); 13] = [
@@ -49,10 +61,10 @@ const PAGES: [(&str, &str); 13] = [
 pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
     let pages = Router::new()
         .route("/", get(list))
-        .route("/metrics", get(metrics_page))
+        .route("/metrics", get(metrics::page))
         .route("/rlconfig", get(rlconfig))
-        .route("/stats", get(stats))
-        .merge(v1::admin_router())
+        .route("/stats", get(metrics::stats))
+        .merge(v1_router())
         .merge(prometheus::router())
         .fallback(no_such_page)
         .with_state(service);
@@ -62,9 +74,20 @@ pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
     }
 }
 
-/// The metrics alone, at `path`.
-pub(crate) fn prometheus_router(service: Arc<Service>, path: &str) -> Router {
-    Router::new().route(path, get(metrics_page)).with_state(service)
+/// The paths under `/v1`.
+fn v1_router() -> Router<Arc<Service>> {
+    let keys = get(keys::inspect).post(keys::inspect_body).delete(keys::reset);
+    Router::new()
+        .route("/v1/keys", only("GET, POST, DELETE", keys))
+        .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
+        .route("/v1/rules", only("GET", get(rules::list)))
+        .route("/v1/history/series", only("GET", get(history::series)))
+        .route("/v1/history/top", only("GET", get(history::top)))
+        .route("/v1/history/summary", only("GET", get(history::summary)))
+        .route("/v1/history/labels", only("GET", get(history::labels)))
+        .route("/v1/history/labels/{name}/values", only("GET", get(history::values)))
+        .route("/v1/history/status", only("GET", get(history::status)))
+        .route("/v1/openapi.json", only("GET", get(openapi::document)))
 }
 
 fn pages() -> String {
@@ -79,23 +102,8 @@ async fn no_such_page() -> Response {
     (StatusCode::NOT_FOUND, format!("there is no such page; these there are:\n{}", pages())).into_response()
 }
 
-/// With many paths made by callers it takes milliseconds: on a thread of its
-/// own, so that neither callers nor other pages wait for it.
-async fn metrics_page(State(service): State<Arc<Service>>) -> Response {
-    let page = tokio::task::spawn_blocking(move || service.metrics().render()).await;
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page.unwrap_or_default()).into_response()
-}
-
 async fn rlconfig(State(service): State<Arc<Service>>) -> String {
     rlconfig::page(&service.limiter().rules())
-}
-
-async fn stats(State(service): State<Arc<Service>>) -> String {
-    let lines = move || {
-        let counters = service.metrics().dotted().into_iter();
-        counters.map(|(name, value)| format!("{name}: {value}\n")).collect()
-    };
-    tokio::task::spawn_blocking(lines).await.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `from_wire` | JSON → Envoy's request |
-//! | `to_wire` | Envoy's response → JSON; errors → status codes |
-//! | `json` | `/json` |
+//! | `json` | `/json`: Envoy's call as JSON |
+//! | `v1` | Tollgate's own interface |
+//! | `authz` | `/v1/authz`: proxies ask before they forward |
 //! | `healthcheck` | `/healthcheck` |
 //! | `direct` | requests to `/v1/check` and its like that come whole |
 //! | `serve` | connections, with TLS or without |
@@ -12,25 +12,23 @@
 //! Deliberately not here: connections and their bounds (`listen`), and what
 //! Envoy's messages mean (`grpc`).
 
+mod authz;
 mod direct;
-mod from_wire;
 mod healthcheck;
 mod json;
 mod serve;
-mod to_wire;
+pub(crate) mod v1;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::any;
 
-use crate::authz::{self, Authz};
 use crate::listen::Addresses;
 use crate::service::Service;
-use crate::v1;
 
+pub(crate) use authz::Authz;
 pub(crate) use serve::ServeHttp;
-pub(crate) use to_wire::whole;
 
 /// What the handlers need.
 #[derive(Debug, Clone)]

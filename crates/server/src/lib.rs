@@ -12,12 +12,9 @@
 //! | [`tls`] | TLS and mutual TLS, with certificates that change on disk |
 //! | `resp` | `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` for Redis clients |
 //! | [`grpc`] | Envoy's rate limit service, health and reflection |
-//! | [`http`] | `/json` and `/healthcheck` |
-//! | [`v1`] | Tollgate's own HTTP interface, and its part of the admin pages |
+//! | [`http`] | `/json` and `/healthcheck`, Tollgate's own `/v1`, and `/v1/authz` for proxies |
 //! | [`tell`] | how people are told: headers, and the body of a refusal |
-//! | `authz` | `/v1/authz`: proxies ask before they forward |
-//! | [`admin`] | pages for operators and their tools |
-//! | `prometheus` | a part of Prometheus' HTTP interface, over history |
+//! | [`admin`] | pages for operators and their tools: metrics, history, keys, rules, Prometheus' interface |
 //! | [`service`] | the one thing that adapters call |
 //! | [`store`] | where counters live |
 //! | [`health`] | whether this server wants to be asked |
@@ -30,7 +27,6 @@
 //! Deliberately not here: any decision about limits.
 
 pub mod admin;
-mod authz;
 mod body;
 pub mod bounds;
 pub mod error;
@@ -40,7 +36,6 @@ pub mod history;
 pub mod http;
 pub mod listen;
 pub mod metrics;
-mod prometheus;
 mod resp;
 pub mod run;
 pub mod service;
@@ -50,7 +45,6 @@ pub mod store;
 pub mod telemetry;
 pub mod tell;
 pub mod tls;
-pub mod v1;
 
 pub use error::Error;
 pub use listen::{Addresses, BoundTo, Listeners};

@@ -38,13 +38,12 @@ use tollgate_limiter::SystemClock;
 use tollgate_rules::{LoadError, Loaded};
 
 use crate::admin;
-use crate::authz::Authz;
 use crate::bounds::DRAIN_MAX;
 use crate::error::Error;
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
 use crate::history::{Counting, Keeper, Place};
-use crate::http::{self, ServeHttp};
+use crate::http::{self, Authz, ServeHttp};
 use crate::listen::accept::{Site, accept_all};
 use crate::listen::gate::Gate;
 use crate::listen::life::stopped;

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
+use super::v1;
 use crate::bounds::{HTTP_IDLE_MAX, HTTP_READ, LOOK_EVERY, OPENING_MAX};
 use crate::listen::life::{Life, stopped};
 use crate::listen::write_in_time;
 use crate::service::Service;
-use crate::v1;
 use question::Question;
 use written::Date;
 

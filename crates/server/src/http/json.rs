@@ -1,10 +1,18 @@
 //! `/json`: Envoy's call as JSON, by any method.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `from_wire` | JSON → Envoy's request |
+//! | `to_wire` | Envoy's response → JSON; errors → status codes |
+
+mod from_wire;
+mod to_wire;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use super::{Context, from_wire, to_wire};
+use super::Context;
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
 use crate::grpc;
@@ -12,6 +20,8 @@ use crate::metrics::Call;
 use crate::service::Service;
 use crate::telemetry::CallSpan;
 use to_wire::Refusal;
+
+pub(super) use to_wire::whole;
 
 /// Answers a request.
 pub(super) async fn answer(State(context): State<Context>, request: Request<Body>) -> Response {

@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
+use super::authz::Peer;
 use super::direct::Direct;
-use crate::authz::Peer;
 use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
 use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::life::{Life, Stay, supervise};

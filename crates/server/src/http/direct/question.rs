@@ -3,7 +3,7 @@
 use httparse::{EMPTY_HEADER, Header, Status};
 use tollgate_core::Operation;
 
-use crate::v1;
+use super::super::v1;
 
 /// Most requests have no more headers; more are hyper's.
 const HEADERS_USUAL: usize = 32;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use httpdate::HttpDate;
 use tollgate_core::Time;
 
-use crate::v1::Written;
+use super::super::v1::Written;
 
 /// The date as headers have it, which changes once a second.
 #[derive(Debug, Default)]

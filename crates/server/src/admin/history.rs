@@ -21,9 +21,9 @@ use serde::Serialize;
 use tollgate_history::query::Rows;
 use tollgate_history::{By, Error, Outcome};
 
-use super::refusal::Refusal;
-use super::to_wire;
 use crate::history::{Keeper, Kept, Unanswered};
+use crate::http::v1::refusal::Refusal;
+use crate::http::v1::to_wire;
 use crate::service::Service;
 use answers::respond;
 use params::{Format, Params};

@@ -6,7 +6,7 @@
 
 use utoipa::{IntoResponses, ToSchema};
 
-use super::super::to_wire::ProblemBody;
+use crate::http::v1::to_wire::ProblemBody;
 
 /// Curves.
 #[derive(ToSchema)]

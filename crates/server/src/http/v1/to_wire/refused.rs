@@ -17,7 +17,7 @@ use crate::tell::{Headers, PROBLEM_JSON};
 /// Why a call got no answer (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(in crate::v1) struct ProblemBody<'a> {
+pub(crate) struct ProblemBody<'a> {
     /// What the status is called.
     title: &'a str,
     /// The status.
@@ -33,12 +33,12 @@ pub(in crate::v1) struct ProblemBody<'a> {
 }
 
 /// What a caller is told who gets no answer.
-pub(in crate::v1) fn refuse(refusal: &Refusal) -> Response {
+pub(crate) fn refuse(refusal: &Refusal) -> Response {
     self::refusal(refusal).into()
 }
 
 /// The same, to be sent in whatever way.
-pub(in crate::v1) fn refusal(refusal: &Refusal) -> Written {
+pub(crate) fn refusal(refusal: &Refusal) -> Written {
     let (status, fix) = status_and_fix(refusal);
     let pointer = match refusal {
         Refusal::Field { pointer, .. } => Some(pointer.as_str()),

@@ -125,7 +125,7 @@ impl Asking<'_> {
 }
 
 /// The bytes of a request whose body is JSON.
-pub(super) async fn take(request: Request<Body>) -> Result<Bytes, Refusal> {
+pub(crate) async fn take(request: Request<Body>) -> Result<Bytes, Refusal> {
     if !may_be_json(request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes())) {
         return Err(Refusal::MediaType);
     }

@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
+use super::super::super::json::whole;
 use super::descriptor::Pair;
 use crate::bounds::ENTRIES_MAX;
-use crate::http::whole;
 
 /// A deserializer for which an object is an object and no array will do.
 pub(super) struct Objects<D>(pub(super) D);

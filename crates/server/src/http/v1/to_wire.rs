@@ -22,10 +22,11 @@ use utoipa::ToSchema;
 use crate::service::Answer;
 use crate::tell::{Headers, PROBLEM_JSON, Problem, Told};
 
-pub(super) use refused::{ProblemBody, refusal, refuse};
+pub(super) use refused::refusal;
+pub(crate) use refused::{ProblemBody, refuse};
 
 /// The type of a body that is no problem.
-pub(super) const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 /// A reply with one decision has about this many bytes.
 const BODY_USUAL: usize = 256;
 
@@ -78,7 +79,7 @@ pub(super) struct RefusedBody<'a> {
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Verdict)]
-pub(super) enum Word {
+pub(crate) enum Word {
     Allow,
     Delay,
     Deny,
@@ -142,7 +143,7 @@ const fn wait_ms(verdict: Verdict) -> Option<u64> {
 
 /// When a request would pass that is not let through at once; none if it
 /// passes now, or never.
-pub(super) const fn next_after_ms(verdict: Verdict) -> Option<u64> {
+pub(crate) const fn next_after_ms(verdict: Verdict) -> Option<u64> {
     match verdict {
         Verdict::Delay { wait: after } | Verdict::Deny { retry_after: Some(after) } => {
             Some(after.as_millis_ceil())
@@ -256,7 +257,7 @@ pub(super) fn one(told: &Told<'_>) -> Written {
 }
 
 /// A response with a body.
-pub(super) fn respond(
+pub(crate) fn respond(
     status: StatusCode,
     kind: &'static str,
     headers: Headers,

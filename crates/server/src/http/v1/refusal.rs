@@ -9,7 +9,7 @@ use crate::service::ServiceError;
 
 /// Why a call gets no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// Something in the body or the query is not as it must be.
     #[error("{detail}")]
     Field {
@@ -55,7 +55,7 @@ pub(super) const SHAPE: &str = r#"send {"domain":"shop","descriptors":[{"user_id
 
 /// What a field must be; the words of every refusal about one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     Empty,
     Domain,
     NoDescriptors,
@@ -103,7 +103,7 @@ impl Bound {
     }
 
     /// The refusal of what stands at `pointer`.
-    pub(super) fn at(self, pointer: impl Into<String>) -> Refusal {
+    pub(crate) fn at(self, pointer: impl Into<String>) -> Refusal {
         let (detail, fix) = self.words();
         Refusal::Field { pointer: pointer.into(), detail: detail.to_owned(), fix }
     }

@@ -31,7 +31,7 @@ const ENTRIES_USUAL: usize = 8;
 
 /// What a body asks.
 #[derive(Debug)]
-pub(super) enum Body<'a> {
+pub(crate) enum Body<'a> {
     One(Asked<'a>),
     Batch(Vec<Asked<'a>>),
 }
@@ -39,7 +39,7 @@ pub(super) enum Body<'a> {
 /// One request as it was sent.
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, expecting = "a request, an object with domain and descriptors")]
-pub(super) struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     #[serde(borrow, default)]
     domain: Text<'a>,
     #[serde(borrow, default)]
@@ -59,7 +59,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Asked<'a> {
 }
 
 /// Reads a body.
-pub(super) fn body(bytes: &[u8]) -> Result<Body<'_>, Refusal> {
+pub(crate) fn body(bytes: &[u8]) -> Result<Body<'_>, Refusal> {
     let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else {
         return Err(Bound::Empty.at(""));
     };
@@ -151,13 +151,13 @@ impl Asked<'_> {
     }
 
     /// All entries of all descriptors, one after the other.
-    pub(super) fn entries(&self) -> SmallVec<[Entry<'_>; ENTRIES_USUAL]> {
+    pub(crate) fn entries(&self) -> SmallVec<[Entry<'_>; ENTRIES_USUAL]> {
         let all = self.descriptors.0.iter().flat_map(|descriptor| &descriptor.entries);
         all.map(|(key, value)| Entry { key, value }).collect()
     }
 
     /// The descriptors over their [`Asked::entries`], giving back if `refund`.
-    pub(super) fn descriptors<'b>(
+    pub(crate) fn descriptors<'b>(
         &self,
         entries: &'b [Entry<'b>],
         refund: bool,
@@ -172,7 +172,7 @@ impl Asked<'_> {
     }
 
     /// The request over its [`Asked::descriptors`].
-    pub(super) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
+    pub(crate) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
         Request::new(&self.domain.0, descriptors).with_cost(self.cost.0)
     }
 }

@@ -10,7 +10,7 @@ use tollgate_core::rule::Unlimited;
 use tollgate_core::{Mode, Refill, Rule, Shape};
 use utoipa::ToSchema;
 
-use super::to_wire;
+use crate::http::v1::to_wire;
 use crate::service::Service;
 use crate::source::RuleStatus;
 use crate::tell::Headers;

@@ -11,7 +11,7 @@ use super::super::to_wire::ReplyBody;
 use crate::bounds::{BATCH_MAX, DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// One request.
-pub(in crate::v1) struct RequestSchema;
+pub(crate) struct RequestSchema;
 
 impl ToSchema for RequestSchema {
     fn name() -> Cow<'static, str> {
@@ -45,7 +45,7 @@ impl PartialSchema for RequestSchema {
 }
 
 /// One descriptor, in either form.
-pub(in crate::v1) struct DescriptorSchema;
+pub(crate) struct DescriptorSchema;
 
 impl ToSchema for DescriptorSchema {
     fn name() -> Cow<'static, str> {
@@ -86,7 +86,7 @@ impl PartialSchema for DescriptorSchema {
 }
 
 /// One request, or a batch.
-pub(in crate::v1) struct BodySchema;
+pub(crate) struct BodySchema;
 
 impl ToSchema for BodySchema {
     fn name() -> Cow<'static, str> {
@@ -102,7 +102,7 @@ impl PartialSchema for BodySchema {
 }
 
 /// The answer to one request, or to each of a batch.
-pub(in crate::v1) struct AnswerSchema;
+pub(crate) struct AnswerSchema;
 
 impl ToSchema for AnswerSchema {
     fn name() -> Cow<'static, str> {

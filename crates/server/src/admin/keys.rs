@@ -15,12 +15,13 @@ use serde::Serialize;
 use tollgate_core::{Descriptor, Entry, Operation, Request as Asking};
 use utoipa::ToSchema;
 
-use super::decide::take;
-use super::from_wire::{self, Asked};
-use super::openapi::{ForgottenSchema, InspectedSchema, RequestSchema};
-use super::refusal::{Bound, Refusal};
-use super::to_wire::{self, Word};
+use super::openapi::{ForgottenSchema, InspectedSchema};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
+use crate::http::v1::decide::take;
+use crate::http::v1::from_wire::{self, Asked};
+use crate::http::v1::openapi::RequestSchema;
+use crate::http::v1::refusal::{Bound, Refusal};
+use crate::http::v1::to_wire::{self, Word};
 use crate::service::{Answer, Service};
 use crate::tell::Headers;
 

@@ -1,0 +1,52 @@
+//! Tollgate's own HTTP interface.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `from_wire` | JSON → requests |
+//! | `to_wire` | answers → JSON; errors → problems |
+//! | `refusal` | why a call gets no answer, and what to send instead |
+//! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
+//! | `openapi` | the document that describes all of it |
+//!
+//! Deliberately not here: connections and their bounds (`listen`), what people
+//! are told besides (`tell`), and the paths of the admin listener (`admin`).
+
+pub(crate) mod decide;
+pub(crate) mod from_wire;
+pub(crate) mod openapi;
+pub(crate) mod refusal;
+pub(crate) mod to_wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::Uri;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, post};
+
+use crate::service::Service;
+use refusal::Refusal;
+
+pub(crate) use decide::{answer, operation};
+pub(crate) use to_wire::Written;
+
+/// The paths for callers of the limiter.
+pub(crate) fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/v1/check", only("POST", post(decide::check)))
+        .route("/v1/peek", only("POST", post(decide::peek)))
+        .route("/v1/report", only("POST", post(decide::report)))
+        .route("/v1/refund", only("POST", post(decide::refund)))
+        .route("/v1/openapi.json", only("GET", get(openapi::document)))
+        .with_state(service)
+}
+
+/// The answer for a path that is none.
+pub(crate) async fn no_such_path(uri: Uri) -> Response {
+    to_wire::refuse(&Refusal::NoSuchPath { path: uri.path().to_owned() })
+}
+
+/// Refuses other methods than `allowed` with a problem that names them.
+pub(crate) fn only(allowed: &'static str, methods: MethodRouter<Arc<Service>>) -> MethodRouter<Arc<Service>> {
+    methods.fallback(async move || to_wire::refuse(&Refusal::Method { allowed }))
+}
