@@ -59,8 +59,14 @@ const TABLE: &[Row] = &[
         why: "history reads events and must never be able to slow down or change a decision",
     },
     Row {
+        folder: "metrics",
+        ours: &["limiter", "core"],
+        theirs: Theirs::Any,
+        why: "what is counted does not depend on where counters live or what else is kept",
+    },
+    Row {
         folder: "server",
-        ours: &["core", "limiter", "rules", "redis", "history", "gateway", "tower", "client"],
+        ours: &["core", "limiter", "rules", "redis", "history", "metrics", "gateway", "tower", "client"],
         theirs: Theirs::Any,
         why: "the server wires everything and only the command line stands above it",
     },
@@ -91,14 +97,17 @@ const TABLE: &[Row] = &[
     Row {
         folder: "cli",
         ours: &[
-            "core", "limiter", "rules", "redis", "history", "server", "gateway", "tower", "client", "load",
+            "core", "limiter", "rules", "redis", "history", "metrics", "server", "gateway", "tower",
+            "client", "load",
         ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",
     },
     Row {
         folder: "testkit",
-        ours: &["core", "limiter", "rules", "redis", "history", "server", "gateway", "tower", "client"],
+        ours: &[
+            "core", "limiter", "rules", "redis", "history", "metrics", "server", "gateway", "tower", "client",
+        ],
         theirs: Theirs::Any,
         why: "tests may see everything but the binary's own code",
     },

@@ -20,7 +20,6 @@
 //! | [`health`] | whether this server wants to be asked |
 //! | [`source`] | where rules come from: files that change, xDS |
 //! | [`history`] | what is remembered of decisions |
-//! | [`metrics`] | what is counted, and how it is told: Prometheus, StatsD |
 //! | [`telemetry`] | logs and traces |
 //! | [`bounds`] | every bound on what callers may send or hold |
 //!
@@ -35,7 +34,6 @@ pub mod health;
 pub mod history;
 pub mod http;
 pub mod listen;
-pub mod metrics;
 mod resp;
 pub mod run;
 pub mod service;

@@ -49,8 +49,6 @@ use crate::listen::gate::Gate;
 use crate::listen::life::stopped;
 use crate::listen::pool::Pool;
 use crate::listen::{Listener, Listeners};
-use crate::metrics::statsd::Exporter;
-use crate::metrics::{self, Mapper, Metrics};
 use crate::resp::ServeResp;
 use crate::service::{Service, Sinks};
 use crate::settings::Settings;
@@ -58,6 +56,8 @@ use crate::source::RuleSource;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
 use snapshot::Snapshots;
+use tollgate_metrics::statsd::Exporter;
+use tollgate_metrics::{Mapper, Metrics, MetricsConfig};
 use worker::Worker;
 
 pub use control::Control;
@@ -92,15 +92,20 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let snapshots = store::snapshots(settings).map(Arc::new);
     let store = store::open(settings, snapshots.as_deref())?;
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
-    let statsd = Exporter::new(Arc::clone(&metrics), &settings.metrics)?;
+    let statsd = settings
+        .metrics
+        .statsd
+        .as_ref()
+        .map(|config| Exporter::new(Arc::clone(&metrics), config))
+        .transpose()?;
     let sinks = Sinks { metrics: Arc::clone(&metrics), history: keeper(settings) };
     let service = Arc::new(Service::new(settings, store, sinks, health, tracer));
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
-        weak.upgrade().map(|service| service.limiter().store().sight()).unwrap_or_default()
+        weak.upgrade().map(|service| service.limiter().store().stats()).unwrap_or_default()
     });
     let weak = Arc::downgrade(&service);
-    metrics.watch_history(move || Some(weak.upgrade()?.history()?.status()));
+    metrics.watch_history(move || Some(weak.upgrade()?.history()?.status().into()));
 
     let addresses = Arc::new(listeners.addresses().clone());
     let server = Server { settings, service, certificates, snapshots, control, authz, addresses };
@@ -131,7 +136,7 @@ fn keeper(settings: &Settings) -> Option<Arc<Keeper>> {
     Some(Arc::new(Keeper::new(place, own, counting)))
 }
 
-fn metrics_config(settings: &Settings) -> metrics::Config {
+fn metrics_config(settings: &Settings) -> MetricsConfig {
     let fallback = || match settings.metrics.response_time_in_ms {
         true => Mapper::default_in_millis(),
         false => Mapper::default(),
@@ -142,11 +147,7 @@ fn metrics_config(settings: &Settings) -> metrics::Config {
             fallback()
         })
     });
-    metrics::Config {
-        near_limit_ratio: settings.answers.near_limit_ratio,
-        mapper,
-        ..metrics::Config::default()
-    }
+    MetricsConfig { near_limit_ratio: settings.answers.near_limit_ratio, mapper, ..MetricsConfig::default() }
 }
 
 fn runtime(name: &'static str) -> Result<Runtime, Error> {

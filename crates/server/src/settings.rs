@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_limiter::Capacity;
+use tollgate_metrics::StatsdConfig;
 use tollgate_redis::RedisConfig;
 
 pub use address::{Address, AddressError, GrpcAddress};
@@ -397,17 +398,13 @@ pub enum KeyNames {
 #[derive(Debug, Clone)]
 pub struct Metrics {
     /// StatsD or DogStatsD, if asked for.
-    pub statsd: Option<Statsd>,
+    pub statsd: Option<StatsdConfig>,
     /// A Prometheus listener of its own, if asked for.
     pub prometheus: Option<Prometheus>,
     /// A mapping in the form of statsd_exporter; the file may be absent.
     pub mapper: Option<PathBuf>,
     /// Response times in milliseconds instead of seconds.
     pub response_time_in_ms: bool,
-    /// Tags on everything.
-    pub extra_tags: Vec<(String, String)>,
-    /// How often counters are sent.
-    pub flush_interval: Duration,
 }
 
 /// A Prometheus listener of its own.
@@ -417,48 +414,6 @@ pub struct Prometheus {
     pub address: Address,
     /// The path of the page.
     pub path: String,
-}
-
-/// A StatsD server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statsd {
-    /// Its host.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// How lines travel.
-    pub protocol: StatsdProtocol,
-    /// How lines look.
-    pub dialect: StatsdDialect,
-}
-
-/// How StatsD lines travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatsdProtocol {
-    /// A connection.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-/// How StatsD lines look.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StatsdDialect {
-    /// Tags are part of the name.
-    Plain,
-    /// Tags stand apart, and names are rewritten by the first of these that matches.
-    Dog(Vec<Mogrifier>),
-}
-
-/// A rewriting of metric names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mogrifier {
-    /// A regular expression on the whole name.
-    pub pattern: String,
-    /// The new name, with `$1` for the first group.
-    pub name: String,
-    /// Tags to add, with groups too.
-    pub tags: Vec<(String, String)>,
 }
 
 /// Traces by OTLP.

@@ -7,11 +7,10 @@
 //! allocation; what Redis needs for a request is boxed, so that requests which
 //! do not ask it stay small.
 
-use std::sync::Arc;
-
 use tollgate_core::{Key, Time};
-use tollgate_limiter::{ChargeSet, MemoryStore, RemoteStore, Store as _, StoreReply, Usage};
-use tollgate_redis::{RedisStore, Stats};
+use tollgate_limiter::{ChargeSet, MemoryStore, RemoteStore, Store as _, StoreReply};
+use tollgate_metrics::{RemoteStats, StoreStats};
+use tollgate_redis::{RedisStore, Stats, Trouble};
 
 use crate::error::Error;
 use crate::settings::Store;
@@ -23,15 +22,6 @@ pub enum AnyStore {
     Memory(MemoryStore),
     /// On servers that several nodes share.
     Redis(Box<RedisStore>),
-}
-
-/// What there is to see of a store.
-#[derive(Debug, Clone, Default)]
-pub struct Sight {
-    /// What the memory of this process holds of counters.
-    pub usage: Usage,
-    /// What is counted about the servers, if there are any.
-    pub stats: Option<Arc<Stats>>,
 }
 
 impl AnyStore {
@@ -54,12 +44,12 @@ impl AnyStore {
         matches!(self, Self::Redis(_))
     }
 
-    /// What there is to see of it.
-    pub fn sight(&self) -> Sight {
+    /// How it is doing, as the metrics show it.
+    pub fn stats(&self) -> StoreStats {
         match self {
-            Self::Memory(store) => Sight { usage: store.usage(), stats: None },
+            Self::Memory(store) => StoreStats { usage: store.usage(), remote: None },
             Self::Redis(store) => {
-                Sight { usage: store.local_usage(), stats: Some(Arc::clone(store.stats())) }
+                StoreStats { usage: store.local_usage(), remote: Some(remote_stats(store.stats())) }
             }
         }
     }
@@ -96,5 +86,23 @@ impl RemoteStore for AnyStore {
             Self::Memory(store) => store.reset(key),
             Self::Redis(store) => Box::pin(store.reset(key, now)).await,
         }
+    }
+}
+
+fn remote_stats(stats: &Stats) -> RemoteStats {
+    RemoteStats {
+        is_degraded: stats.is_degraded(),
+        requests: stats.requests.get(),
+        degraded: stats.degraded.get(),
+        denials_remembered: stats.denials_remembered.get(),
+        connections: stats.connections.get(),
+        opened: stats.opened.get(),
+        script_loads: stats.script_loads.get(),
+        redirects: stats.redirects.get(),
+        given_back: stats.given_back.get(),
+        mended: stats.mended.get(),
+        failures: Trouble::ALL.iter().map(|trouble| (trouble.name(), stats.troubles(*trouble))).collect(),
+        round_trips: stats.round_trips().collect(),
+        round_trip_sum_us: stats.round_trip_sum_us(),
     }
 }

@@ -9,7 +9,7 @@
 //! | [`trace`] | spans for a collector, by OTLP |
 //! | `parent` | whose child a call is, from its headers |
 //!
-//! Deliberately not here: what is counted; that is [`crate::metrics`].
+//! Deliberately not here: what is counted; that is [`tollgate_metrics`].
 
 pub mod log;
 mod parent;

@@ -8,7 +8,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
-use crate::metrics;
 use crate::service::Service;
 
 /// The metrics alone, at `path`.
@@ -20,7 +19,7 @@ pub(crate) fn router(service: Arc<Service>, path: &str) -> Router {
 /// own, so that neither callers nor other pages wait for it.
 pub(super) async fn page(State(service): State<Arc<Service>>) -> Response {
     let page = tokio::task::spawn_blocking(move || service.metrics().render()).await;
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page.unwrap_or_default()).into_response()
+    ([(CONTENT_TYPE, tollgate_metrics::CONTENT_TYPE)], page.unwrap_or_default()).into_response()
 }
 
 pub(super) async fn stats(State(service): State<Arc<Service>>) -> String {

@@ -18,8 +18,8 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::health::State;
-use crate::metrics::Call;
 use crate::service::Service;
+use tollgate_metrics::Call;
 
 /// The name that the reference answers for.
 const RATELIMIT: &str = "ratelimit";

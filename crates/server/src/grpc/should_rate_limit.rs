@@ -21,9 +21,9 @@ use super::from_wire::{Asked, BadRequest};
 use super::{frame, to_wire};
 use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
-use crate::metrics::Call;
 use crate::service::{Service, ServiceError};
 use crate::telemetry::CallSpan;
+use tollgate_metrics::Call;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tollgate_history::query::Status;
+use tollgate_metrics::HistoryStats;
 
 use crate::settings::KeyNames;
 
@@ -33,6 +34,22 @@ pub struct KeeperStatus {
     /// What the history says about itself; absent if it is not open.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub history: Option<Status>,
+}
+
+impl From<KeeperStatus> for HistoryStats {
+    fn from(status: KeeperStatus) -> Self {
+        let kept = status.history.as_ref();
+        Self {
+            is_open: status.is_open,
+            tracked: status.tracked,
+            waiting_flushes: status.waiting_flushes,
+            written_flushes: status.written_flushes,
+            failures: status.failures,
+            lost_requests: status.lost_requests,
+            series: kept.map(|kept| kept.series),
+            disk_bytes: kept.and_then(|kept| kept.disk_bytes),
+        }
+    }
 }
 
 impl KeyNames {

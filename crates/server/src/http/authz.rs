@@ -36,11 +36,11 @@ use tollgate_gateway::{Facts, Mapped, Mapping, Tokens};
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::listen::life::stopped;
-use crate::metrics::Call;
 use crate::service::Service;
 use crate::settings::{ForwardAuth, HttpMapping, Settings};
 use crate::tell::Told;
 use to_wire::Refusal;
+use tollgate_metrics::Call;
 
 /// Who is connected to us; whoever serves a connection says so.
 #[derive(Debug, Clone, Copy)]

@@ -16,10 +16,10 @@ use super::Context;
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
 use crate::grpc;
-use crate::metrics::Call;
 use crate::service::Service;
 use crate::telemetry::CallSpan;
 use to_wire::Refusal;
+use tollgate_metrics::Call;
 
 pub(super) use to_wire::whole;
 

@@ -189,7 +189,7 @@ pub(super) fn info(session: &Session, words: &[&[u8]], now: Time, writer: &mut W
             })
     };
     let service = &session.shared.service;
-    let usage = service.limiter().store().sight().usage;
+    let usage = service.limiter().store().stats().usage;
     let mut text = String::new();
     let sections = [
         (

@@ -23,10 +23,10 @@ use crate::listen::accept::{Arrival, Serve, Stream};
 use crate::listen::gate::Pass;
 use crate::listen::life::stopped;
 use crate::listen::{at_once, write_in_time};
-use crate::metrics::Call;
 use crate::service::Service;
 use crate::settings::Secret;
 use crate::tls::Tls;
+use tollgate_metrics::Call;
 
 /// Room for a read is made when there is less than this.
 const READ_LEAST: usize = RESP_READ / 4;

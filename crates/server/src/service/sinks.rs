@@ -6,7 +6,7 @@ use tollgate_core::{Time, Verdict};
 use tollgate_limiter::{Event, EventSink};
 
 use crate::history::Keeper;
-use crate::metrics::Metrics;
+use tollgate_metrics::Metrics;
 
 /// Who keeps count of decisions.
 #[derive(Debug, Clone)]

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_limiter::Capacity;
+use tollgate_metrics::{StatsdDialect, StatsdProtocol};
 use tollgate_redis::RedisConfig;
 use tollgate_redis::config::Layout;
 use tollgate_server::settings::definitions::{self, IGNORED};
 use tollgate_server::settings::{
-    Address, ConfigFile, Flags, GrpcAddress, LogFormat, LogLevel, Origin, OtlpProtocol, Settings,
-    StatsdDialect, StatsdProtocol, Store, Strings,
+    Address, ConfigFile, Flags, GrpcAddress, LogFormat, LogLevel, Origin, OtlpProtocol, Settings, Store,
+    Strings,
 };
 
 fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
@@ -464,7 +465,7 @@ fn every_key_of_the_file_is_accepted() {
     let (settings, warnings) = Settings::resolve(&Flags::default(), &environment(&[]), Some(&file)).unwrap();
     assert_eq!(warnings.len(), 0, "{warnings:?}");
     assert_eq!(redis(&settings).key_prefix, "shop:");
-    assert_eq!(settings.metrics.extra_tags, [("region".to_owned(), "eu".to_owned())]);
+    assert_eq!(settings.metrics.statsd.as_ref().unwrap().tags, [("region".to_owned(), "eu".to_owned())]);
     let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
     assert_eq!(xds.headers[0].0, "authorization");
     assert_eq!(xds.backoff.random_permille, 250);

@@ -19,9 +19,9 @@ use super::refusal::Refusal;
 use super::to_wire::{self, Written};
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
-use crate::metrics::Call;
 use crate::service::Service;
 use crate::tell::Told;
+use tollgate_metrics::Call;
 
 /// The handlers by path, which differ in what they do and in how that is described.
 macro_rules! handlers {

@@ -10,10 +10,10 @@ use super::*;
 use crate::bounds::BODY_WAIT_MAX;
 use crate::health::Health;
 use crate::listen::gate::Gate;
-use crate::metrics::{self, Metrics};
 use crate::settings::{Flags, Settings};
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
+use tollgate_metrics::{Metrics, MetricsConfig};
 
 /// A caller on one end of a pipe with the server at the other.
 struct Line {
@@ -25,7 +25,7 @@ struct Line {
 fn served(gate: &Arc<Gate>, password: Option<&str>, pipe: usize) -> Line {
     let (settings, _) =
         Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
-    let metrics = Arc::new(Metrics::new(metrics::Config::default()));
+    let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
     let store = AnyStore::new(&settings.store).expect("there is memory");
     let service = Service::new(&settings, store, metrics, Arc::new(Health::new(false)), Tracer::off());
     let serve = ServeResp::new(Arc::new(service), password.map(Secret::new), None);

@@ -9,18 +9,18 @@ use tollgate_rules::{Options, Source, load};
 
 use super::*;
 use crate::health::Health;
-use crate::metrics::{self, Metrics};
 use crate::settings::{Flags, Settings};
 use crate::source::RuleStatus;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
+use tollgate_metrics::{Metrics, MetricsConfig};
 
 const START: Time = Time::from_secs(1_800_000_000);
 
 fn shared(rules: &str, password: Option<&str>) -> Arc<Shared> {
     let (settings, _) =
         Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
-    let metrics = Arc::new(Metrics::new(metrics::Config::default()));
+    let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
     let tracer = Tracer::new(None).expect("nothing is sent");
     let store = AnyStore::new(&settings.store).expect("there is memory");
     let service = Arc::new(Service::new(&settings, store, metrics, Arc::new(Health::new(false)), tracer));

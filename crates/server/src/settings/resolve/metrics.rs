@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tollgate_metrics::{Mogrifier, StatsdConfig, StatsdDialect, StatsdProtocol};
+
 use crate::settings::reader::Reader;
-use crate::settings::{Address, Metrics, Mogrifier, Prometheus, Statsd, StatsdDialect, StatsdProtocol, go};
+use crate::settings::{Address, Metrics, Prometheus, go};
 
 /// As the reference has it.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(10);
@@ -12,17 +14,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Metrics {
     let prometheus = prometheus(reader);
     let statsd = statsd(reader);
     let is_disabled = reader.is_on("DISABLE_STATS");
-    let flush = reader.parsed("STATS_FLUSH_INTERVAL", |text| match go::duration(text)? {
-        Duration::ZERO => Err("0 would send all the time; write 1s or more".to_owned()),
-        interval => Ok(interval),
-    });
     Metrics {
         statsd: statsd.filter(|_| !is_disabled),
         prometheus: prometheus.filter(|_| !is_disabled),
         mapper: reader.path("PROMETHEUS_MAPPER_YAML"),
         response_time_in_ms: reader.is_on("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS"),
-        extra_tags: reader.pairs("EXTRA_TAGS", &[':']),
-        flush_interval: flush.unwrap_or(FLUSH_INTERVAL),
     }
 }
 
@@ -42,7 +38,7 @@ fn prometheus(reader: &mut Reader<'_>) -> Option<Prometheus> {
 
 /// At most one sink can be asked for; StatsD that is only hinted at by a host
 /// or a port gives way to the others.
-fn statsd(reader: &mut Reader<'_>) -> Option<Statsd> {
+fn statsd(reader: &mut Reader<'_>) -> Option<StatsdConfig> {
     let plain = reader.truth("USE_STATSD");
     let is_dog = reader.is_on("USE_DOG_STATSD");
     let is_prometheus = reader.is_on("USE_PROMETHEUS");
@@ -54,6 +50,11 @@ fn statsd(reader: &mut Reader<'_>) -> Option<Statsd> {
         _ => Err(format!("'{text}' is not a protocol for StatsD; write tcp or udp")),
     });
     let mogrifiers = mogrifiers(reader);
+    let tags = reader.pairs("EXTRA_TAGS", &[':']);
+    let flush_interval = reader.parsed("STATS_FLUSH_INTERVAL", |text| match go::duration(text)? {
+        Duration::ZERO => Err("0 would send all the time; write 1s or more".to_owned()),
+        interval => Ok(interval),
+    });
     let asked =
         [("USE_STATSD", plain == Some(true)), ("USE_DOG_STATSD", is_dog), ("USE_PROMETHEUS", is_prometheus)];
     let asked: Vec<&str> = asked.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
@@ -66,11 +67,13 @@ fn statsd(reader: &mut Reader<'_>) -> Option<Statsd> {
     if !is_plain && !is_dog {
         return None;
     }
-    Some(Statsd {
+    Some(StatsdConfig {
         host: host.unwrap_or_else(|| "localhost".to_owned()),
         port: port.unwrap_or(8125),
         protocol: if is_dog { StatsdProtocol::Udp } else { protocol.unwrap_or(StatsdProtocol::Tcp) },
         dialect: if is_dog { StatsdDialect::Dog(mogrifiers) } else { StatsdDialect::Plain },
+        tags,
+        flush_interval: flush_interval.unwrap_or(FLUSH_INTERVAL),
     })
 }
 

@@ -13,7 +13,7 @@ use super::Metrics;
 use super::latency::Times;
 use super::mapper::{CALL_PREFIX, METHOD_PREFIX, RULE_PREFIX};
 use super::tally::Tally;
-use crate::store::Sight;
+use super::watched::StoreStats;
 
 /// The last level of the path of what has no path of its own.
 const OTHER: &str = "other";
@@ -99,12 +99,12 @@ impl Snapshot {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let table = metrics.table.load();
         self.gauges.insert("tollgate.rules".to_owned(), count(table.rows().len()));
-        if let Some(Sight { usage, stats }) = metrics.store.get().map(|look| look()) {
+        if let Some(StoreStats { usage, remote }) = metrics.store.get().map(|look| look()) {
             let bytes = count(usage.slot_bytes.saturating_add(usage.log_bytes));
             self.gauges.insert("tollgate.store.keys".to_owned(), count(usage.keys));
             self.gauges.insert("tollgate.store.bytes".to_owned(), bytes);
-            if let Some(stats) = stats {
-                self.gauges.insert("tollgate.store.degraded".to_owned(), u64::from(stats.is_degraded()));
+            if let Some(remote) = remote {
+                self.gauges.insert("tollgate.store.degraded".to_owned(), u64::from(remote.is_degraded));
             }
         }
     }

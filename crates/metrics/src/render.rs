@@ -162,9 +162,10 @@ fn history(page: &mut Page, metrics: &Metrics) {
     page.single("tollgate_history_failures_total", Kind::Counter, help, status.failures);
     let help = "Requests missing in history, because they could not be written in time.";
     page.single("tollgate_history_lost_requests_total", Kind::Counter, help, status.lost_requests);
-    let Some(kept) = status.history else { return };
-    page.single("tollgate_history_series", Kind::Gauge, "Named series that are kept.", kept.series);
-    if let Some(bytes) = kept.disk_bytes {
+    if let Some(series) = status.series {
+        page.single("tollgate_history_series", Kind::Gauge, "Named series that are kept.", series);
+    }
+    if let Some(bytes) = status.disk_bytes {
         page.single("tollgate_history_bytes", Kind::Gauge, "The size of the history file, in bytes.", bytes);
     }
 }

@@ -1,75 +1,69 @@
 //! What the page tells about the store.
 
-use tollgate_redis::{Stats, Trouble};
-
 use super::super::Metrics;
 use super::super::exposition::{Kind, Page, Seconds};
 use super::histogram;
-use crate::store::Sight;
+use crate::watched::{RemoteStats, StoreStats};
 
 /// Adds the store's series.
 pub(super) fn add(page: &mut Page, metrics: &Metrics) {
-    let Some(Sight { usage, stats }) = metrics.store.get().map(|look| look()) else { return };
+    let Some(StoreStats { usage, remote }) = metrics.store.get().map(|look| look()) else { return };
     page.single("tollgate_store_keys", Kind::Gauge, "Keys that have a state in memory.", usage.keys);
     let bytes = usage.slot_bytes.saturating_add(usage.log_bytes);
     page.single("tollgate_store_bytes", Kind::Gauge, "Memory that states take, in bytes.", bytes);
     let help = "Keys dropped although in use, to stay within the bound.";
     page.single("tollgate_store_evicted_total", Kind::Counter, help, usage.evicted);
-    if let Some(stats) = stats {
-        servers(page, &stats);
+    if let Some(remote) = remote {
+        servers(page, &remote);
     }
 }
 
-fn servers(page: &mut Page, stats: &Stats) {
+fn servers(page: &mut Page, stats: &RemoteStats) {
     let help = "1 while some server of the store is given up and its limits are decided without it.";
-    page.single("tollgate_store_degraded", Kind::Gauge, help, u8::from(stats.is_degraded()));
+    page.single("tollgate_store_degraded", Kind::Gauge, help, u8::from(stats.is_degraded));
     let counters = [
-        ("tollgate_store_requests_total", "Requests decided.", &stats.requests),
+        ("tollgate_store_requests_total", "Requests decided.", stats.requests),
         (
             "tollgate_store_degraded_requests_total",
             "Requests of which at least one limit was decided without the store.",
-            &stats.degraded,
+            stats.degraded,
         ),
         (
             "tollgate_store_remembered_denials_total",
             "Requests refused from the memory of denials, without asking the store.",
-            &stats.denials_remembered,
+            stats.denials_remembered,
         ),
-        ("tollgate_store_connections_total", "Connections made.", &stats.connections),
-        ("tollgate_store_given_up_total", "Times that a server was given up for a while.", &stats.opened),
+        ("tollgate_store_connections_total", "Connections made.", stats.connections),
+        ("tollgate_store_given_up_total", "Times that a server was given up for a while.", stats.opened),
         (
             "tollgate_store_script_loads_total",
             "Scripts sent again because a server had forgotten them.",
-            &stats.script_loads,
+            stats.script_loads,
         ),
-        (
-            "tollgate_store_redirects_total",
-            "Calls followed to another server of a cluster.",
-            &stats.redirects,
-        ),
+        ("tollgate_store_redirects_total", "Calls followed to another server of a cluster.", stats.redirects),
         (
             "tollgate_store_given_back_total",
             "Charges given back because another server denied.",
-            &stats.given_back,
+            stats.given_back,
         ),
-        ("tollgate_store_mended_total", "States thrown away because they were not ours.", &stats.mended),
+        ("tollgate_store_mended_total", "States thrown away because they were not ours.", stats.mended),
     ];
     for (name, help, counter) in counters {
-        page.single(name, Kind::Counter, help, counter.get());
+        page.single(name, Kind::Counter, help, counter);
     }
     let name = "tollgate_store_failures_total";
     page.family(name, Kind::Counter, "Calls that came to nothing, by reason.");
-    for trouble in Trouble::ALL {
-        page.sample(name, &[("reason", trouble.name())], stats.troubles(trouble));
+    for (reason, failures) in &stats.failures {
+        page.sample(name, &[("reason", reason)], failures);
     }
     let name = "tollgate_store_duration_seconds";
     page.family(name, Kind::Histogram, "How long calls to the store take.");
-    let trips: Vec<(Option<u64>, u64)> = stats.round_trips().collect();
-    let buckets: Vec<(String, u64)> = trips
+    let buckets: Vec<(String, u64)> = stats
+        .round_trips
         .iter()
         .filter_map(|(bound, count)| bound.map(|bound| (Seconds(bound).to_string(), *count)))
         .collect();
-    let count = trips.last().map_or(0, |(_, count)| *count);
-    let sum = Seconds(stats.round_trip_sum_us()).to_string();
+    let count = stats.round_trips.last().map_or(0, |(_, count)| *count);
+    let sum = Seconds(stats.round_trip_sum_us).to_string();
     histogram(page, name, &[], &buckets, (&sum, count));
 }

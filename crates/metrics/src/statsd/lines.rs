@@ -5,8 +5,8 @@
 use regex::Regex;
 
 use super::StatsdError;
-use crate::metrics::template::Template;
-use crate::settings::{Mogrifier, StatsdDialect};
+use crate::config::{Mogrifier, StatsdDialect};
+use crate::template::Template;
 
 /// What kind of number a line holds.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UdpSocket};
 
-use crate::settings::{Statsd, StatsdDialect, StatsdProtocol};
+use crate::config::{StatsdConfig, StatsdDialect, StatsdProtocol};
 
 /// So long may it take to connect, or to take what is sent.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,14 +41,14 @@ enum Socket {
 }
 
 impl Wire {
-    pub(super) fn new(statsd: &Statsd) -> Self {
-        let protocol = match statsd.dialect {
-            StatsdDialect::Plain => statsd.protocol,
+    pub(super) fn new(config: &StatsdConfig) -> Self {
+        let protocol = match config.dialect {
+            StatsdDialect::Plain => config.protocol,
             StatsdDialect::Dog(_) => StatsdProtocol::Udp,
         };
         Self {
-            host: statsd.host.clone(),
-            port: statsd.port,
+            host: config.host.clone(),
+            port: config.port,
             protocol,
             socket: None,
             skip: 0,

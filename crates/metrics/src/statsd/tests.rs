@@ -6,24 +6,24 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines as Received};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tollgate_core::Micros;
 
-use super::super::{Call, Config};
+use super::super::{Call, MetricsConfig};
 use super::*;
-use crate::settings::{Mogrifier, Statsd, StatsdDialect, StatsdProtocol};
+use crate::config::{Mogrifier, StatsdDialect, StatsdProtocol};
 
-fn settings(port: u16, protocol: StatsdProtocol, dialect: StatsdDialect) -> settings::Metrics {
-    settings::Metrics {
-        statsd: Some(Statsd { host: "127.0.0.1".into(), port, protocol, dialect }),
-        prometheus: None,
-        mapper: None,
-        response_time_in_ms: false,
-        extra_tags: Vec::new(),
+fn config(port: u16, protocol: StatsdProtocol, dialect: StatsdDialect) -> StatsdConfig {
+    StatsdConfig {
+        host: "127.0.0.1".into(),
+        port,
+        protocol,
+        dialect,
+        tags: Vec::new(),
         flush_interval: Duration::from_secs(10),
     }
 }
 
-fn exporter(settings: &settings::Metrics) -> (Arc<Metrics>, Exporter) {
-    let metrics = Arc::new(Metrics::new(Config::default()));
-    let exporter = Exporter::new(Arc::clone(&metrics), settings).unwrap().unwrap();
+fn exporter(config: &StatsdConfig) -> (Arc<Metrics>, Exporter) {
+    let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
+    let exporter = Exporter::new(Arc::clone(&metrics), config).unwrap();
     (metrics, exporter)
 }
 
@@ -48,9 +48,9 @@ fn set(lines: &[&str]) -> BTreeSet<String> {
 async fn what_has_come_since_the_last_flush_is_sent_and_nothing_else() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut settings = settings(port, StatsdProtocol::Tcp, StatsdDialect::Plain);
-    settings.extra_tags = vec![("env".into(), "test".into())];
-    let (metrics, mut exporter) = exporter(&settings);
+    let mut config = config(port, StatsdProtocol::Tcp, StatsdDialect::Plain);
+    config.tags = vec![("env".into(), "test".into())];
+    let (metrics, mut exporter) = exporter(&config);
     metrics.global_shadow();
     metrics.global_shadow();
     metrics.served(Call::ShouldRateLimit, Micros::new(500));
@@ -79,7 +79,7 @@ async fn a_daemon_that_is_away_gets_everything_when_it_is_back() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (metrics, mut exporter) =
-        exporter(&settings(address.port(), StatsdProtocol::Tcp, StatsdDialect::Plain));
+        exporter(&config(address.port(), StatsdProtocol::Tcp, StatsdDialect::Plain));
     drop(listener);
     metrics.global_shadow();
     assert!(!exporter.flush().await);
@@ -100,7 +100,7 @@ async fn a_daemon_that_is_away_gets_everything_when_it_is_back() {
 async fn a_daemon_that_hangs_up_is_connected_to_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (_, mut exporter) = exporter(&settings(port, StatsdProtocol::Tcp, StatsdDialect::Plain));
+    let (_, mut exporter) = exporter(&config(port, StatsdProtocol::Tcp, StatsdDialect::Plain));
     assert!(exporter.flush().await);
     drop(accept(&listener).await);
     // The first write after that may still go into the void.
@@ -120,9 +120,9 @@ async fn a_daemon_that_hangs_up_is_connected_to_again() {
 async fn datagrams_hold_whole_lines_and_are_not_too_long() {
     let daemon = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let port = daemon.local_addr().unwrap().port();
-    let mut settings = settings(port, StatsdProtocol::Udp, StatsdDialect::Plain);
-    settings.extra_tags = vec![("long".into(), "x".repeat(100))];
-    let (metrics, mut exporter) = exporter(&settings);
+    let mut config = config(port, StatsdProtocol::Udp, StatsdDialect::Plain);
+    config.tags = vec![("long".into(), "x".repeat(100))];
+    let (metrics, mut exporter) = exporter(&config);
     // Times from 0 to 9 ms make lines enough for several datagrams.
     for n in 0..20 {
         metrics.served(Call::ShouldRateLimit, Micros::new(n * 500 + 1));
@@ -154,9 +154,9 @@ async fn dogstatsd_has_tags_of_its_own_over_datagrams() {
         name: "ratelimit.requests".into(),
         tags: vec![("method".into(), "$1".into())],
     };
-    let mut settings = settings(port, StatsdProtocol::Tcp, StatsdDialect::Dog(vec![mogrifier]));
-    settings.extra_tags = vec![("env".into(), "test".into())];
-    let (metrics, mut exporter) = exporter(&settings);
+    let mut config = config(port, StatsdProtocol::Tcp, StatsdDialect::Dog(vec![mogrifier]));
+    config.tags = vec![("env".into(), "test".into())];
+    let (metrics, mut exporter) = exporter(&config);
     metrics.served(Call::HealthCheck, Micros::new(10));
     assert!(exporter.flush().await);
     let mut buffer = [0; 2_048];
@@ -174,7 +174,7 @@ async fn dogstatsd_has_tags_of_its_own_over_datagrams() {
 async fn a_stop_flushes_once_more() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (metrics, exporter) = exporter(&settings(port, StatsdProtocol::Tcp, StatsdDialect::Plain));
+    let (metrics, exporter) = exporter(&config(port, StatsdProtocol::Tcp, StatsdDialect::Plain));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(exporter.run(async { drop(stopped.await) }));
     let mut lines = accept(&listener).await;
@@ -184,11 +184,4 @@ async fn a_stop_flushes_once_more() {
     task.await.unwrap();
     let expected = ["ratelimit.service.global_shadow_mode:1|c", "tollgate.rules:0|g"];
     assert_eq!(received(&mut lines, 2).await, set(&expected));
-}
-
-#[test]
-fn nothing_is_made_where_nothing_is_asked_for() {
-    let mut settings = settings(1, StatsdProtocol::Tcp, StatsdDialect::Plain);
-    settings.statsd = None;
-    assert!(Exporter::new(Arc::new(Metrics::new(Config::default())), &settings).unwrap().is_none());
 }

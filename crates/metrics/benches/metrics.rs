@@ -1,4 +1,4 @@
-//! What counting costs a request: `cargo bench -p tollgate-server --bench metrics`.
+//! What counting costs a request: `cargo bench -p tollgate-metrics --bench metrics`.
 //!
 //! One offer of one decision, without the decision before it. `written` is a rule
 //! whose path is always the same, which is the usual case; `values` has a
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request};
 use tollgate_limiter::{Event, EventSink as _, Limiter, Reply};
+use tollgate_metrics::{Call, Metrics, MetricsConfig};
 use tollgate_rules::{Options, Source};
-use tollgate_server::metrics::{Call, Config, Metrics};
 
 const RULES: &str = "
 domain: shop
@@ -27,7 +27,7 @@ fn main() {
     divan::main();
 }
 
-fn metrics_for(limiter: &Limiter, config: Config) -> Metrics {
+fn metrics_for(limiter: &Limiter, config: MetricsConfig) -> Metrics {
     let metrics = Metrics::new(config);
     metrics.rules_loaded(limiter.rules(), tollgate_core::Time::from_secs(1));
     metrics
@@ -43,7 +43,7 @@ fn event<'a>(request: &'a Request<'a>, reply: &'a Reply) -> Event<'a> {
     Event { request, reply, decision, operation: Operation::Check, is_request: true }
 }
 
-fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
+fn offer(bencher: Bencher<'_, '_>, key: &str, config: MetricsConfig) {
     let limiter = Arc::new(limiter());
     let metrics = metrics_for(&limiter, config);
     let entries = [Entry { key, value: "/cart" }];
@@ -56,29 +56,29 @@ fn offer(bencher: Bencher<'_, '_>, key: &str, config: Config) {
 
 #[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn written(bencher: Bencher<'_, '_>) {
-    offer(bencher, "user_id", Config::default());
+    offer(bencher, "user_id", MetricsConfig::default());
 }
 
 #[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn values(bencher: Bencher<'_, '_>) {
-    offer(bencher, "route", Config::default());
+    offer(bencher, "route", MetricsConfig::default());
 }
 
 #[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn folded(bencher: Bencher<'_, '_>) {
-    offer(bencher, "route", Config { paths_max: 0, ..Config::default() });
+    offer(bencher, "route", MetricsConfig { paths_max: 0, ..MetricsConfig::default() });
 }
 
 #[divan::bench(threads = [1, 2], sample_count = 2_000, sample_size = 1_000)]
 fn served(bencher: Bencher<'_, '_>) {
-    let metrics = Metrics::new(Config::default());
+    let metrics = Metrics::new(MetricsConfig::default());
     bencher.bench(|| metrics.served(Call::ShouldRateLimit, black_box(Micros::new(42))));
 }
 
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn page_of_ten_thousand_paths(bencher: Bencher<'_, '_>) {
     let limiter = limiter();
-    let metrics = metrics_for(&limiter, Config::default());
+    let metrics = metrics_for(&limiter, MetricsConfig::default());
     for n in 0..10_000 {
         let value = n.to_string();
         let entries = [Entry { key: "route", value: &value }];

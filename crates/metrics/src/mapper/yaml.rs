@@ -10,8 +10,8 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::{MapperError, Mapping, TimeUnit};
-use crate::metrics::exposition::Kind;
-use crate::metrics::template::Template;
+use crate::exposition::Kind;
+use crate::template::Template;
 
 #[derive(Debug, Deserialize)]
 struct RawMapper {

@@ -11,6 +11,7 @@
 //! | `table` | the counters of every rule in force |
 //! | `paths` | paths with callers' values, and their bound |
 //! | `latency` | how long calls take |
+//! | `watched` | what the store and the history say about themselves |
 //! | `snapshot` | the sums under the reference's dotted names |
 //! | [`mapper`], `render`, `exposition`, `process` | the page for Prometheus |
 //! | [`statsd`] | lines for `StatsD` and `DogStatsD` |
@@ -21,7 +22,7 @@
 //! Deliberately not here: history, and listeners that serve the page.
 
 mod cells;
-pub mod config;
+mod config;
 mod exposition;
 mod latency;
 pub mod mapper;
@@ -33,6 +34,7 @@ pub mod statsd;
 mod table;
 mod tally;
 mod template;
+mod watched;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,17 +45,16 @@ use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, Operation, RuleId, RuleSet, Time, Verdict};
 use tollgate_limiter::{Event, EventSink, RuleDecision};
 
-use crate::history::KeeperStatus;
-use crate::store::Sight;
 use cells::{Cells, Line, Outcome, lines_for};
 use latency::Latency;
 use paths::{Paths, VALUE_MAX, cut, sanitised, told};
 use table::RuleTable;
 use tally::{Hit, Tally};
 
-pub use config::Config;
+pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialect, StatsdProtocol};
 pub use exposition::CONTENT_TYPE;
 pub use mapper::{Mapper, MapperError};
+pub use watched::{HistoryStats, RemoteStats, StoreStats};
 
 /// So many domains without rules are told by name, which makes a name in the
 /// reference's series; more callers than this with a wrong domain are an attack.
@@ -109,13 +110,13 @@ pub struct Metrics {
     global_shadow: AtomicU64,
     service_errors: AtomicU64,
     store_errors: AtomicU64,
-    store: OnceLock<Box<dyn Fn() -> Sight + Send + Sync>>,
-    history: OnceLock<Box<dyn Fn() -> Option<KeeperStatus> + Send + Sync>>,
+    store: OnceLock<Box<dyn Fn() -> StoreStats + Send + Sync>>,
+    history: OnceLock<Box<dyn Fn() -> Option<HistoryStats> + Send + Sync>>,
 }
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: MetricsConfig) -> Self {
         Self {
             near_ratio: config.near_limit_ratio,
             mapper: config.mapper,
@@ -160,13 +161,13 @@ impl Metrics {
 
     /// Has `look` look at the store whenever somebody wants to know about it.
     /// Only the first one is asked.
-    pub fn watch_store(&self, look: impl Fn() -> Sight + Send + Sync + 'static) {
+    pub fn watch_store(&self, look: impl Fn() -> StoreStats + Send + Sync + 'static) {
         // A second store would be a mistake of the wiring, and the first is as good.
         drop(self.store.set(Box::new(look)));
     }
 
     /// Asks `status` how history is doing whenever somebody wants to know.
-    pub fn watch_history(&self, status: impl Fn() -> Option<KeeperStatus> + Send + Sync + 'static) {
+    pub fn watch_history(&self, status: impl Fn() -> Option<HistoryStats> + Send + Sync + 'static) {
         // As for the store.
         drop(self.history.set(Box::new(status)));
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use super::Metrics;
 use super::latency::Times;
 use super::snapshot::Snapshot;
-use crate::settings;
+use crate::config::StatsdConfig;
 use lines::{Lines, Type};
 use wire::Wire;
 
@@ -65,20 +65,19 @@ enum Told {
 }
 
 impl Exporter {
-    /// Sends `metrics` where `settings` say; none if they say nothing.
+    /// Sends `metrics` where `config` says.
     ///
     /// # Errors
     /// If a mogrifier's pattern is not a regular expression.
-    pub fn new(metrics: Arc<Metrics>, settings: &settings::Metrics) -> Result<Option<Self>, StatsdError> {
-        let Some(statsd) = &settings.statsd else { return Ok(None) };
-        Ok(Some(Self {
+    pub fn new(metrics: Arc<Metrics>, config: &StatsdConfig) -> Result<Self, StatsdError> {
+        Ok(Self {
             metrics,
-            lines: Lines::new(&statsd.dialect, &settings.extra_tags)?,
-            wire: Wire::new(statsd),
-            every: settings.flush_interval.max(INTERVAL_MIN),
+            lines: Lines::new(&config.dialect, &config.tags)?,
+            wire: Wire::new(config),
+            every: config.flush_interval.max(INTERVAL_MIN),
             counts: HashMap::new(),
             times: HashMap::new(),
-        }))
+        })
     }
 
     /// Flushes at every interval until `stop`, and then once more.

@@ -20,7 +20,7 @@ fn rule_set(text: &str) -> RuleSet {
     tollgate_rules::load(vec![source], &Options::default()).unwrap().rules
 }
 
-fn limiter_with(text: &str, config: Config) -> (Arc<Metrics>, Checked) {
+fn limiter_with(text: &str, config: MetricsConfig) -> (Arc<Metrics>, Checked) {
     let metrics = Arc::new(Metrics::new(config));
     let store = MemoryStore::new(Capacity { keys: 100_000, ..Capacity::default() });
     let limiter = Limiter::with(rule_set(text), store, ManualClock::at(NOW), Arc::clone(&metrics));
@@ -29,7 +29,7 @@ fn limiter_with(text: &str, config: Config) -> (Arc<Metrics>, Checked) {
 }
 
 fn limiter(text: &str) -> (Arc<Metrics>, Checked) {
-    limiter_with(text, Config::default())
+    limiter_with(text, MetricsConfig::default())
 }
 
 fn reload(metrics: &Metrics, limiter: &Checked, text: &str) {
@@ -251,7 +251,8 @@ fn paths_with_values_are_those_of_the_reference() {
 
 #[test]
 fn values_that_callers_send_are_bounded_in_number_and_in_length() {
-    let (metrics, limiter) = limiter_with(VALUES, Config { paths_max: 10, ..Config::default() });
+    let (metrics, limiter) =
+        limiter_with(VALUES, MetricsConfig { paths_max: 10, ..MetricsConfig::default() });
     for n in 0..100 {
         ask(&limiter, "d", &[("user", &format!("{n}{}", "x".repeat(10_000)))]);
     }
@@ -268,7 +269,8 @@ fn values_that_callers_send_are_bounded_in_number_and_in_length() {
 
 #[test]
 fn limits_that_callers_bring_are_bounded_too() {
-    let (metrics, limiter) = limiter_with(ANOTHER, Config { paths_max: 3, ..Config::default() });
+    let (metrics, limiter) =
+        limiter_with(ANOTHER, MetricsConfig { paths_max: 3, ..MetricsConfig::default() });
     let limit = Limit::new(1, Micros::from_secs(60), Shape::FixedWindow).unwrap().counting_rejected(true);
     let brought = Override { limit, unit: Unit::Minute };
     let ask = |value: &str| {
@@ -313,7 +315,7 @@ fn calls_errors_and_the_store_are_told() {
     let (metrics, limiter) = limiter(ANOTHER);
     let limiter = Arc::new(limiter);
     let watched = Arc::clone(&limiter);
-    metrics.watch_store(move || Sight { usage: watched.store().usage(), stats: None });
+    metrics.watch_store(move || StoreStats { usage: watched.store().usage(), remote: None });
     ask(&limiter, "another", &[("key2", "x")]);
     metrics.served(Call::ShouldRateLimit, Micros::new(700));
     metrics.served(Call::ShouldRateLimit, Micros::new(70_000));
@@ -347,7 +349,7 @@ fn calls_errors_and_the_store_are_told() {
 
 #[test]
 fn times_are_in_milliseconds_where_that_is_asked_for() {
-    let config = Config { mapper: Mapper::default_in_millis(), ..Config::default() };
+    let config = MetricsConfig { mapper: Mapper::default_in_millis(), ..MetricsConfig::default() };
     let (metrics, _) = limiter_with(ANOTHER, config);
     metrics.served(Call::ShouldRateLimit, Micros::new(7_500));
     let bucket = |le: &str| {
@@ -367,7 +369,8 @@ fn a_mapping_of_the_operators_replaces_the_default() {
          labels: { of: $1.$2 }\n  - match: ratelimit_server.*.total_requests\n    action: drop\n  \
          - match: ratelimit.service.config_load_success\n    name: tollgate_requests_total\n",
     );
-    let (metrics, limiter) = limiter_with(ANOTHER, Config { mapper: mapper.unwrap(), ..Config::default() });
+    let (metrics, limiter) =
+        limiter_with(ANOTHER, MetricsConfig { mapper: mapper.unwrap(), ..MetricsConfig::default() });
     ask(&limiter, "another", &[("key2", "x")]);
     assert_eq!(on_page(&metrics, r#"hits{of="another.key2"}"#).as_deref(), Some("1"));
     let page = metrics.render();

@@ -1,0 +1,67 @@
+//! What other parts of the process say about themselves whenever the page is rendered.
+//!
+//! Plain numbers, so that this crate sees neither Redis nor the history; whoever
+//! wires the process fills them in, see [`crate::Metrics::watch_store`].
+
+use tollgate_limiter::Usage;
+
+/// How the store of counters is doing.
+#[derive(Debug, Clone, Default)]
+pub struct StoreStats {
+    /// What the memory of this process holds of counters.
+    pub usage: Usage,
+    /// How the servers are doing that keep counters, if there are any.
+    pub remote: Option<RemoteStats>,
+}
+
+/// How the servers of a shared store are doing, since the start.
+#[derive(Debug, Clone, Default)]
+pub struct RemoteStats {
+    /// Whether some server is given up at the moment.
+    pub is_degraded: bool,
+    /// Requests decided.
+    pub requests: u64,
+    /// Requests of which at least one limit was decided without the store.
+    pub degraded: u64,
+    /// Requests denied from memory, without asking the store.
+    pub denials_remembered: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Times that a server was given up for a while.
+    pub opened: u64,
+    /// Scripts sent again because a server had forgotten them.
+    pub script_loads: u64,
+    /// Calls followed to another server of a cluster.
+    pub redirects: u64,
+    /// Charges given back because another server denied.
+    pub given_back: u64,
+    /// States thrown away because they were not ours.
+    pub mended: u64,
+    /// Calls that failed, by reason; every reason is there.
+    pub failures: Vec<(&'static str, u64)>,
+    /// How many calls took at most so many microseconds; the last one has no bound.
+    pub round_trips: Vec<(Option<u64>, u64)>,
+    /// How long all calls took together.
+    pub round_trip_sum_us: u64,
+}
+
+/// How history is doing.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryStats {
+    /// Whether it can be written and asked.
+    pub is_open: bool,
+    /// Names that have a series of their own in this process.
+    pub tracked: usize,
+    /// Flushes that wait to be written.
+    pub waiting_flushes: usize,
+    /// Flushes written since the start.
+    pub written_flushes: u64,
+    /// Attempts to write that failed since the start.
+    pub failures: u64,
+    /// Requests that are missing because they could not be written in time.
+    pub lost_requests: u64,
+    /// Named series that are kept; none if it is not open.
+    pub series: Option<usize>,
+    /// The size of its file; none if it has none.
+    pub disk_bytes: Option<u64>,
+}
