@@ -65,8 +65,17 @@ const TABLE: &[Row] = &[
         why: "what is counted does not depend on where counters live or what else is kept",
     },
     Row {
+        folder: "settings",
+        ours: &["core", "limiter", "rules", "redis", "history", "metrics", "gateway"],
+        theirs: Theirs::Any,
+        why: "settings fill in the config types of what they are for, and serve nobody",
+    },
+    Row {
         folder: "server",
-        ours: &["core", "limiter", "rules", "redis", "history", "metrics", "gateway", "tower", "client"],
+        ours: &[
+            "core", "limiter", "rules", "settings", "redis", "history", "metrics", "gateway", "tower",
+            "client",
+        ],
         theirs: Theirs::Any,
         why: "the server wires everything and only the command line stands above it",
     },
@@ -97,8 +106,8 @@ const TABLE: &[Row] = &[
     Row {
         folder: "cli",
         ours: &[
-            "core", "limiter", "rules", "redis", "history", "metrics", "server", "gateway", "tower",
-            "client", "load",
+            "core", "limiter", "rules", "settings", "redis", "history", "metrics", "server", "gateway",
+            "tower", "client", "load",
         ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",
@@ -106,7 +115,8 @@ const TABLE: &[Row] = &[
     Row {
         folder: "testkit",
         ours: &[
-            "core", "limiter", "rules", "redis", "history", "metrics", "server", "gateway", "tower", "client",
+            "core", "limiter", "rules", "settings", "redis", "history", "metrics", "server", "gateway",
+            "tower", "client",
         ],
         theirs: Theirs::Any,
         why: "tests may see everything but the binary's own code",

@@ -18,7 +18,7 @@ use tollgate_load::plan::{
     CONNECTIONS_MAX, IN_FLIGHT_MAX, KEYS_MAX, Keys, Length, Pace, Protocol, Question, THREADS_MAX,
 };
 use tollgate_load::{Error, Plan, Progress};
-use tollgate_server::settings::{Environment, Strings as _};
+use tollgate_settings::{Environment, Strings as _};
 
 use crate::console::{Console, Exit, Format};
 use crate::explain::{Pairs, parse_descriptor};

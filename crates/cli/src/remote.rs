@@ -21,7 +21,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
-use tollgate_server::settings::{Environment, Secret, Strings as _};
+use tollgate_settings::{Environment, Secret, Strings as _};
 
 /// The largest answer: ten thousand points of many curves are a few megabytes.
 const ANSWER_MAX: usize = 64 << 20;

@@ -3,14 +3,14 @@
 //! Turns flags into settings, opens the ports, and runs the server until a
 //! signal ends it. Logs go to standard error.
 //!
-//! Deliberately not here: what a setting means; `tollgate_server::settings`
+//! Deliberately not here: what a setting means; `tollgate_settings`
 //! knows all of them, and their help.
 
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_server::settings::{Flags, Settings, Warning, definitions};
 use tollgate_server::{Control, Error, Listeners, telemetry, workers};
+use tollgate_settings::{Flags, Settings, Warning, definitions};
 
 use crate::console::{Console, Exit};
 

@@ -12,7 +12,7 @@ use tollgate_core::{Descriptor, Entry, Operation, Request};
 use tollgate_limiter::{Event, EventSink as _, Limiter};
 use tollgate_rules::{Options, Source};
 use tollgate_server::history::Counting;
-use tollgate_server::settings::{Flags, Settings};
+use tollgate_settings::{Flags, Settings};
 
 const RULES: &str = "
 domain: shop

@@ -36,7 +36,7 @@ use axum::routing::{get, post};
 
 use crate::http::v1::only;
 use crate::service::Service;
-use crate::settings::Secret;
+use tollgate_settings::Secret;
 
 pub(crate) use metrics::router as prometheus_router;
 

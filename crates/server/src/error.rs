@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::settings::SettingsError;
 use crate::telemetry::TraceError;
 use tollgate_metrics::statsd::StatsdError;
+use tollgate_settings::SettingsError;
 
 /// Why the server cannot start or go on.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,6 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`settings`] | flags, environment and `tollgate.yaml`, checked |
 //! | [`mod@run`] | puts everything together, and runs it until it is told to stop |
 //! | [`listen`] | sockets: what is listened on, who gets in, how long they stay |
 //! | [`tls`] | TLS and mutual TLS, with certificates that change on disk |
@@ -37,7 +36,6 @@ pub mod listen;
 mod resp;
 pub mod run;
 pub mod service;
-pub mod settings;
 pub mod source;
 pub mod store;
 pub mod telemetry;

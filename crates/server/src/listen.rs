@@ -39,7 +39,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use crate::bounds::{BACKLOG, BODY_WAIT_MAX};
 use crate::error::Error;
-use crate::settings::{Address, GrpcAddress, Settings};
+use tollgate_settings::{Address, GrpcAddress, Settings};
 use unix::SocketFile;
 
 /// Everything that is listened on, open.

@@ -51,13 +51,13 @@ use crate::listen::pool::Pool;
 use crate::listen::{Listener, Listeners};
 use crate::resp::ServeResp;
 use crate::service::{Service, Sinks};
-use crate::settings::Settings;
 use crate::source::RuleSource;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
 use snapshot::Snapshots;
 use tollgate_metrics::statsd::Exporter;
 use tollgate_metrics::{Mapper, Metrics, MetricsConfig};
+use tollgate_settings::Settings;
 use worker::Worker;
 
 pub use control::Control;

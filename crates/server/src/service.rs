@@ -17,10 +17,10 @@ use tollgate_limiter::{Clock as _, Limiter, Reply, RuleDecision, SystemClock};
 
 use crate::health::Health;
 use crate::history::Keeper;
-use crate::settings::{Answers, Settings};
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{Failure, Metrics};
+use tollgate_settings::{Answers, Settings};
 
 pub use sinks::Sinks;
 pub use throttle::Throttled;

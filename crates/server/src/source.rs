@@ -1,6 +1,6 @@
 //! Where rules come from: files that change, or an xDS server.
 //!
-//! [`crate::settings::Rules`] says where to look; [`RuleSource::run`] loads,
+//! [`tollgate_settings::Rules`] says where to look; [`RuleSource::run`] loads,
 //! watches and loads again, hands every outcome on, and keeps a [`RuleStatus`]
 //! for health, metrics and the admin pages.
 //!
@@ -31,10 +31,10 @@ use tokio::sync::{Notify, watch as channel};
 use tollgate_limiter::Clock;
 use tollgate_rules::{LoadError, Loaded, Options};
 
-use crate::settings::{Origin, Rules};
 use files::Files;
 pub use status::{Failure, RuleStatus};
 use tell::Teller;
+use tollgate_settings::{Origin, Rules};
 
 /// Where rules come from.
 ///
@@ -42,7 +42,7 @@ use tell::Teller;
 /// use std::sync::Arc;
 /// use tokio::sync::Notify;
 /// use tollgate_limiter::{Limiter, SystemClock};
-/// use tollgate_server::settings::{Flags, Settings};
+/// use tollgate_settings::{Flags, Settings};
 /// use tollgate_server::source::RuleSource;
 ///
 /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {

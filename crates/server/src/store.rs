@@ -13,7 +13,7 @@ use tollgate_metrics::{RemoteStats, StoreStats};
 use tollgate_redis::{RedisStore, Stats, Trouble};
 
 use crate::error::Error;
-use crate::settings::Store;
+use tollgate_settings::Store;
 
 /// Where counters live.
 #[derive(Debug)]

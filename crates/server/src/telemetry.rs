@@ -1,7 +1,7 @@
 //! Logs and traces.
 //!
-//! Settings say how they look and where they go: [`crate::settings::Log`],
-//! [`crate::settings::Tracing`].
+//! Settings say how they look and where they go: [`tollgate_settings::Log`],
+//! [`tollgate_settings::Tracing`].
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -26,7 +26,7 @@ use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::RuleDecision;
 
 use crate::service::{Answer, is_denying};
-use crate::settings::{Answers, RateLimitFields, Telling};
+use tollgate_settings::{Answers, RateLimitFields, Telling};
 
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
 

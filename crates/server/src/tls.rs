@@ -32,7 +32,7 @@ use tokio_rustls::server::TlsStream;
 use crate::bounds::{CERTIFICATE_LOOK_EVERY, OPENING_MAX, PEM_MAX};
 use crate::error::Error;
 use crate::listen::life::stopped;
-use crate::settings::ServerTls;
+use tollgate_settings::ServerTls;
 
 /// The TLS of a listener, as the files on disk have it.
 #[derive(Debug)]

@@ -12,8 +12,7 @@ fn the_settings_in_the_help_of_serve_are_names_with_texts_below_them() {
     assert!(names.contains(&"  LOG_LEVEL, log.level [info]"), "{names:?}");
     let is_name = |line: &str| {
         let first = line.trim_start().split([',', ' ']).next().unwrap_or_default();
-        tollgate_server::settings::definitions::all()
-            .any(|one| [one.flag, one.variable, one.key].contains(&first))
+        tollgate_settings::definitions::all().any(|one| [one.flag, one.variable, one.key].contains(&first))
     };
     for line in names {
         assert!(is_name(line), "'{line}' begins with no name of a setting");

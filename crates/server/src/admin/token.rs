@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use subtle::ConstantTimeEq as _;
 
-use crate::settings::Secret;
+use tollgate_settings::Secret;
 
 /// Lets a request through that shows the token.
 pub(super) async fn demand(State(token): State<Arc<Secret>>, request: Request, next: Next) -> Response {

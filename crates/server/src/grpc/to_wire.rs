@@ -24,7 +24,7 @@ use tonic::Status;
 use super::from_wire::BadRequest;
 use crate::body::BodyError;
 use crate::service::{Answer, ServiceError, Shown, is_denying};
-use crate::settings::{Answers, HeaderNames};
+use tollgate_settings::{Answers, HeaderNames};
 
 /// The header that tells how long to hold a request that a `leaky_bucket`
 /// lets through later, in whole milliseconds, rounded up.

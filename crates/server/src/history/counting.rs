@@ -12,7 +12,7 @@ use tollgate_history::{Circumstances, DecisionCount, Instance, Outcome, Recorder
 use tollgate_limiter::{Event, EventSink, Reply, RuleDecision};
 
 use super::routes::Routes;
-use crate::settings::{self, KeyNames};
+use tollgate_settings::KeyNames;
 
 /// The rule that is told where the caller brought the limit, as metrics have it.
 const OVERRIDE: &str = "override";
@@ -31,7 +31,7 @@ pub struct Counting {
 
 impl Counting {
     /// Counts as settings say; `shadow` if nothing is enforced at all.
-    pub fn new(settings: &settings::History, shadow: bool) -> Self {
+    pub fn new(settings: &tollgate_settings::History, shadow: bool) -> Self {
         Self {
             recorder: Recorder::new(Instance::random(), settings.caps),
             routes: Routes { keys: settings.route_keys.clone(), templates: settings.templates.clone() },

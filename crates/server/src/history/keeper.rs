@@ -22,7 +22,7 @@ use super::counting::Counting;
 use super::place::Place;
 use super::queue::Queue;
 use super::status::KeeperStatus;
-use crate::settings::{self, KeyNames, Secret};
+use tollgate_settings::{KeyNames, Secret};
 
 /// The history of any engine.
 pub type Kept = History<Box<dyn Engine>>;
@@ -97,7 +97,7 @@ impl fmt::Debug for Keeper {
 
 impl Keeper {
     /// Keeps history as settings say; opens nothing yet.
-    pub fn new(place: Place, settings: &settings::History, counting: Arc<Counting>) -> Self {
+    pub fn new(place: Place, settings: &tollgate_settings::History, counting: Arc<Counting>) -> Self {
         Self {
             counting,
             place,

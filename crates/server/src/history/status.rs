@@ -4,8 +4,6 @@ use serde::Serialize;
 use tollgate_history::query::Status;
 use tollgate_metrics::HistoryStats;
 
-use crate::settings::KeyNames;
-
 /// How history is doing.
 #[derive(Debug, Clone, Serialize)]
 pub struct KeeperStatus {
@@ -48,17 +46,6 @@ impl From<KeeperStatus> for HistoryStats {
             lost_requests: status.lost_requests,
             series: kept.map(|kept| kept.series),
             disk_bytes: kept.and_then(|kept| kept.disk_bytes),
-        }
-    }
-}
-
-impl KeyNames {
-    /// The word in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Clear => "clear",
-            Self::Hashed => "hashed",
-            Self::Off => "off",
         }
     }
 }

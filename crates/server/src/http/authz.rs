@@ -37,10 +37,10 @@ use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::listen::life::stopped;
 use crate::service::Service;
-use crate::settings::{ForwardAuth, HttpMapping, Settings};
 use crate::tell::Told;
 use to_wire::Refusal;
 use tollgate_metrics::Call;
+use tollgate_settings::{ForwardAuth, HttpMapping, Settings};
 
 /// Who is connected to us; whoever serves a connection says so.
 #[derive(Debug, Clone, Copy)]

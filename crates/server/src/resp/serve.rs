@@ -24,9 +24,9 @@ use crate::listen::gate::Pass;
 use crate::listen::life::stopped;
 use crate::listen::{at_once, write_in_time};
 use crate::service::Service;
-use crate::settings::Secret;
 use crate::tls::Tls;
 use tollgate_metrics::Call;
+use tollgate_settings::Secret;
 
 /// Room for a read is made when there is less than this.
 const READ_LEAST: usize = RESP_READ / 4;

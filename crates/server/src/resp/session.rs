@@ -21,7 +21,7 @@ use super::throttle::{Dialect, LastLimit};
 use super::to_wire::{Protocol, Writer};
 use super::{check, greet, throttle};
 use crate::service::Service;
-use crate::settings::Secret;
+use tollgate_settings::Secret;
 
 /// Whoever shows so many wrong passwords on one connection is guessing.
 const WRONG_PASSWORDS_MAX: u32 = 8;

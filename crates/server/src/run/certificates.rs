@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::settings::Settings;
 use crate::tls::Tls;
+use tollgate_settings::Settings;
 
 /// The TLS of every listener that has any.
 pub(super) struct Certificates {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tollgate_core::{Entry, RuleSet};
 
 use crate::listen::Addresses;
-use crate::settings::{ServerTls, Settings, Store};
+use tollgate_settings::{ServerTls, Settings, Store};
 
 /// So many rules are looked at for one that makes a simple example.
 const RULES_LOOKED_AT: usize = 100;

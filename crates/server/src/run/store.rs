@@ -10,8 +10,8 @@ use super::snapshot::Snapshots;
 use crate::error::Error;
 use crate::listen::life::stopped;
 use crate::service::Service;
-use crate::settings::{Settings, Store};
 use crate::store::AnyStore;
+use tollgate_settings::{Settings, Store};
 
 /// It is asked so often whether it is well.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

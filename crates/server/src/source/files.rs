@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_rules::{LoadError, Source};
 
-use crate::settings::{Origin, RuntimeLayout};
+use tollgate_settings::{Origin, RuntimeLayout};
 
 /// Where rules are looked for if nothing is said.
 const DEFAULT_FOLDER: &str = "rules";

@@ -30,10 +30,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tollgate_rules::{LoadError, Loaded};
 
 use super::tell::{About, Teller};
-use crate::settings::Xds;
 use connect::chain;
 pub(super) use make::Make;
 use messages::{RateLimitConfig, TYPE_URL};
+use tollgate_settings::Xds;
 use waits::Waits;
 
 /// The most bytes of a reason that the server is sent; it stands in a log there.

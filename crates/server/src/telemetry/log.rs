@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::settings::{Log, LogFormat, LogLevel};
+use tollgate_settings::{Log, LogFormat, LogLevel};
 
 /// Why logs cannot be set up.
 #[derive(Debug, thiserror::Error)]

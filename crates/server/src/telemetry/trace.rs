@@ -30,7 +30,7 @@ use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
 use super::parent;
-use crate::settings::{OtlpProtocol, Tracing};
+use tollgate_settings::{OtlpProtocol, Tracing};
 
 /// The name of the span around a call, as the reference has it.
 const CALL: &str = "ShouldRateLimit Execution";

@@ -3,7 +3,6 @@
 
 mod nginx;
 mod questions;
-mod settings;
 mod tokens;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

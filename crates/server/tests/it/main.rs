@@ -16,7 +16,6 @@ mod metrics;
 mod parity;
 mod resp;
 mod rls;
-mod settings;
 mod shared_store;
 mod source;
 mod support;

@@ -18,8 +18,8 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tollgate_limiter::{Limiter, SystemClock};
-use tollgate_server::settings::{Origin, Rules};
 use tollgate_server::source::{RuleSource, RuleStatus};
+use tollgate_settings::{Origin, Rules};
 
 /// Far more than anything here takes, even on a machine that is busy.
 const DEADLINE: Duration = Duration::from_secs(20);

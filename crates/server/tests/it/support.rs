@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use tempfile::TempDir;
-use tollgate_server::settings::{ConfigFile, Flags, Settings};
 use tollgate_server::{Addresses, BoundTo, Control, Error, Listeners};
+use tollgate_settings::{ConfigFile, Flags, Settings};
 use tonic::transport::{Channel, Endpoint};
 
 /// Far more than anything here takes, even on a machine that is busy.

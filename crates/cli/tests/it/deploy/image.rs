@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use tollgate_server::settings::{Flags, GrpcAddress, Settings};
+use tollgate_settings::{Flags, GrpcAddress, Settings};
 
 use super::file;
 

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tollgate_server::bounds::DRAIN_MAX;
-use tollgate_server::settings::{ConfigFile, Flags, GrpcAddress, Settings};
+use tollgate_settings::{ConfigFile, Flags, GrpcAddress, Settings};
 
 use super::file;
 use crate::serve::{ANY, Serving, get, get_until};

@@ -11,8 +11,8 @@ use tollgate_core::Request;
 
 use super::header;
 use crate::service::Answer;
-use crate::settings::{Answers, ThroughEnvoy};
 use crate::tell::{DEGRADED, PROBLEM_JSON, Told, WAIT};
+use tollgate_settings::{Answers, ThroughEnvoy};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
 pub(super) fn through_envoy(

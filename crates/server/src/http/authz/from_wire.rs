@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
 use super::to_wire::Refusal;
-use crate::settings::RequestFrom;
+use tollgate_settings::RequestFrom;
 
 /// The path that the question is asked at.
 const PREFIX: &str = "/v1/authz";

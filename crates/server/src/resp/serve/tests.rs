@@ -10,10 +10,10 @@ use super::*;
 use crate::bounds::BODY_WAIT_MAX;
 use crate::health::Health;
 use crate::listen::gate::Gate;
-use crate::settings::{Flags, Settings};
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{Metrics, MetricsConfig};
+use tollgate_settings::{Flags, Settings};
 
 /// A caller on one end of a pipe with the server at the other.
 struct Line {

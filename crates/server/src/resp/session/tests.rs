@@ -9,11 +9,11 @@ use tollgate_rules::{Options, Source, load};
 
 use super::*;
 use crate::health::Health;
-use crate::settings::{Flags, Settings};
 use crate::source::RuleStatus;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{Metrics, MetricsConfig};
+use tollgate_settings::{Flags, Settings};
 
 const START: Time = Time::from_secs(1_800_000_000);
 

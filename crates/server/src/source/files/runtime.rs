@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use tollgate_rules::{FILES_MAX, FOLDER_DEPTH_MAX, LoadError, Problem, Severity, Source};
 
 use super::{Scan, places};
-use crate::settings::RuntimeLayout;
+use tollgate_settings::RuntimeLayout;
 
 pub(super) fn scan(layout: &RuntimeLayout) -> Scan {
     let base = layout.root.join(layout.subdirectory.trim_matches('/'));

@@ -10,7 +10,7 @@ use thiserror::Error;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-use crate::settings::{ClientTls, Xds};
+use tollgate_settings::{ClientTls, Xds};
 
 /// A server that takes longer is as good as gone; the next attempt comes soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

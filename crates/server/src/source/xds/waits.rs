@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-use crate::settings::Backoff;
+use tollgate_settings::Backoff;
 
 /// Waits that double from the first to the longest, each with a random part
 /// taken off, so that many clients do not come back at one instant.

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tollgate_server::settings::{Origin, RuntimeLayout};
+use tollgate_settings::{Origin, RuntimeLayout};
 
 use super::{Running, rules, source};
 

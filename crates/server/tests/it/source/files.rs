@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use tempfile::TempDir;
-use tollgate_server::settings::{Origin, RuntimeLayout};
+use tollgate_settings::{Origin, RuntimeLayout};
 
 use super::{Running, rules, source};
 

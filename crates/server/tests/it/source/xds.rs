@@ -7,7 +7,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tollgate_core::{Mode, Unit, Value};
-use tollgate_server::settings::{Backoff, ClientTls, Origin, Secret, Xds};
+use tollgate_settings::{Backoff, ClientTls, Origin, Secret, Xds};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 use super::xds_server::{Config, Descriptor, Policy, Replace, Snapshot, XdsServer};

@@ -9,8 +9,8 @@ use tollgate_core::{Descriptor, Entry, Request, Time};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::Source;
 use tollgate_server::service::Answer;
-use tollgate_server::settings::{Answers, Flags, Settings};
 use tollgate_server::tell::Told;
+use tollgate_settings::{Answers, Flags, Settings};
 
 use crate::support::golden;
 

@@ -394,6 +394,17 @@ pub enum KeyNames {
     Off,
 }
 
+impl KeyNames {
+    /// The word in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Hashed => "hashed",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// Where metrics go besides the admin listener.
 #[derive(Debug, Clone)]
 pub struct Metrics {

@@ -4,9 +4,9 @@ use tollgate_gateway::token::TokenSource;
 use tollgate_gateway::value::VALUE_MAX;
 use tollgate_gateway::{Action, Fact, Paths, Prefixes};
 
-use crate::settings::go;
-use crate::settings::node::{Field, Fields, Node, Placed, Value};
-use crate::settings::reader::Reader;
+use crate::go;
+use crate::node::{Field, Fields, Node, Placed, Value};
+use crate::reader::Reader;
 
 /// Every action, as it is written.
 const ACTIONS: &str = "remote_address, request_headers, path, method, query, cookie, generic_key, jwt_claim";

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::reader::Reader;
-use crate::settings::{OtlpProtocol, Secret, Tracing, go};
+use crate::reader::Reader;
+use crate::{OtlpProtocol, Secret, Tracing, go};
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Option<Tracing> {
     let is_on = reader.is_on("TRACING_ENABLED");

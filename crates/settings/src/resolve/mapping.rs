@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tollgate_gateway::{Action, AddressHeader, ClientAddress, Fact, Mapping};
 
-use crate::settings::node::{Fields, Node, Placed};
-use crate::settings::reader::Reader;
-use crate::settings::{ForwardAuth, HttpMapping, RequestFrom, go};
+use crate::node::{Fields, Node, Placed};
+use crate::reader::Reader;
+use crate::{ForwardAuth, HttpMapping, RequestFrom, go};
 
 /// Who is believed where nobody is named: proxies on this machine.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];

@@ -5,7 +5,7 @@ use std::fmt;
 /// A token, a password, or what may hold one.
 ///
 /// ```
-/// use tollgate_server::settings::Secret;
+/// use tollgate_settings::Secret;
 /// let token = Secret::new("hunter2");
 /// assert_eq!(format!("{token:?}"), "[hidden]");
 /// assert_eq!(token.expose(), "hunter2");

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// A host and a port to listen on.
 ///
 /// ```
-/// use tollgate_server::settings::Address;
+/// use tollgate_settings::Address;
 /// assert_eq!("[::]:8080".parse::<Address>()?.to_string(), "[::]:8080");
 /// assert_eq!(":9090".parse::<Address>()?.port, 9090);
 /// assert!("127.0.0.1:6070".parse::<Address>()?.is_loopback());
-/// # Ok::<(), tollgate_server::settings::AddressError>(())
+/// # Ok::<(), tollgate_settings::AddressError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {

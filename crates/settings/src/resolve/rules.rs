@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::file::Given;
-use crate::settings::reader::{Found, Layer, Reader};
-use crate::settings::{Address, Backoff, ClientTls, Flags, Origin, Rules, RuntimeLayout, Secret, Xds, go};
+use crate::file::Given;
+use crate::reader::{Found, Layer, Reader};
+use crate::{Address, Backoff, ClientTls, Flags, Origin, Rules, RuntimeLayout, Secret, Xds, go};
 
 /// What Envoy's control planes send in one message stays far below: a million
 /// descriptors of sixty bytes.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tollgate_gateway::Paths;
 use tollgate_history::{Bounds, Caps};
 
-use super::super::file::Given;
-use super::super::reader::{Found, Reader};
-use super::super::{Flags, History, KeyNames, Secret, go};
+use crate::file::Given;
+use crate::reader::{Found, Reader};
+use crate::{Flags, History, KeyNames, Secret, go};
 
 /// Where nothing else is said.
 const FOLDER: &str = "./tollgate-data";

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tollgate_core::Micros;
 use tollgate_gateway::token::{Algorithm, KeyFile, KeyForm, TokenSpec};
 
-use crate::settings::go;
-use crate::settings::node::{Fields, Node, Placed};
-use crate::settings::reader::Reader;
+use crate::go;
+use crate::node::{Fields, Node, Placed};
+use crate::reader::Reader;
 
 /// As other verifiers have it: clocks differ by less than a minute.
 const LEEWAY: Micros = Micros::from_secs(60);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::reader::Reader;
-use super::super::{RateLimitFields, Telling, ThroughEnvoy, go};
+use crate::reader::Reader;
+use crate::{RateLimitFields, Telling, ThroughEnvoy, go};
 
 /// Who is told to come back later than this after the time has given up.
 const JITTER_MAX: Duration = Duration::from_secs(3_600);

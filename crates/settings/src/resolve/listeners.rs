@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::address::{AddressError, is_host};
-use crate::settings::file::Given;
-use crate::settings::reader::{Found, Layer, Reader};
-use crate::settings::{Address, Admin, Grpc, GrpcAddress, Resp, Secret, ServerTls, Settings, go};
+use crate::address::{AddressError, is_host};
+use crate::file::Given;
+use crate::reader::{Found, Layer, Reader};
+use crate::{Address, Admin, Grpc, GrpcAddress, Resp, Secret, ServerTls, Settings, go};
 
 /// The names of a listener's settings, and what holds without them.
 struct Listener {

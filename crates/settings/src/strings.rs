@@ -6,7 +6,7 @@ use std::collections::HashMap;
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use tollgate_server::settings::Strings;
+/// use tollgate_settings::Strings;
 /// let strings = HashMap::from([("PORT".to_owned(), "8080".to_owned())]);
 /// assert_eq!(Strings::get(&strings, "PORT").as_deref(), Some("8080"));
 /// ```

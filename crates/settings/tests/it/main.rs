@@ -1,6 +1,8 @@
 //! What flags, environment and `tollgate.yaml` together say.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
+mod mapping;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,8 +12,8 @@ use tollgate_limiter::Capacity;
 use tollgate_metrics::{StatsdDialect, StatsdProtocol};
 use tollgate_redis::RedisConfig;
 use tollgate_redis::config::Layout;
-use tollgate_server::settings::definitions::{self, IGNORED};
-use tollgate_server::settings::{
+use tollgate_settings::definitions::{self, IGNORED};
+use tollgate_settings::{
     Address, ConfigFile, Flags, GrpcAddress, LogFormat, LogLevel, Origin, OtlpProtocol, Settings, Store,
     Strings,
 };
@@ -460,7 +462,7 @@ fn wrong_settings_of_our_own_listeners_are_told() {
 /// Every key of the list, so that a key which the reader forgets is noticed.
 #[test]
 fn every_key_of_the_file_is_accepted() {
-    let text = include_str!("settings/complete.yaml");
+    let text = include_str!("complete.yaml");
     let file = ConfigFile::parse("complete.yaml", text).unwrap();
     let (settings, warnings) = Settings::resolve(&Flags::default(), &environment(&[]), Some(&file)).unwrap();
     assert_eq!(warnings.len(), 0, "{warnings:?}");
@@ -547,7 +549,7 @@ fn every_variable_of_the_list_is_read() {
 fn the_page_of_settings_is_made_from_the_list() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/settings.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let mark = "<!-- made from crates/server/src/settings/definitions; do not edit below -->\n";
+    let mark = "<!-- made from crates/settings/src/definitions; do not edit below -->\n";
     let (head, tables) = page.split_once(mark).expect("the page has lost its mark");
     let right = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings.md");
     std::fs::write(&right, format!("{head}{mark}\n{}", definitions::markdown())).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate_server::settings::{ConfigFile, Flags, RequestFrom, Settings};
+use tollgate_settings::{ConfigFile, Flags, RequestFrom, Settings};
 
 fn resolved(text: &str) -> Result<Settings, String> {
     let file = ConfigFile::parse("tollgate.yaml", text).map_err(|error| error.to_string())?;

@@ -66,14 +66,14 @@ impl ConfigFile {
     ///
     /// ```
     /// use std::collections::HashMap;
-    /// use tollgate_server::settings::{ConfigFile, Flags, Settings};
+    /// use tollgate_settings::{ConfigFile, Flags, Settings};
     /// let file = ConfigFile::parse("tollgate.yaml", "log: { colour: red }\n")?;
     /// let error = Settings::resolve(&Flags::default(), &HashMap::new(), Some(&file)).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
     ///     "tollgate.yaml:1:8: unknown key 'log.colour'; write one of log.level, log.format"
     /// );
-    /// # Ok::<(), tollgate_server::settings::SettingsError>(())
+    /// # Ok::<(), tollgate_settings::SettingsError>(())
     /// ```
     ///
     /// # Errors

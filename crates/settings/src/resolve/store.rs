@@ -15,9 +15,9 @@ use tollgate_redis::config::{
     Secret as Hidden, SocketType, Tls,
 };
 
-use super::super::file::Given;
-use super::super::reader::{Found, Layer, Reader};
-use super::super::{Store, go};
+use crate::file::Given;
+use crate::reader::{Found, Layer, Reader};
+use crate::{Store, go};
 
 /// The names of the variables of one Redis, and where it is if that is not said.
 struct Names {

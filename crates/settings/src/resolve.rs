@@ -24,12 +24,12 @@ impl Settings {
     ///
     /// ```
     /// use std::collections::HashMap;
-    /// use tollgate_server::settings::{Flags, Settings};
+    /// use tollgate_settings::{Flags, Settings};
     /// let environment = HashMap::from([("HOST".to_owned(), "::".to_owned())]);
     /// let (settings, warnings) = Settings::resolve(&Flags::default(), &environment, None)?;
     /// assert_eq!(settings.http.to_string(), "[::]:8080");
     /// assert!(warnings.is_empty());
-    /// # Ok::<(), tollgate_server::settings::SettingsError>(())
+    /// # Ok::<(), tollgate_settings::SettingsError>(())
     /// ```
     ///
     /// # Errors

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate_metrics::{Mogrifier, StatsdConfig, StatsdDialect, StatsdProtocol};
 
-use crate::settings::reader::Reader;
-use crate::settings::{Address, Metrics, Prometheus, go};
+use crate::reader::Reader;
+use crate::{Address, Metrics, Prometheus, go};
 
 /// As the reference has it.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(10);
