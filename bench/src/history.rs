@@ -22,8 +22,6 @@ pub mod sparse;
 pub mod table;
 pub mod traffic;
 
-use std::path::Path;
-
 use anyhow::Result;
 
 use table::Table;
@@ -32,12 +30,12 @@ use table::Table;
 ///
 /// # Errors
 /// If something cannot be measured, such as Redis where there is none.
-pub fn run(log: &Path, tell: impl Fn(&str, &Table)) -> Result<Table> {
+pub fn run(tell: impl Fn(&str, &Table)) -> Result<Table> {
     let mut table = Table::default();
     tell("recording", &table);
     recording::run(&mut table)?;
     tell("a real log", &table);
-    sparse::run(log, &mut table)?;
+    sparse::run(&mut table)?;
     tell("full retention in a folder", &table);
     let rows = keeping::run(&mut table)?;
     tell("the same on Redis", &table);

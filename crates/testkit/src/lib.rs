@@ -12,7 +12,8 @@
 //! | [`boundaries`] | the largest and smallest limits, costs and instants, beside an oracle |
 //! | [`properties`] | what every algorithm promises, asked of the engine alone |
 //!
-//! [`redis`] starts real servers for stores that need one.
+//! [`redis`] starts real servers for stores that need one, and [`access_log`] holds a day of real
+//! traffic for the history.
 //!
 //! Invariant: nothing here knows how an engine decides. The oracles are
 //! written from the definitions in `spec/algorithms/`, keep every take, and
@@ -20,6 +21,7 @@
 //!
 //! Deliberately not here: clocks, sleeping, and the engines of other crates.
 
+pub mod access_log;
 pub mod boundaries;
 pub mod engine;
 pub mod exhaustive;
@@ -30,6 +32,7 @@ pub mod redis;
 pub mod scenario;
 pub mod vectors;
 
+pub use access_log::nasa_log;
 pub use engine::{CoreEngine, Engine};
 pub use oracle::Oracle;
 pub use redis::{RedisCluster, RedisSentinel, RedisServer};

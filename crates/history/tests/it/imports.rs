@@ -8,6 +8,7 @@ use tollgate_history::engine::Memory;
 use tollgate_history::import::{Imported, Importer};
 use tollgate_history::query::{Span, TopQuestion};
 use tollgate_history::{Bounds, By, Error, History};
+use tollgate_testkit::nasa_log;
 
 const NOW: Time = Time::from_secs(1_800_000_000);
 const ALWAYS: Span = Span { from_s: 0, to_s: 1 << 40 };
@@ -22,7 +23,7 @@ fn total(history: &History<Memory>) -> u64 {
 
 #[test]
 fn a_log_is_imported_once_whatever_its_name_and_length() {
-    let log = crate::log::text();
+    let log = nasa_log();
     let lines = u64::try_from(log.lines().count()).unwrap();
     let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
     let half = log.match_indices('\n').nth(log.lines().count() / 2).unwrap().0 + 1;
@@ -43,7 +44,7 @@ fn a_log_is_imported_once_whatever_its_name_and_length() {
 
 #[test]
 fn the_real_counts_are_told() {
-    let log = crate::log::text();
+    let log = nasa_log();
     let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
     import(&mut history, &log);
     let top = history.top(&TopQuestion { by: By::Route, span: ALWAYS, limit: 5 }).unwrap();

@@ -7,7 +7,7 @@
 //! | `formats` | files of every released format still open |
 //! | `imports` | no line of a log counts twice |
 //! | `kills` | `kill -9` at any moment loses no flush that was acknowledged |
-//! | `log` | a real log, or one made like it |
+//! | `log` | a real log, and random numbers |
 //! | `nodes` | several nodes on real servers add up, whatever breaks |
 //! | `torn` | kills and torn logs on Redis lose and repeat nothing |
 

@@ -19,7 +19,7 @@ const SHOWN_MAX: usize = 300;
 
 async fn check(server: &Server, address: SocketAddr) {
     let here: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).to_owned();
-    let output = Command::new(here.join("../..").join(PROGRAM))
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + PROGRAM)
         .arg("--no-color")
         .arg("--config-file")
         .arg(here.join(CONFIG))
