@@ -5,7 +5,7 @@
 
 use tollgate_core::{Descriptor, Entry, Request, Verdict};
 use tollgate_limiter::Limiter;
-use tollgate_rules::Source;
+use tollgate_rules::SourceFile;
 
 const RULES: &str = "
 domain: shop
@@ -19,7 +19,7 @@ descriptors:
 ";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let source = Source { name: "shop.yaml".into(), text: RULES.into() };
+    let source = SourceFile { name: "shop.yaml".into(), text: RULES.into() };
     let loaded = tollgate_rules::load(vec![source], &tollgate_rules::Options::default())?;
     for warning in &loaded.warnings {
         println!("{warning}");

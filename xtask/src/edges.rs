@@ -41,8 +41,14 @@ const TABLE: &[Row] = &[
         why: "stores and servers are built on the limiter, not under it",
     },
     Row {
+        folder: "yaml",
+        ours: &[],
+        theirs: Theirs::Any,
+        why: "what a file says is known without knowing what it is for",
+    },
+    Row {
         folder: "rules",
-        ours: &["core"],
+        ours: &["yaml", "core"],
         theirs: Theirs::Any,
         why: "rules are read from files before a limiter is made of them",
     },
@@ -66,15 +72,15 @@ const TABLE: &[Row] = &[
     },
     Row {
         folder: "settings",
-        ours: &["core", "limiter", "rules", "redis", "history", "metrics", "gateway"],
+        ours: &["core", "limiter", "yaml", "rules", "redis", "history", "metrics", "gateway"],
         theirs: Theirs::Any,
         why: "settings fill in the config types of what they are for, and serve nobody",
     },
     Row {
         folder: "server",
         ours: &[
-            "core", "limiter", "rules", "settings", "redis", "history", "metrics", "gateway", "tower",
-            "client",
+            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "gateway",
+            "tower", "client",
         ],
         theirs: Theirs::Any,
         why: "the server wires everything and only the command line stands above it",
@@ -106,8 +112,8 @@ const TABLE: &[Row] = &[
     Row {
         folder: "cli",
         ours: &[
-            "core", "limiter", "rules", "settings", "redis", "history", "metrics", "server", "gateway",
-            "tower", "client", "load",
+            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "server",
+            "gateway", "tower", "client", "load",
         ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",
@@ -115,8 +121,8 @@ const TABLE: &[Row] = &[
     Row {
         folder: "testkit",
         ours: &[
-            "core", "limiter", "rules", "settings", "redis", "history", "metrics", "server", "gateway",
-            "tower", "client",
+            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "server",
+            "gateway", "tower", "client",
         ],
         theirs: Theirs::Any,
         why: "tests may see everything but the binary's own code",

@@ -8,6 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`time`] | [`Time`] and [`Micros`], whole microseconds below 2^53 |
+//! | `duration` | `1m30s` → [`Micros`] |
 //! | [`request`] | [`Request`], [`Descriptor`], [`Entry`], [`Override`] |
 //! | [`limit`] | [`Limit`]: the numbers of a rule, checked once |
 //! | [`rule`] | [`Rule`] and the specification a [`RuleSet`] is built from |
@@ -27,6 +28,7 @@
 pub mod algorithm;
 pub mod charge;
 pub mod decision;
+mod duration;
 pub mod key;
 pub mod limit;
 pub mod metadata;
@@ -40,6 +42,7 @@ pub mod time;
 pub use algorithm::{Change, Operation, decide};
 pub use charge::Charge;
 pub use decision::{Decision, Verdict};
+pub use duration::DurationError;
 pub use key::Key;
 pub use limit::{Algorithm, Limit, LimitError, OnStoreError, Refill, Shape};
 pub use metadata::Value;

@@ -22,9 +22,9 @@ use crate::store::{ChargeSet, RemoteStore, Store, StoreReply};
 /// ```
 /// use tollgate_core::{Descriptor, Entry, Request};
 /// use tollgate_limiter::Limiter;
-/// use tollgate_rules::Source;
+/// use tollgate_rules::SourceFile;
 ///
-/// let source = Source {
+/// let source = SourceFile {
 ///     name: "shop.yaml".into(),
 ///     text: "domain: shop\n\
 ///            descriptors:\n  - key: user_id\n    rate_limit: { requests_per_unit: 1, unit: hour }\n".into(),

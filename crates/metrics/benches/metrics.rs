@@ -11,7 +11,7 @@ use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request};
 use tollgate_limiter::{Event, EventSink as _, Limiter, Reply};
 use tollgate_metrics::{Call, Metrics, MetricsConfig};
-use tollgate_rules::{Options, Source};
+use tollgate_rules::{Options, SourceFile};
 
 const RULES: &str = "
 domain: shop
@@ -34,7 +34,7 @@ fn metrics_for(limiter: &Limiter, config: MetricsConfig) -> Metrics {
 }
 
 fn limiter() -> Limiter {
-    let source = Source { name: "bench.yaml".into(), text: RULES.into() };
+    let source = SourceFile { name: "bench.yaml".into(), text: RULES.into() };
     Limiter::new(tollgate_rules::load(vec![source], &Options::default()).unwrap().rules)
 }
 

@@ -7,7 +7,7 @@ use tollgate_core::request::Override;
 use tollgate_core::rule::Unit;
 use tollgate_core::{Descriptor, Entry, Limit, Micros, Request, RuleSet, Shape, Time};
 use tollgate_limiter::{Capacity, Limiter, ManualClock, MemoryStore};
-use tollgate_rules::{Options, Source};
+use tollgate_rules::{Options, SourceFile};
 
 use super::*;
 
@@ -16,7 +16,7 @@ const NOW: Time = Time::from_secs(1_000_000);
 type Checked = Limiter<MemoryStore, ManualClock, Arc<Metrics>>;
 
 fn rule_set(text: &str) -> RuleSet {
-    let source = Source { name: "test.yaml".into(), text: text.into() };
+    let source = SourceFile { name: "test.yaml".into(), text: text.into() };
     tollgate_rules::load(vec![source], &Options::default()).unwrap().rules
 }
 

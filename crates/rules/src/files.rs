@@ -1,30 +1,27 @@
-//! Rule files and folders on disk.
+//! Rule files and rule tests on disk.
 //!
-//! Before loading: paths as a user gave them → [`Source`]s. A file that is
-//! named is read whatever it is called; of a folder only rule files are.
+//! Before loading: paths as a user gave them → [`SourceFile`]s. A file that is
+//! named is taken whatever it is called; of a folder only rule files are, or
+//! only rule tests.
 //!
 //! Invariant: what is read is bounded in size, number and depth, and each file
-//! is read once however often it is named.
+//! is taken once however often it is named.
 //!
 //! Deliberately not here: what the files say; noticing that they change.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Source;
-use super::problem::{LoadError, Problem};
+use tollgate_yaml::{Problem, SourceFile};
 
-/// The largest rule file: 16 MiB, some hundred thousand rules.
-pub const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::LoadError;
+
 /// The most rule files: a folder with more is probably not the one meant.
 pub const FILES_MAX: usize = 10_000;
 /// How deep folders of rules nest.
 pub const FOLDER_DEPTH_MAX: usize = 32;
-
-pub(crate) const TOO_LARGE: &str = "the file is larger than 16 MiB";
-pub(crate) const TOO_LARGE_HELP: &str = "write several smaller files";
 
 /// Reads files, and the rule files of folders.
 ///
@@ -44,42 +41,51 @@ pub(crate) const TOO_LARGE_HELP: &str = "write several smaller files";
 ///
 /// # Errors
 /// If anything cannot be read, or a folder has no rule files; all of it is told.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
+pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, LoadError> {
     let (sources, problems) = read_what_can_be(paths);
     if problems.is_empty() { Ok(sources) } else { Err(LoadError { problems }) }
 }
 
 /// As [`read`], but hands back what could be read beside what could not, for
 /// those who want to tell the mistakes of both.
-///
-/// ```
-/// use tollgate_rules::read_what_can_be;
-/// let (sources, problems) = read_what_can_be(&["no/such/file.yaml".into()]);
-/// assert!(sources.is_empty());
-/// assert_eq!(problems.len(), 1);
-/// ```
-pub fn read_what_can_be(paths: &[PathBuf]) -> (Vec<Source>, Vec<Problem>) {
-    let mut reader = Reader::default();
+pub fn read_what_can_be(paths: &[PathBuf]) -> (Vec<SourceFile>, Vec<Problem>) {
+    let mut finder = FileFinder::new("a rule file", is_rule_file);
     for path in paths {
-        if path.is_dir() {
-            let files_before = reader.found;
-            let problems_before = reader.problems.len();
-            reader.folder(path, 1);
-            if reader.found == files_before && reader.problems.len() == problems_before {
-                let help = "write a rule file there, with a name that ends in .yaml";
-                reader.refuse(path, "the folder has no rule files".to_owned(), help);
-            }
-        } else if is_test_file(path) {
+        if is_test_file(path) && !path.is_dir() {
             let help = "write tollgate test PATH to run it";
-            reader.refuse(path, "this is a rule test and not a rule file".to_owned(), help);
-        } else {
-            reader.file(path);
+            finder.reject(path, "this is a rule test and not a rule file", help);
+            continue;
+        }
+        let (found, problems) = (finder.found, finder.problems.len());
+        finder.path(path);
+        if path.is_dir() && finder.found == found && finder.problems.len() == problems {
+            let help = "write a rule file there, with a name that ends in .yaml";
+            finder.reject(path, "the folder has no rule files", help);
         }
     }
-    let Reader { mut sources, mut problems, .. } = reader;
+    let FileFinder { files, mut problems, .. } = finder;
+    let mut sources = Vec::with_capacity(files.len());
+    for file in &files {
+        match SourceFile::read(file) {
+            Ok(source) => sources.push(source),
+            Err(problem) => problems.push(problem),
+        }
+    }
     sources.sort_by(|one, other| one.name.cmp(&other.name));
     problems.sort_by(|one, other| one.file.cmp(&other.file));
     (sources, problems)
+}
+
+/// Finds rule tests: files that are named, and the `*.test.yaml` and
+/// `*.test.yml` of folders, which are searched as by [`read`].
+///
+/// # Errors
+/// If a path leads nowhere, or a folder cannot be read; all of it is told.
+pub fn test_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
+    let mut finder = FileFinder::new("a rule test", is_test_file);
+    paths.iter().for_each(|path| finder.path(path));
+    let FileFinder { files, problems, .. } = finder;
+    if problems.is_empty() { Ok(files) } else { Err(LoadError { problems }) }
 }
 
 /// Whether a file is a rule test by its name.
@@ -95,9 +101,16 @@ pub fn is_test_file(path: &Path) -> bool {
     name.ends_with(".test.yaml") || name.ends_with(".test.yml")
 }
 
-#[derive(Default)]
-struct Reader {
-    sources: Vec<Source>,
+fn is_rule_file(path: &Path) -> bool {
+    let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    is_yaml && !is_test_file(path)
+}
+
+struct FileFinder {
+    /// What is looked for, with its article.
+    what: &'static str,
+    is_wanted: fn(&Path) -> bool,
+    files: Vec<PathBuf>,
     problems: Vec<Problem>,
     /// Files as they are called on disk, each once.
     seen: HashSet<PathBuf>,
@@ -105,15 +118,24 @@ struct Reader {
     found: usize,
 }
 
-impl Reader {
-    fn refuse(&mut self, path: &Path, message: String, help: &str) {
+impl FileFinder {
+    fn new(what: &'static str, is_wanted: fn(&Path) -> bool) -> Self {
+        let (files, problems, seen) = Default::default();
+        Self { what, is_wanted, files, problems, seen, found: 0 }
+    }
+
+    fn reject(&mut self, path: &Path, message: impl Into<String>, help: impl Into<String>) {
         self.problems.push(Problem::of_file(&path.display().to_string(), message, help));
+    }
+
+    fn path(&mut self, path: &Path) {
+        if path.is_dir() { self.folder(path, 1) } else { self.file(path) }
     }
 
     fn folder(&mut self, folder: &Path, depth: usize) {
         if depth > FOLDER_DEPTH_MAX {
             let message = format!("folders are nested deeper than {FOLDER_DEPTH_MAX} levels");
-            return self.refuse(folder, message, "write fewer levels");
+            return self.reject(folder, message, "write fewer levels");
         }
         let entries: io::Result<Vec<fs::DirEntry>> = fs::read_dir(folder).and_then(Iterator::collect);
         let mut entries = match entries {
@@ -129,7 +151,7 @@ impl Reader {
             // The type of the entry itself: a link is no folder here.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.folder(&path, depth + 1),
-                Ok(_) if is_rule_file(&path) && !path.is_dir() => self.file(&path),
+                Ok(_) if (self.is_wanted)(&path) && !path.is_dir() => self.file(&path),
                 Ok(_) => {}
                 Err(error) => self.unreadable(&path, &error),
             }
@@ -140,31 +162,18 @@ impl Reader {
         self.found += 1;
         if self.found > FILES_MAX {
             if self.found == FILES_MAX + 1 {
-                let message = format!("there are more than {FILES_MAX} rule files");
-                self.refuse(path, message, "write fewer files, or name another folder");
+                let what = self.what.trim_start_matches("a ");
+                let message = format!("there are more than {FILES_MAX} {what}s");
+                self.reject(path, message, "write fewer files, or name another folder");
             }
             return;
         }
-        let is_new = match fs::canonicalize(path) {
-            Ok(real) => self.seen.insert(real),
-            Err(error) => return self.unreadable(path, &error),
-        };
-        if !is_new {
-            return;
-        }
-        match read_bounded(path) {
-            Ok(bytes) if bytes.len() > FILE_BYTES_MAX => {
-                self.refuse(path, TOO_LARGE.to_owned(), TOO_LARGE_HELP);
-            }
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => self.sources.push(Source { name: path.display().to_string(), text }),
-                Err(error) => {
-                    let at = error.utf8_error().valid_up_to();
-                    let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
-                    let message = format!("the file is not UTF-8 text, see line {line}");
-                    self.refuse(path, message, "save it as UTF-8");
+        match fs::canonicalize(path) {
+            Ok(real) => {
+                if self.seen.insert(real) {
+                    self.files.push(path.to_owned());
                 }
-            },
+            }
             Err(error) => self.unreadable(path, &error),
         }
     }
@@ -173,22 +182,9 @@ impl Reader {
         if error.kind() == io::ErrorKind::NotFound {
             let is_link = path.is_symlink();
             let message = if is_link { "the link leads nowhere" } else { "there is no such file or folder" };
-            let help = "write the path of a rule file or of a folder of them";
-            return self.refuse(path, message.to_owned(), help);
+            let help = format!("write the path of {} or of a folder of them", self.what);
+            return self.reject(path, message, help);
         }
-        self.refuse(path, format!("cannot be read: {error}"), "let the user that runs tollgate read it");
+        self.problems.push(Problem::unreadable(&path.display().to_string(), error));
     }
-}
-
-fn is_rule_file(path: &Path) -> bool {
-    let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-    is_yaml && !is_test_file(path)
-}
-
-/// The file, or a little more than the largest there may be of it.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

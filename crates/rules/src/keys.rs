@@ -1,19 +1,31 @@
 //! The keys of rule files: which there are, and where each belongs.
 //!
-//! Asked by [`super::fields`] for every key of every map.
+//! Asked by `fields` for every key of every map.
 //!
 //! Deliberately not here: what the values mean.
 
-/// Which kind of map a key stands in.
+use tollgate_yaml::{nearest, one_of};
+
+/// The kinds of maps in a rule file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum RuleMapKind {
     Root,
     Descriptor,
     Limit,
     Replaces,
 }
 
-impl Level {
+impl RuleMapKind {
+    /// What such a map is called.
+    pub(crate) const fn what(self) -> &'static str {
+        match self {
+            Self::Root => "a rule file",
+            Self::Descriptor => "a descriptor",
+            Self::Limit => "a limit",
+            Self::Replaces => "a replaces entry",
+        }
+    }
+
     /// Where a key is that stands in such a map.
     pub(crate) const fn here(self) -> &'static str {
         match self {
@@ -34,7 +46,7 @@ impl Level {
         }
     }
 
-    /// Where a key of this level is to be written.
+    /// Where a key of such a map is to be written.
     pub(crate) const fn whereabouts(self) -> &'static str {
         match self {
             Self::Root => "at the top of the file, beside domain",
@@ -46,30 +58,30 @@ impl Level {
 
     /// The keys that belong here, in the order of the documentation.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
-        KEYS.iter().filter(move |key| key.levels.contains(&self)).map(|key| key.name)
+        KEYS.iter().filter(move |key| key.maps.contains(&self)).map(|key| key.name)
     }
 }
 
 /// A key that rule files know.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct RuleKey {
     pub(crate) name: &'static str,
     /// Where it has a meaning.
-    pub(crate) levels: &'static [Level],
+    pub(crate) maps: &'static [RuleMapKind],
     /// The reference knows it too, and lets it stand anywhere.
     pub(crate) is_old: bool,
 }
 
-const fn old(name: &'static str, levels: &'static [Level]) -> Key {
-    Key { name, levels, is_old: true }
+const fn old(name: &'static str, maps: &'static [RuleMapKind]) -> RuleKey {
+    RuleKey { name, maps, is_old: true }
 }
 
-const fn new(name: &'static str, levels: &'static [Level]) -> Key {
-    Key { name, levels, is_old: false }
+const fn new(name: &'static str, maps: &'static [RuleMapKind]) -> RuleKey {
+    RuleKey { name, maps, is_old: false }
 }
 
-const KEYS: &[Key] = {
-    use Level::{Descriptor, Limit, Replaces, Root};
+const KEYS: &[RuleKey] = {
+    use RuleMapKind::{Descriptor, Limit, Replaces, Root};
     &[
         old("domain", &[Root]),
         old("descriptors", &[Root, Descriptor]),
@@ -106,7 +118,7 @@ const KEYS: &[Key] = {
 const LATER: &[&str] = &["consistency", "concurrency", "penalty"];
 
 /// The key of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Key> {
+pub(crate) fn find(name: &str) -> Option<&'static RuleKey> {
     KEYS.iter().find(|key| key.name == name)
 }
 
@@ -116,72 +128,14 @@ pub(crate) fn is_later(name: &str) -> bool {
 }
 
 /// The key that an unknown one was probably meant to be.
-pub(crate) fn meant(name: &str, level: Level) -> Option<&'static str> {
+pub(crate) fn meant(name: &str, kind: RuleMapKind) -> Option<&'static str> {
     // What belongs here is meant rather than what belongs elsewhere.
-    nearest(name, level.keys()).or_else(|| nearest(name, KEYS.iter().map(|key| key.name)))
+    nearest(name, kind.keys()).or_else(|| nearest(name, KEYS.iter().map(|key| key.name)))
 }
 
 /// What to write instead of an unknown key.
-pub(crate) fn help_for(name: &str, level: Level) -> String {
-    meant(name, level).map_or_else(|| one_of(level.keys()), |key| format!("write {key}"))
-}
-
-/// What to write instead of an unknown word: the nearest, or any of them.
-pub(crate) fn help_for_word(key: &str, word: &str, words: &[&'static str]) -> String {
-    match nearest(word, words.iter().copied()) {
-        Some(word) => format!("write {key}: {word}"),
-        None => format!("{} for {key}", one_of(words.iter().copied())),
-    }
-}
-
-fn one_of(words: impl Iterator<Item = &'static str>) -> String {
-    let words: Vec<&str> = words.collect();
-    match words.as_slice() {
-        [one] => format!("write {one}"),
-        [first @ .., last] => format!("write {} or {last}", first.join(", ")),
-        [] => String::new(),
-    }
-}
-
-/// Longer words are not compared; no key is nearly as long.
-const WORD_MAX: usize = 40;
-
-/// The candidate that `word` is probably a misspelling of: at most one
-/// mistake in three letters.
-fn nearest(word: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let word = word.to_ascii_lowercase();
-    let letters: Vec<char> = word.chars().take(WORD_MAX + 1).collect();
-    if letters.len() > WORD_MAX {
-        return None;
-    }
-    candidates
-        .map(|candidate| (distance(&letters, candidate), candidate))
-        .filter(|(distance, candidate)| distance * 3 <= candidate.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// How many letters to add, drop, change or swap with their neighbour.
-fn distance(word: &[char], candidate: &str) -> usize {
-    let candidate: Vec<char> = candidate.chars().collect();
-    let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=candidate.len()).collect();
-    for (i, letter) in word.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, other) in candidate.iter().enumerate() {
-            let changed = at(&above, j) + usize::from(letter != other);
-            let mut best = changed.min(at(&above, j + 1) + 1).min(at(&row, j) + 1);
-            let is_swap =
-                i > 0 && j > 0 && word.get(i - 1) == Some(other) && candidate.get(j - 1) == Some(letter);
-            if is_swap {
-                best = best.min(at(&before, j - 1) + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    at(&above, candidate.len())
+pub(crate) fn help_for(name: &str, kind: RuleMapKind) -> String {
+    meant(name, kind).map_or_else(|| one_of(kind.keys()), |key| format!("write {key}"))
 }
 
 #[cfg(test)]
@@ -191,20 +145,20 @@ mod tests {
     #[test]
     fn a_misspelled_key_gets_the_nearest_one_that_belongs_there() {
         let cases = [
-            ("requests_per_unt", Level::Limit, "write requests_per_unit"),
-            ("request_per_unit", Level::Limit, "write requests_per_unit"),
-            ("uint", Level::Limit, "write unit"),
-            ("rate-limit", Level::Descriptor, "write rate_limit"),
-            ("ratelimits", Level::Descriptor, "write rate_limits"),
-            ("Domain", Level::Root, "write domain"),
-            ("descriptor", Level::Root, "write descriptors"),
-            ("shadowmode", Level::Limit, "write shadow_mode"),
-            ("colour", Level::Root, "write domain or descriptors"),
-            ("xyzzy", Level::Replaces, "write name"),
+            ("requests_per_unt", RuleMapKind::Limit, "write requests_per_unit"),
+            ("request_per_unit", RuleMapKind::Limit, "write requests_per_unit"),
+            ("uint", RuleMapKind::Limit, "write unit"),
+            ("rate-limit", RuleMapKind::Descriptor, "write rate_limit"),
+            ("ratelimits", RuleMapKind::Descriptor, "write rate_limits"),
+            ("Domain", RuleMapKind::Root, "write domain"),
+            ("descriptor", RuleMapKind::Root, "write descriptors"),
+            ("shadowmode", RuleMapKind::Limit, "write shadow_mode"),
+            ("colour", RuleMapKind::Root, "write domain or descriptors"),
+            ("xyzzy", RuleMapKind::Replaces, "write name"),
         ];
-        for (word, level, help) in cases {
-            assert_eq!(help_for(word, level), help, "{word}");
+        for (word, kind, help) in cases {
+            assert_eq!(help_for(word, kind), help, "{word}");
         }
-        assert_eq!(help_for(&"x".repeat(1_000_000), Level::Root), "write domain or descriptors");
+        assert_eq!(help_for(&"x".repeat(1_000_000), RuleMapKind::Root), "write domain or descriptors");
     }
 }

@@ -4,13 +4,11 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `files` | [`read`]: paths → [`Source`]s |
-//! | `yaml` | text → a tree of nodes, each with its place |
+//! | `files` | [`read`]: paths → [`SourceFile`]s |
+//! | `tollgate_yaml` | text → a tree of nodes, each with its place |
 //! | `fields`, `keys` | a map → known fields; unknown and misplaced keys |
-//! | `walk`, `limit`, `metadata` | fields → the specification of a domain |
+//! | `domain`, `limit`, `metadata` | fields → the specification of a domain |
 //! | `siblings` | what descriptors of one level do to each other |
-//! | `problem` | what is wrong, where, and what to write instead |
-//! | `duration` | [`parse_duration`]: `1m30s` |
 //!
 //! Invariant: the outcome does not depend on the order in which files are
 //! given; they are sorted by name first.
@@ -19,52 +17,29 @@
 //! Deliberately not here: watching files for changes, and rules from
 //! elsewhere, which make [`DomainSpec`]s by themselves.
 
-mod duration;
+mod domain;
 mod fields;
 mod files;
 mod keys;
 mod limit;
 mod metadata;
-mod problem;
 mod siblings;
-mod walk;
-mod yaml;
 
 use std::collections::HashMap;
+use std::fmt;
 
 use tollgate_core::rule::DomainSpec;
 use tollgate_core::{RuleError, RuleSet};
+use tollgate_yaml::{Location, Problems};
+pub use tollgate_yaml::{Problem, Severity, SourceFile};
 
-pub use duration::{DurationError, parse_duration};
-pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read, read_what_can_be};
+use domain::FileDomain;
+pub use domain::LIMITS_MAX;
+pub use files::{FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read, read_what_can_be, test_files};
 pub use limit::MESSAGE_MAX;
-pub use problem::{LoadError, PROBLEMS_MAX, Problem, Severity};
-use problem::{Place, Report};
 use siblings::Siblings;
-pub use walk::LIMITS_MAX;
-pub use yaml::{ALIASED_MAX, NESTING_MAX};
-
-/// A rule file's text and what to call it.
-///
-/// ```
-/// use tollgate_rules::Source;
-/// let source = Source { name: "rules/shop.yaml".into(), text: "domain: shop".into() };
-/// assert_eq!(source.name, "rules/shop.yaml");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// The path as the user gave it; messages show it.
-    pub name: String,
-    /// The YAML.
-    pub text: String,
-}
 
 /// How to put files together.
-///
-/// ```
-/// use tollgate_rules::Options;
-/// assert!(!Options::default().merge_domains);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether several files may be about one domain; their descriptors are
@@ -76,15 +51,6 @@ pub struct Options {
 }
 
 /// Rules that are good, and what is to be said about them all the same.
-///
-/// ```
-/// use tollgate_rules::{Options, Source, load};
-/// let text = "domain: shop\ndescriptors:\n- key: user\n  rate_limit: {unit: hour}\n".into();
-/// let loaded = load(vec![Source { name: "shop.yaml".into(), text }], &Options::default())?;
-/// assert_eq!(loaded.files, 1);
-/// assert_eq!(loaded.warnings[0].line, 4); // requests_per_unit is missing
-/// # Ok::<(), tollgate_rules::LoadError>(())
-/// ```
 #[derive(Debug)]
 pub struct Loaded {
     /// The rules.
@@ -95,74 +61,89 @@ pub struct Loaded {
     pub files: usize,
 }
 
+/// Why rule files are not used: everything that is wrong with all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    /// The errors, then the warnings, each by file and line.
+    pub problems: Vec<Problem>,
+}
+
+/// One line each.
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LoadError {}
+
 /// Reads the rules of all sources.
 ///
 /// ```
-/// use tollgate_rules::{Options, Source, load};
+/// use tollgate_rules::{Options, SourceFile, load};
 /// let text = "
 /// domain: shop
 /// descriptors:
 ///   - key: remote_address
 ///     rate_limit: { algorithm: token_bucket, requests_per_unit: 100, unit: second, burst: 200 }
 /// ";
-/// let source = Source { name: "shop.yaml".into(), text: text.into() };
+/// let source = SourceFile { name: "shop.yaml".into(), text: text.into() };
 /// let loaded = load(vec![source], &Options::default())?;
 /// assert_eq!(loaded.rules.rules()[0].limit.capacity(), 200);
+///
+/// let source = SourceFile { name: "shop.yaml".into(), text: "domian: shop\n".into() };
+/// let error = load(vec![source], &Options::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "shop.yaml:1:1: error: unknown key 'domian'; write domain");
 /// # Ok::<(), tollgate_rules::LoadError>(())
 /// ```
 ///
 /// # Errors
 /// If anything is wrong in any of them; all that is wrong is told.
-pub fn load(mut sources: Vec<Source>, options: &Options) -> Result<Loaded, LoadError> {
+pub fn load(mut sources: Vec<SourceFile>, options: &Options) -> Result<Loaded, LoadError> {
     sources.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut report = Report::new(&sources, options);
+    let files = sources.len();
+    let mut problems = Problems::new(sources);
     let mut domains = Domains::default();
-    for (file, source) in sources.iter().enumerate() {
-        if source.text.len() > FILE_BYTES_MAX {
-            let at = Place { file, ..Place::default() };
-            report.error(at, files::TOO_LARGE, files::TOO_LARGE_HELP);
-            continue;
+    for file in 0..files {
+        let Some(document) = tollgate_yaml::parse(file, &mut problems) else { continue };
+        if let Some(at) = document.second {
+            let message = "only the first document of a file is read, this one has no effect";
+            problems.warning(at, message, "write one domain per file");
         }
-        let errors_before = report.errors_seen();
-        match yaml::parse(&source.text, file, &mut report) {
-            Some(root) => {
-                let domain = walk::domain(&root, &mut report);
-                domains.add(domain, options, &mut report);
-            }
-            None if report.errors_seen() == errors_before => {
-                walk::empty(Place { file, line: 1, column: 1 }, &mut report);
-            }
-            None => {}
+        if let Some(domain) = domain::read(&document.root, options, &mut problems) {
+            domains.add(domain, options, &mut problems);
         }
     }
-    let specs = domains.finish(&mut report);
-    let rules = if report.errors_seen() == 0 { built(specs, &mut report) } else { None };
-    let files = sources.len();
-    let (mut errors, mut warnings) = report.finish(&sources);
+    let specs = domains.finish(&mut problems);
+    let rules = if problems.error_count() == 0 { built(specs, &mut problems) } else { None };
+    let problems = problems.finish();
     match rules {
-        Some(rules) => Ok(Loaded { rules, warnings, files }),
-        None => {
-            errors.append(&mut warnings);
-            Err(LoadError { problems: errors })
-        }
+        Some(rules) => Ok(Loaded { rules, warnings: problems, files }),
+        None => Err(LoadError { problems }),
     }
 }
 
 /// The set; what only the set can find wrong belongs to no line.
-fn built(specs: Vec<DomainSpec>, report: &mut Report) -> Option<RuleSet> {
-    RuleSet::new(specs).map_err(|error| report.refuse(Place::default(), &error)).ok()
+fn built(specs: Vec<DomainSpec>, problems: &mut Problems) -> Option<RuleSet> {
+    RuleSet::new(specs).map_err(|error| problems.error_from(Location::default(), &error)).ok()
 }
 
 /// The domains of all files, in the order in which they first come.
 #[derive(Default)]
 struct Domains {
     by_name: HashMap<String, usize>,
-    list: Vec<(String, Place, Siblings)>,
+    list: Vec<(String, Location, Siblings)>,
 }
 
 impl Domains {
-    fn add(&mut self, domain: Option<walk::Domain>, options: &Options, report: &mut Report) {
-        let Some(walk::Domain { name, name_at, level }) = domain else { return };
+    fn add(&mut self, domain: FileDomain, options: &Options, problems: &mut Problems) {
+        let FileDomain { name, name_at, level } = domain;
         let known = self.by_name.get(&name).and_then(|index| self.list.get_mut(*index));
         let Some((_, first, siblings)) = known else {
             self.by_name.insert(name.clone(), self.list.len());
@@ -174,18 +155,18 @@ impl Domains {
         }
         let error = RuleError::DomainTwice { domain: name.clone() }.to_string();
         let message = error.split_once("; ").map_or(error.as_str(), |(message, _)| message);
-        let message = format!("{message}, first at line {} of {}", first.line, report.name_of(first.file));
-        report.error(
+        let message = format!("{message}, first at line {} of {}", first.line, problems.name_of(first.file));
+        problems.error(
             name_at,
             message,
             "write all of it in one file, or allow it with --merge-domains or MERGE_DOMAIN_CONFIG=true",
         );
-        siblings::check(&level, &name, report);
+        siblings::check(&level, &name, problems);
     }
 
-    fn finish(self, report: &mut Report) -> Vec<DomainSpec> {
+    fn finish(self, problems: &mut Problems) -> Vec<DomainSpec> {
         let specs = self.list.into_iter().map(|(name, _, level)| {
-            siblings::check(&level, &name, report);
+            siblings::check(&level, &name, problems);
             DomainSpec { name, descriptors: level.specs }
         });
         specs.collect()

@@ -14,8 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use tollgate_core::RuleError;
 use tollgate_core::rule::DescriptorSpec;
-
-use super::problem::{Place, Report, quoted};
+use tollgate_yaml::{Location, Problems, quoted};
 
 /// Longer keys and texts are not searched for a second reading.
 const TEXT_MAX: usize = 256;
@@ -27,26 +26,26 @@ const PREFIX_LENGTHS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Siblings {
     pub(crate) specs: Vec<DescriptorSpec>,
-    places: Vec<Places>,
+    locations: Vec<SiblingLocations>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Places {
-    at: Place,
-    key_at: Place,
-    value_at: Place,
+struct SiblingLocations {
+    at: Location,
+    key_at: Location,
+    value_at: Location,
 }
 
 impl Siblings {
-    pub(crate) fn push(&mut self, spec: DescriptorSpec, at: Place, key_at: Place, value_at: Place) {
+    pub(crate) fn push(&mut self, spec: DescriptorSpec, at: Location, key_at: Location, value_at: Location) {
         self.specs.push(spec);
-        self.places.push(Places { at, key_at, value_at });
+        self.locations.push(SiblingLocations { at, key_at, value_at });
     }
 
     /// Adds the first level of another file.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.specs.append(&mut other.specs);
-        self.places.append(&mut other.places);
+        self.locations.append(&mut other.locations);
     }
 }
 
@@ -56,15 +55,15 @@ pub(crate) fn text_of(key: &str, value: Option<&str>) -> String {
 }
 
 /// Reports what the descriptors of one level do to each other.
-pub(crate) fn check(level: &Siblings, path: &str, report: &mut Report) {
-    let all = level.specs.iter().zip(&level.places);
-    let all: Vec<One<'_>> = all.map(|(spec, places)| One::new(spec, *places)).collect();
-    let keys = Keys::new(&all);
-    let mut first: HashMap<&str, &One<'_>> = HashMap::with_capacity(all.len());
+pub(crate) fn check(level: &Siblings, path: &str, problems: &mut Problems) {
+    let all = level.specs.iter().zip(&level.locations);
+    let all: Vec<Sibling<'_>> = all.map(|(spec, locations)| Sibling::new(spec, *locations)).collect();
+    let keys = SiblingKeys::new(&all);
+    let mut first: HashMap<&str, &Sibling<'_>> = HashMap::with_capacity(all.len());
     let mut before = Prefixes::default();
     for one in &all {
         if let Some(earlier) = first.get(one.text.as_str()) {
-            twice(earlier, one, path, report);
+            twice(earlier, one, path, problems);
             continue;
         }
         first.insert(&one.text, one);
@@ -72,41 +71,41 @@ pub(crate) fn check(level: &Siblings, path: &str, report: &mut Report) {
             Some(cover) => {
                 let (own, cover) = (quoted(&one.text), quoted(&format!("{cover}*")));
                 let message = format!("pattern {own} is never reached, {cover} stands before it");
-                report.warning(one.places.value_at, message, "write the longer pattern first");
+                problems.warning(one.locations.value_at, message, "write the longer pattern first");
             }
-            None => keys.check(one, report),
+            None => keys.check(one, problems),
         }
         before.add(one);
     }
 }
 
-fn twice(earlier: &One<'_>, one: &One<'_>, path: &str, report: &mut Report) {
-    let first = earlier.places.at;
+fn twice(earlier: &Sibling<'_>, one: &Sibling<'_>, path: &str, problems: &mut Problems) {
+    let first = earlier.locations.at;
     let error = RuleError::DescriptorTwice { path: format!("{path}.{}", one.text) }.to_string();
     let (message, help) = error.split_once("; ").unwrap_or((&error, ""));
-    let file = match first.file == one.places.at.file {
+    let file = match first.file == one.locations.at.file {
         true => String::new(),
-        false => format!(" of {}", report.name_of(first.file)),
+        false => format!(" of {}", problems.name_of(first.file)),
     };
-    report.error(one.places.at, format!("{message}, first at line {}{file}", first.line), help);
+    problems.error(one.locations.at, format!("{message}, first at line {}{file}", first.line), help);
 }
 
 /// One descriptor, prepared for comparing.
-struct One<'a> {
+struct Sibling<'a> {
     key: &'a str,
     value: Option<&'a str>,
     text: String,
     /// Where the first `*` of the text is.
     star: Option<usize>,
-    places: Places,
+    locations: SiblingLocations,
 }
 
-impl<'a> One<'a> {
-    fn new(spec: &'a DescriptorSpec, places: Places) -> Self {
+impl<'a> Sibling<'a> {
+    fn new(spec: &'a DescriptorSpec, locations: SiblingLocations) -> Self {
         let (key, value) = (spec.key.as_str(), spec.value.as_deref());
         let text = text_of(key, value);
         let star = text.find('*');
-        Self { key, value, text, star, places }
+        Self { key, value, text, star, locations }
     }
 
     /// What every match of a pattern begins with.
@@ -128,7 +127,7 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    fn add(&mut self, one: &One<'_>) {
+    fn add(&mut self, one: &Sibling<'_>) {
         let Some(prefix) = one.prefix().filter(|prefix| prefix.len() + 1 == one.text.len()) else { return };
         if !self.lengths.contains(&prefix.len()) {
             if self.lengths.len() >= PREFIX_LENGTHS_MAX {
@@ -147,14 +146,14 @@ impl Prefixes {
 }
 
 /// The keys of a level, for texts that can be read in two ways.
-struct Keys<'a> {
+struct SiblingKeys<'a> {
     /// By key: the pattern for its values that matches most, if there is one.
-    all: HashMap<&'a str, Option<&'a One<'a>>>,
+    all: HashMap<&'a str, Option<&'a Sibling<'a>>>,
 }
 
-impl<'a> Keys<'a> {
-    fn new(level: &'a [One<'a>]) -> Self {
-        let mut all: HashMap<&str, Option<&One<'_>>> = HashMap::new();
+impl<'a> SiblingKeys<'a> {
+    fn new(level: &'a [Sibling<'a>]) -> Self {
+        let mut all: HashMap<&str, Option<&Sibling<'_>>> = HashMap::new();
         for one in level.iter().filter(|one| one.key.len() <= TEXT_MAX && !one.key.contains('*')) {
             let pattern = all.entry(one.key).or_default();
             // The shorter the beginning, the more begins so.
@@ -165,25 +164,25 @@ impl<'a> Keys<'a> {
         Self { all }
     }
 
-    fn check(&self, one: &One<'_>, report: &mut Report) {
+    fn check(&self, one: &Sibling<'_>, problems: &mut Problems) {
         let first = self.as_key_of_others(one).or_else(|| self.by_pattern_of_another(one));
         if let Some((at, message)) = first.or_else(|| self.instead_of_another(one)) {
-            report.warning(at, message, "write keys and values in which '_' can be read in one way only");
+            problems.warning(at, message, "write keys and values in which '_' can be read in one way only");
         }
     }
 
     /// Its text is another key, whose values that have no rule end up here.
-    fn as_key_of_others(&self, one: &One<'_>) -> Option<(Place, String)> {
+    fn as_key_of_others(&self, one: &Sibling<'_>) -> Option<(Location, String)> {
         let value = quoted(one.value.filter(|_| self.all.contains_key(one.text.as_str()))?);
         let (key, text) = (quoted(one.key), quoted(&one.text));
         let message = format!(
             "requests with key {text} and a value without a rule are caught by key {key}, value {value}"
         );
-        Some((one.places.value_at, message))
+        Some((one.locations.value_at, message))
     }
 
     /// A pattern of another key is tried before a key without a value.
-    fn by_pattern_of_another(&self, one: &One<'_>) -> Option<(Place, String)> {
+    fn by_pattern_of_another(&self, one: &Sibling<'_>) -> Option<(Location, String)> {
         if one.value.is_some() || one.star.is_some() {
             return None;
         }
@@ -194,17 +193,17 @@ impl<'a> Keys<'a> {
         let value = quoted(pattern.value.unwrap_or_default());
         let message =
             format!("requests with key {key} are caught by the pattern of key {other}, value {value}");
-        Some((one.places.key_at, message))
+        Some((one.locations.key_at, message))
     }
 
     /// A request for another key ends up here.
-    fn instead_of_another(&self, one: &One<'_>) -> Option<(Place, String)> {
+    fn instead_of_another(&self, one: &Sibling<'_>) -> Option<(Location, String)> {
         let mut others = readings(one.literal()).filter(|(key, _)| *key != one.key);
         let (key, value) = others.find(|(key, _)| self.all.contains_key(key))?;
         let value = if one.star.is_some() { format!("{value}*") } else { value.to_owned() };
         let (own, key, value) = (quoted(one.key), quoted(key), quoted(&value));
         let message = format!("a request with key {key}, value {value} is caught by this rule for key {own}");
-        Some((one.places.key_at, message))
+        Some((one.locations.key_at, message))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Operation, Request};
 use tollgate_limiter::{Event, EventSink as _, Limiter};
-use tollgate_rules::{Options, Source};
+use tollgate_rules::{Options, SourceFile};
 use tollgate_server::history::Counting;
 use tollgate_settings::{Flags, Settings};
 
@@ -37,7 +37,7 @@ fn counting(keys: &str) -> Counting {
 
 /// Offers decisions about so many users.
 fn offer(bencher: Bencher<'_, '_>, path: Option<&str>, users: usize, keys: &str) {
-    let source = Source { name: "bench.yaml".into(), text: RULES.into() };
+    let source = SourceFile { name: "bench.yaml".into(), text: RULES.into() };
     let limiter =
         Arc::new(Limiter::new(tollgate_rules::load(vec![source], &Options::default()).unwrap().rules));
     let counting = counting(keys);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate_rules::parse_duration;
+use tollgate_core::{DurationError, Micros};
 
 /// Go's truth values.
 pub(super) fn truth(text: &str) -> Result<bool, String> {
@@ -17,7 +17,8 @@ pub(super) fn truth(text: &str) -> Result<bool, String> {
 
 /// A duration with its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map(|span| Duration::from_micros(span.get())).map_err(|error| error.to_string())
+    let span: Micros = text.parse().map_err(|error: DurationError| error.to_string())?;
+    Ok(Duration::from_micros(span.get()))
 }
 
 /// A whole number.

@@ -9,8 +9,7 @@
 //! Deliberately not here: the rules, and what the steps come to.
 
 use tollgate_core::algorithm::NOW_MAX;
-use tollgate_core::{Micros, Operation, Time};
-use tollgate_rules::parse_duration;
+use tollgate_core::{DurationError, Micros, Operation, Time};
 
 use super::fields::{At, Fields, text_of};
 use super::report::{Place, Report, quoted};
@@ -151,7 +150,7 @@ const STEP_KEYS: &[&str] =
 fn step(node: &Node, report: &mut Report) -> Option<Step> {
     let fields = Fields::read(node, "a step", STEP_KEYS, report)?;
     fields.need("at", "0s, the time since start", report);
-    let at = fields.parsed("at", parse_duration, report);
+    let at = fields.parsed("at", str::parse::<Micros>, report);
     let times = fields.number("times", 1, TIMES_MAX, report).unwrap_or(1);
     let operation =
         fields.parsed("operation", parse_operation, report).map_or(Operation::Check, |at| at.value);
@@ -225,7 +224,7 @@ fn envoy_entry(node: &Node, report: &mut Report) -> Option<(String, String)> {
 fn expect(fields: &Fields<'_>, report: &mut Report) -> Option<Expect> {
     fields.need("expect", "allow, delay or deny", report);
     let verdict = fields.parsed("expect", parse_verdict, report);
-    let wait = fields.parsed("wait", parse_duration, report);
+    let wait = fields.parsed("wait", str::parse::<Micros>, report);
     let retry_after = fields.parsed("retry_after", parse_retry_after, report);
     let remaining = fields.number("remaining", 0, COST_MAX, report);
     let rule = fields.text("rule", report);
@@ -270,7 +269,7 @@ fn parse_retry_after(text: &str) -> Result<Option<Micros>, String> {
     if text == "never" {
         return Ok(None);
     }
-    parse_duration(text).map(Some).map_err(|error| format!("{error}, or never"))
+    text.parse().map(Some).map_err(|error: DurationError| format!("{error}, or never"))
 }
 
 fn parse_instant(text: &str) -> Result<Time, String> {

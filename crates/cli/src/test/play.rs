@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Verdict};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink, Reply};
-use tollgate_rules::{Loaded, Options, Problem, Source};
+use tollgate_rules::{Loaded, Options, Problem, SourceFile};
 
 use super::file::{self, Expect, Step, Test, TestFile};
 use super::report::{Report, of_file};
@@ -22,7 +22,7 @@ use crate::explain::story::Story;
 use crate::words;
 
 /// The largest rule test file: as large as a rule file may be.
-const FILE_BYTES_MAX: usize = tollgate_rules::FILE_BYTES_MAX;
+const FILE_BYTES_MAX: usize = tollgate_yaml::FILE_BYTES_MAX;
 
 /// What came of one file.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(super) fn file(path: &Path, options: &Options) -> FileOutcome {
 struct Ready {
     file: TestFile,
     paths: Vec<PathBuf>,
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
 }
 
 fn prepared(path: &Path, name: &str, options: &Options) -> Result<Ready, Vec<Problem>> {

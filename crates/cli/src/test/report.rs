@@ -3,7 +3,7 @@
 //! Every step of reading adds to a [`Report`], which becomes [`Problem`]s of
 //! the same kind, and the same look, as those of rule files.
 
-use tollgate_rules::{PROBLEMS_MAX, Problem, Severity};
+use tollgate_yaml::{PROBLEMS_MAX, Problem, Severity};
 
 use crate::console::clean;
 

@@ -1,11 +1,11 @@
 //! Tests of how a rule finds its counters.
 
-use tollgate_rules::{Options, Source, load};
+use tollgate_rules::{Options, SourceFile, load};
 
 use super::*;
 
 fn rules(text: &str) -> Arc<RuleSet> {
-    let source = Source { name: "test.yaml".into(), text: text.into() };
+    let source = SourceFile { name: "test.yaml".into(), text: text.into() };
     Arc::new(load(vec![source], &Options::default()).unwrap().rules)
 }
 

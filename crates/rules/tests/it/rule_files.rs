@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tollgate_rules::{LoadError, Loaded, Options, Source, load, read};
+use tollgate_rules::{LoadError, Loaded, Options, SourceFile, load, read};
 
 /// Fewer cases than this would mean that they are not found.
 const VALID_MIN: usize = 20;
@@ -24,7 +24,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn load_text(text: &str) -> Result<Loaded, LoadError> {
-    load(vec![Source { name: "rules.yaml".into(), text: text.into() }], &Options::default())
+    load(vec![SourceFile { name: "rules.yaml".into(), text: text.into() }], &Options::default())
 }
 
 /// What is wrong with a text, one line each.
@@ -34,7 +34,7 @@ fn problems_of(text: &str) -> String {
 
 struct Case {
     name: String,
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
     options: Options,
 }
 
@@ -53,7 +53,7 @@ impl Case {
         }
         let case = name.strip_suffix(".yaml")?.to_owned();
         let text = fs::read_to_string(path).expect("a case can be read");
-        Some(Self { name: case, sources: vec![Source { name, text }], options: Options::default() })
+        Some(Self { name: case, sources: vec![SourceFile { name, text }], options: Options::default() })
     }
 
     fn load(&self) -> Result<Loaded, LoadError> {
@@ -140,7 +140,7 @@ fn every_invalid_file_is_refused_word_for_word() {
 fn the_order_in_which_files_are_given_does_not_matter() {
     for name in ["valid/one-domain.merge", "invalid/same-domain", "invalid/same-descriptor.merge"] {
         let case = Case::of(&folder(name)).unwrap();
-        let told = |sources: Vec<Source>| match load(sources, &case.options) {
+        let told = |sources: Vec<SourceFile>| match load(sources, &case.options) {
             Ok(loaded) => lines(&loaded.rules.rules().iter().map(|rule| &rule.path).collect::<Vec<_>>()),
             Err(error) => lines(&error.problems),
         };

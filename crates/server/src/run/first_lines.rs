@@ -116,12 +116,12 @@ fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, 
 
 #[cfg(test)]
 mod tests {
-    use tollgate_rules::{Options, Source, load};
+    use tollgate_rules::{Options, SourceFile, load};
 
     use super::*;
 
     fn example_of(text: &str) -> Option<String> {
-        let source = Source { name: "rules.yaml".into(), text: text.into() };
+        let source = SourceFile { name: "rules.yaml".into(), text: text.into() };
         example(&load(vec![source], &Options::default()).expect("the rules are right").rules)
     }
 

@@ -16,7 +16,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use tollgate_rules::{LoadError, Source};
+use tollgate_rules::{LoadError, SourceFile};
 
 use tollgate_settings::{Origin, RuntimeLayout};
 
@@ -40,7 +40,7 @@ pub(super) struct Scan {
     /// Where the rules come from, to show.
     pub(super) origin: String,
     /// The texts, or why they could not be read.
-    pub(super) sources: Result<Vec<Source>, LoadError>,
+    pub(super) sources: Result<Vec<SourceFile>, LoadError>,
     /// What was left out.
     pub(super) warnings: Vec<String>,
     /// Where a change would be seen first.
@@ -82,7 +82,7 @@ impl Files {
         if layout.root.exists() {
             return runtime::scan(&layout);
         }
-        let example = Source { name: EXAMPLE_NAME.to_owned(), text: EXAMPLE.to_owned() };
+        let example = SourceFile { name: EXAMPLE_NAME.to_owned(), text: EXAMPLE.to_owned() };
         Scan {
             origin: EXAMPLE_NAME.to_owned(),
             sources: Ok(vec![example]),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tollgate_core::ruleset::DEPTH_MAX;
-use tollgate_rules::{ALIASED_MAX, FILE_BYTES_MAX, NESTING_MAX, PROBLEMS_MAX};
+use tollgate_yaml::{ALIASED_MAX, FILE_BYTES_MAX, NESTING_MAX, PROBLEMS_MAX};
 
 use super::{load_text, problems_of};
 

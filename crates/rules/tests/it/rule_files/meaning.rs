@@ -7,7 +7,7 @@ use tollgate_core::{
     Algorithm, Descriptor, Entry, Limit, Micros, Mode, OnStoreError, Operation, Refill, Request, Rule,
     RuleSet, Shape, Unit, Value,
 };
-use tollgate_rules::{Options, Source, load};
+use tollgate_rules::{Options, SourceFile, load};
 
 use super::{Case, folder, load_text};
 
@@ -221,7 +221,7 @@ fn rejected_requests_count_by_default_only_where_nothing_says_otherwise() {
         - { key: asked, rate_limit: { unit: day, requests_per_unit: 1, count_rejected: true } }\n\
         - { key: named, rate_limit: { unit: day, requests_per_unit: 1, algorithm: fixed_window } }\n";
     let counts = |stop_counting_rejected| {
-        let source = Source { name: "d.yaml".into(), text: text.into() };
+        let source = SourceFile { name: "d.yaml".into(), text: text.into() };
         let options = Options { stop_counting_rejected, ..Options::default() };
         let loaded = load(vec![source], &options).unwrap();
         loaded.rules.rules().iter().map(|rule| rule.limit.counts_rejected()).collect::<Vec<_>>()

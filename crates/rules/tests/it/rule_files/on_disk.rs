@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tollgate_rules::{FILE_BYTES_MAX, read};
+use tollgate_rules::read;
+use tollgate_yaml::FILE_BYTES_MAX;
 
 /// A folder of its own for each test, empty, and gone afterwards.
 struct Folder(PathBuf);

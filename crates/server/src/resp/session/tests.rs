@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use futures_util::FutureExt as _;
 use tollgate_core::Micros;
-use tollgate_rules::{Options, Source, load};
+use tollgate_rules::{Options, SourceFile, load};
 
 use super::*;
 use crate::health::Health;
@@ -24,7 +24,7 @@ fn shared(rules: &str, password: Option<&str>) -> Arc<Shared> {
     let tracer = Tracer::new(None).expect("nothing is sent");
     let store = AnyStore::new(&settings.store).expect("there is memory");
     let service = Arc::new(Service::new(&settings, store, metrics, Arc::new(Health::new(false)), tracer));
-    let source = Source { name: "rules.yaml".into(), text: rules.into() };
+    let source = SourceFile { name: "rules.yaml".into(), text: rules.into() };
     service
         .limiter()
         .replace_rules(load(vec![source], &Options::default()).expect("the rules are right").rules);

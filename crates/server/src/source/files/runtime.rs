@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tollgate_rules::{FILES_MAX, FOLDER_DEPTH_MAX, LoadError, Problem, Severity, Source};
+use tollgate_rules::{FILES_MAX, FOLDER_DEPTH_MAX, LoadError, Problem, SourceFile};
 
 use super::{Scan, places};
 use tollgate_settings::RuntimeLayout;
@@ -39,7 +39,7 @@ pub(super) fn scan(layout: &RuntimeLayout) -> Scan {
 struct Walk<'a> {
     layout: &'a RuntimeLayout,
     top: &'a Path,
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
     problems: Vec<Problem>,
     warnings: Vec<String>,
 }
@@ -107,7 +107,7 @@ impl Walk<'_> {
         match tollgate_rules::read(&[PathBuf::from(path)]) {
             Ok(sources) => {
                 self.sources
-                    .extend(sources.into_iter().map(|source| Source { name: name.clone(), ..source }));
+                    .extend(sources.into_iter().map(|source| SourceFile { name: name.clone(), ..source }));
             }
             Err(LoadError { problems }) => {
                 self.problems
@@ -121,14 +121,6 @@ impl Walk<'_> {
     }
 
     fn refuse(&mut self, path: &Path, message: &str, help: &str) {
-        self.problems.push(Problem {
-            file: path.display().to_string(),
-            line: 0,
-            column: 0,
-            text: String::new(),
-            message: message.to_owned(),
-            help: help.to_owned(),
-            severity: Severity::Error,
-        });
+        self.problems.push(Problem::of_file(&path.display().to_string(), message, help));
     }
 }

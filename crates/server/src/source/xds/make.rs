@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use envoy_types::pb::google::protobuf::{Struct, Value as WireValue, value::Kind};
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
 use tollgate_core::{Limit, Mode, RuleError, RuleSet, Shape, Unit, Value};
-use tollgate_rules::{LoadError, Loaded, Options, PROBLEMS_MAX, Problem, Severity};
+use tollgate_rules::{LoadError, Loaded, Options, Problem};
+use tollgate_yaml::PROBLEMS_MAX;
 
 use super::messages::{RateLimitConfig, RateLimitDescriptor, RateLimitPolicy};
 
@@ -45,11 +46,11 @@ impl Make {
                 Some(_) => walk.refuse(&RuleError::DomainTwice { domain: spec.name }),
             }
         }
-        if walk.has_errors() {
+        if !walk.problems.is_empty() {
             return Err(LoadError { problems: walk.problems });
         }
         match RuleSet::new(domains) {
-            Ok(rules) => Ok(Loaded { rules, warnings: walk.problems, files }),
+            Ok(rules) => Ok(Loaded { rules, warnings: Vec::new(), files }),
             Err(error) => {
                 walk.refuse(&error);
                 Err(LoadError { problems: walk.problems })
@@ -70,21 +71,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn has_errors(&self) -> bool {
-        self.problems.iter().any(|problem| problem.severity == Severity::Error)
-    }
-
-    fn say(&mut self, severity: Severity, message: String, help: &str) {
+    fn error(&mut self, message: String, help: &str) {
         if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem {
-                file: self.resource.clone(),
-                line: 0,
-                column: 0,
-                text: String::new(),
-                message,
-                help: help.to_owned(),
-                severity,
-            });
+            self.problems.push(Problem::of_file(&self.resource, message, help));
         }
     }
 
@@ -92,7 +81,7 @@ impl Walk<'_> {
     fn refuse(&mut self, error: &dyn std::error::Error) {
         let text = error.to_string();
         let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
-        self.say(Severity::Error, message.to_owned(), help);
+        self.error(message.to_owned(), help);
     }
 
     fn domain(&mut self, resource: RateLimitConfig) -> DomainSpec {
@@ -139,10 +128,10 @@ impl Walk<'_> {
         for other in policy.replaces {
             if other.name.is_empty() {
                 let message = format!("'{path}' has a replaces entry without a name");
-                self.say(Severity::Error, message, "send the name of another limit");
+                self.error(message, "send the name of another limit");
             } else if other.name == label {
                 let message = format!("limit '{label}' of '{path}' replaces itself");
-                self.say(Severity::Error, message, "send the name of another limit");
+                self.error(message, "send the name of another limit");
             } else {
                 replaces.push(other.name);
             }
@@ -150,13 +139,13 @@ impl Walk<'_> {
         if policy.unlimited {
             if unit.is_some() {
                 let message = format!("'{path}' is unlimited and has a unit");
-                self.say(Severity::Error, message, "send one of the two");
+                self.error(message, "send one of the two");
             }
             return LimitsSpec::Unlimited { label, replaces };
         }
         let Some(unit) = unit else {
             let message = format!("'{path}' has the unknown unit {}", policy.unit);
-            self.say(Severity::Error, message, "send a unit from 1 (second) to 7 (week)");
+            self.error(message, "send a unit from 1 (second) to 7 (week)");
             return LimitsSpec::None;
         };
         match Limit::new(policy.requests_per_unit, unit.length(), Shape::FixedWindow) {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use tollgate_core::{Descriptor, Entry, Request, Time};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
-use tollgate_rules::Source;
+use tollgate_rules::SourceFile;
 use tollgate_server::service::Answer;
 use tollgate_server::tell::Told;
 use tollgate_settings::{Answers, Flags, Settings};
@@ -29,7 +29,7 @@ struct Desk {
 
 impl Desk {
     fn new(environment: &[(&str, &str)]) -> Self {
-        let source = Source { name: "rules.yaml".into(), text: RULES.into() };
+        let source = SourceFile { name: "rules.yaml".into(), text: RULES.into() };
         let loaded = tollgate_rules::load(vec![source], &tollgate_rules::Options::default()).unwrap();
         let store = MemoryStore::default();
         let limiter = Limiter::with(loaded.rules, store, ManualClock::at(Time::from_secs(1_000_000)), NoSink);

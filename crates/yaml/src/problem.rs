@@ -1,17 +1,17 @@
-//! What is wrong with a rule file, and where.
+//! What is wrong with a file, and where.
 //!
-//! Every step of reading rules adds to a [`Report`]; [`Report::finish`] turns
-//! it into [`Problem`]s once the sources are at hand, in an order that depends
-//! on nothing but the files.
+//! Every step of reading adds to [`Problems`]; at the end [`Problems::finish`]
+//! makes a list of them, in an order that depends on nothing but the files.
 //!
 //! Invariant: a problem prints on one line, whatever the file holds: control
 //! characters are replaced, and long pieces cut.
 //!
 //! Deliberately not here: what is right and wrong; colours and terminals.
 
-use std::fmt;
+use std::sync::Arc;
+use std::{fmt, io};
 
-use super::{Options, Source};
+use crate::source::{Location, SourceFile};
 
 /// The most errors, and the most warnings, that are collected: beyond that
 /// nobody reads on, and a hostile file must not fill the memory with them.
@@ -24,16 +24,11 @@ const EXCERPT_BEFORE: usize = 60;
 const QUOTE_MAX: usize = 60;
 
 /// How bad a problem is.
-///
-/// ```
-/// use tollgate_rules::Severity;
-/// assert_eq!(Severity::Warning.to_string(), "warning");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// The rules are not used.
+    /// The file is not used.
     Error,
-    /// The rules are used, and probably do not do what was meant.
+    /// The file is used, and probably does not do what was meant.
     Warning,
 }
 
@@ -46,14 +41,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong in one place of a rule file.
-///
-/// ```
-/// use tollgate_rules::{Options, Source, load};
-/// let source = Source { name: "shop.yaml".into(), text: "domian: shop\n".into() };
-/// let error = load(vec![source], &Options::default()).unwrap_err();
-/// assert_eq!(error.problems[0].to_string(), "shop.yaml:1:1: error: unknown key 'domian'; write domain");
-/// ```
+/// One thing that is wrong in one place of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, as it was named by the user.
@@ -74,28 +62,39 @@ pub struct Problem {
 
 impl Problem {
     /// An error about a file as a whole.
-    pub(crate) fn of_file(file: &str, message: String, help: &str) -> Self {
+    pub fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
             line: 0,
             column: 0,
             text: String::new(),
-            message,
-            help: help.to_owned(),
+            message: message.into(),
+            help: help.into(),
             severity: Severity::Error,
         }
+    }
+
+    /// A file or folder that is there and cannot be read.
+    pub fn unreadable(file: &str, error: &io::Error) -> Self {
+        Self::of_file(file, format!("cannot be read: {error}"), "let the user that runs tollgate read it")
     }
 
     /// The problem with the line it is about and a caret below the place.
     ///
     /// ```
-    /// use tollgate_rules::{Options, Source, load};
-    /// let source = Source { name: "shop.yaml".into(), text: "domian: shop\n".into() };
-    /// let error = load(vec![source], &Options::default()).unwrap_err();
-    /// assert_eq!(
-    ///     error.problems[0].render(),
-    ///     "error: unknown key 'domian'\n --> shop.yaml:1:1\n  |\n1 | domian: shop\n  | ^\n  = write domain\n"
-    /// );
+    /// use tollgate_yaml::{Location, Problems, SourceFile};
+    /// let source = SourceFile { name: "shop.yaml".into(), text: "naem: Corner\n".into() };
+    /// let mut problems = Problems::new(vec![source]);
+    /// problems.error(Location { file: 0, line: 1, column: 1 }, "unknown key 'naem'", "write name");
+    /// let expected = "\
+    /// error: unknown key 'naem'
+    ///  --> shop.yaml:1:1
+    ///   |
+    /// 1 | naem: Corner
+    ///   | ^
+    ///   = write name
+    /// ";
+    /// assert_eq!(problems.finish()[0].render(), expected);
     /// ```
     pub fn render(&self) -> String {
         let Self { severity, message, help, .. } = self;
@@ -115,7 +114,8 @@ impl Problem {
         out
     }
 
-    fn place(&self) -> String {
+    /// `file:line:column`, or the file alone.
+    pub fn place(&self) -> String {
         match self.line {
             0 => self.file.clone(),
             line => format!("{}:{line}:{}", self.file, self.column),
@@ -131,66 +131,80 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why rule files were refused: everything that is wrong with all of them.
-///
-/// ```
-/// use tollgate_rules::{Options, Source, load};
-/// let source = Source { name: "a.yaml".into(), text: "descriptors: []\n".into() };
-/// let error = load(vec![source], &Options::default()).unwrap_err();
-/// assert_eq!(error.to_string(), "a.yaml:1:1: error: a domain needs a name; write domain: NAME");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadError {
-    /// The errors, then the warnings, each by file and line.
-    pub problems: Vec<Problem>,
+/// What was found wrong so far in some files; every step of reading them adds to it.
+#[derive(Debug)]
+pub struct Problems {
+    sources: Arc<[SourceFile]>,
+    errors: ProblemList,
+    warnings: ProblemList,
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{problem}")?;
-        }
-        Ok(())
+impl Problems {
+    /// Nothing is wrong yet with these files.
+    pub fn new(sources: Vec<SourceFile>) -> Self {
+        let (errors, warnings) = Default::default();
+        Self { sources: sources.into(), errors, warnings }
+    }
+
+    /// The files.
+    pub fn sources(&self) -> Arc<[SourceFile]> {
+        Arc::clone(&self.sources)
+    }
+
+    /// What that file is called.
+    pub fn name_of(&self, file: usize) -> &str {
+        self.sources.get(file).map_or("", |source| source.name.as_str())
+    }
+
+    /// Something for which the files are not used.
+    pub fn error(&mut self, at: Location, message: impl Into<String>, help: impl Into<String>) {
+        self.errors.add(at, message.into(), help.into());
+    }
+
+    /// Something that is used as it is, and said.
+    pub fn warning(&mut self, at: Location, message: impl Into<String>, help: impl Into<String>) {
+        self.warnings.add(at, message.into(), help.into());
+    }
+
+    /// An error whose text says, after a semicolon, what to write instead.
+    pub fn error_from(&mut self, at: Location, error: &impl fmt::Display) {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        self.error(at, message, help);
+    }
+
+    /// How many errors there were so far, with those that were not kept.
+    pub const fn error_count(&self) -> usize {
+        self.errors.seen
+    }
+
+    /// Whether a further error would not be kept.
+    pub const fn is_full(&self) -> bool {
+        self.errors.list.len() >= PROBLEMS_MAX
+    }
+
+    /// The errors, then the warnings, each by file and line and with the text
+    /// they are about.
+    pub fn finish(self) -> Vec<Problem> {
+        let Self { errors, warnings, sources } = self;
+        let mut problems = errors.finish(Severity::Error, &sources);
+        problems.append(&mut warnings.finish(Severity::Warning, &sources));
+        problems
     }
 }
 
-impl std::error::Error for LoadError {}
-
-/// A place in one of the sources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Place {
-    /// Which source, in their sorted order.
-    pub(crate) file: usize,
-    /// From 1; 0 for the file as a whole.
-    pub(crate) line: usize,
-    /// From 1, in characters.
-    pub(crate) column: usize,
-}
-
-/// What was found so far, and how the sources are to be read: what every step
-/// of reading them has at hand.
+/// Problems of one severity, as many as anyone reads.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
-    names: Vec<String>,
-    options: Options,
-    errors: Found,
-    warnings: Found,
-}
-
-#[derive(Debug, Default)]
-struct Found {
-    list: Vec<(Place, String, String)>,
+struct ProblemList {
+    list: Vec<(Location, String, String)>,
     /// How many there were, with those that were not kept.
     seen: usize,
     /// The first that was not kept.
-    first_left_out: Option<Place>,
+    first_left_out: Option<Location>,
 }
 
-impl Found {
-    fn add(&mut self, at: Place, message: String, help: String) {
+impl ProblemList {
+    fn add(&mut self, at: Location, message: String, help: String) {
         self.seen += 1;
         if self.list.len() < PROBLEMS_MAX {
             self.list.push((at, message, help));
@@ -199,11 +213,11 @@ impl Found {
         }
     }
 
-    fn finish(mut self, severity: Severity, sources: &[Source]) -> Vec<Problem> {
+    fn finish(mut self, severity: Severity, sources: &[SourceFile]) -> Vec<Problem> {
         self.list.sort();
         // What an alias repeats is wrong in one place only.
         self.list.dedup();
-        let mut lines = Lines::default();
+        let mut lines = SourceLines::default();
         let mut problems: Vec<Problem> = Vec::with_capacity(self.list.len() + 1);
         for (at, message, help) in self.list {
             let Some(source) = sources.get(at.file) else { continue };
@@ -213,73 +227,22 @@ impl Found {
         }
         if let Some(source) = self.first_left_out.and_then(|at| sources.get(at.file)) {
             let message = format!("there are more than {PROBLEMS_MAX} {severity}s; the rest is left out");
-            let help = "correct these first".to_owned();
-            problems.push(Problem { severity, ..Problem::of_file(&source.name, message, &help) });
+            let left_out = Problem::of_file(&source.name, message, "correct these first");
+            problems.push(Problem { severity, ..left_out });
         }
         problems
     }
 }
 
-impl Report {
-    /// An empty report on these sources.
-    pub(crate) fn new(sources: &[Source], options: &Options) -> Self {
-        let names = sources.iter().map(|source| source.name.clone()).collect();
-        Self { names, options: options.clone(), ..Self::default() }
-    }
-
-    /// How the sources are to be read.
-    pub(crate) const fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// What that source is called.
-    pub(crate) fn name_of(&self, file: usize) -> &str {
-        self.names.get(file).map_or("", String::as_str)
-    }
-
-    /// Something for which the rules are refused.
-    pub(crate) fn error(&mut self, at: Place, message: impl Into<String>, help: impl Into<String>) {
-        self.errors.add(at, message.into(), help.into());
-    }
-
-    /// Something that is used as it is, and said.
-    pub(crate) fn warning(&mut self, at: Place, message: impl Into<String>, help: impl Into<String>) {
-        self.warnings.add(at, message.into(), help.into());
-    }
-
-    /// An error whose text says, after a semicolon, what to write instead.
-    pub(crate) fn refuse(&mut self, at: Place, error: &impl fmt::Display) {
-        let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
-        self.error(at, message, help);
-    }
-
-    /// How many errors there were so far; none, and the rules are good.
-    pub(crate) fn errors_seen(&self) -> usize {
-        self.errors.seen
-    }
-
-    /// Whether a further error would not be kept.
-    pub(crate) fn is_full(&self) -> bool {
-        self.errors.list.len() >= PROBLEMS_MAX
-    }
-
-    /// The errors and the warnings, each sorted and with the text they are about.
-    pub(crate) fn finish(self, sources: &[Source]) -> (Vec<Problem>, Vec<Problem>) {
-        let Self { errors, warnings, .. } = self;
-        (errors.finish(Severity::Error, sources), warnings.finish(Severity::Warning, sources))
-    }
-}
-
 /// Where the lines of one source begin; found once, and only if it has problems.
 #[derive(Default)]
-struct Lines {
+struct SourceLines {
     file: Option<usize>,
     starts: Vec<usize>,
 }
 
-impl Lines {
-    fn excerpt(&mut self, at: Place, source: &Source) -> String {
+impl SourceLines {
+    fn excerpt(&mut self, at: Location, source: &SourceFile) -> String {
         if at.line == 0 {
             return String::new();
         }
@@ -332,7 +295,7 @@ fn printable(c: char) -> char {
 }
 
 /// A piece of a file as a message quotes it: on one line, and not too long.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut chars = text.chars();
     let mut out = String::from("'");
     for c in chars.by_ref().take(QUOTE_MAX) {
@@ -349,16 +312,19 @@ pub(crate) fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn source(text: &str) -> Vec<Source> {
-        vec![Source { name: "a.yaml".into(), text: text.into() }]
+    fn problems(text: &str) -> Problems {
+        Problems::new(vec![SourceFile { name: "a.yaml".into(), text: text.into() }])
+    }
+
+    fn line(line: usize) -> Location {
+        Location { file: 0, line, column: 1 }
     }
 
     #[test]
     fn a_long_line_is_cut_around_the_column() {
-        let mut report = Report::default();
-        report.error(Place { file: 0, line: 1, column: 1_000 }, "here", "");
-        let text = format!("{}X{}", "a".repeat(999), "b".repeat(999));
-        let (errors, _) = report.finish(&source(&text));
+        let mut problems = problems(&format!("{}X{}", "a".repeat(999), "b".repeat(999)));
+        problems.error(Location { file: 0, line: 1, column: 1_000 }, "here", "");
+        let errors = problems.finish();
         assert_eq!(errors[0].text, format!("…{}X{}…", "a".repeat(60), "b".repeat(179)));
         let rendered = errors[0].render();
         let lines: Vec<&str> = rendered.lines().collect();
@@ -373,24 +339,25 @@ mod tests {
 
     #[test]
     fn problems_come_in_the_order_of_the_files_and_each_once() {
-        let mut report = Report::default();
-        let at = |line| Place { file: 0, line, column: 1 };
-        for line in [3, 1, 3, 2] {
-            report.error(at(line), "wrong", "write it right");
+        let mut problems = problems("a\nb\r\nc\rd");
+        for number in [3, 1, 3, 2] {
+            problems.error(line(number), "wrong", "write it right");
         }
-        let (errors, _) = report.finish(&source("a\nb\r\nc\rd"));
+        problems.warning(line(1), "odd", "");
+        let errors = problems.finish();
         let texts: Vec<(usize, &str)> =
             errors.iter().map(|error| (error.line, error.text.as_str())).collect();
-        assert_eq!(texts, [(1, "a"), (2, "b"), (3, "c")]);
+        assert_eq!(texts, [(1, "a"), (2, "b"), (3, "c"), (1, "a")]);
     }
 
     #[test]
     fn more_problems_than_anyone_reads_are_left_out_and_that_is_said() {
-        let mut report = Report::default();
-        for line in 1..=PROBLEMS_MAX + 5 {
-            report.error(Place { file: 0, line, column: 1 }, "wrong", "");
+        let mut problems = problems("");
+        for number in 1..=PROBLEMS_MAX + 5 {
+            problems.error(line(number), "wrong", "");
         }
-        let (errors, _) = report.finish(&source(""));
+        assert_eq!(problems.error_count(), PROBLEMS_MAX + 5);
+        let errors = problems.finish();
         assert_eq!(errors.len(), PROBLEMS_MAX + 1);
         let last =
             "a.yaml: error: there are more than 1000 errors; the rest is left out; correct these first";

@@ -1,14 +1,16 @@
 //! Spans of time as people write them: `150us`, `10s`, `1m30s`, `1.5h`.
 //!
-//! Rule files, rule tests and the command line read durations with
-//! [`parse_duration`]; the form is that of Go, plus days.
+//! Rule files, rule tests and settings read durations with
+//! [`Micros::from_str`]. The form is that of Go, plus days.
 //!
 //! Invariant: what is accepted is kept exactly, to the microsecond.
 //!
 //! Deliberately not here: points in time, calendars, and negative spans.
 
-use thiserror::Error;
-use tollgate_core::Micros;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::time::Micros;
 
 /// The units and their length in microseconds. A longer name stands before
 /// a shorter one that it begins with.
@@ -27,21 +29,16 @@ const UNITS: [(&str, u64); 8] = [
 /// that is written with so many, unless they are zeros.
 const FRACTION_DIGITS_MAX: usize = 12;
 
+/// The most characters of a text that a message repeats.
+const QUOTE_MAX: usize = 60;
+
 /// Why a text is no duration.
-///
-/// ```
-/// use tollgate_rules::parse_duration;
-/// let error = parse_duration("10").unwrap_err();
-/// assert_eq!(error.to_string(), "'10' has no unit; write 10s, 10ms or 10m");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurationError {
     /// Nothing at all.
-    #[error("a duration is missing; write one such as 2s, 500ms or 1m30s")]
     Empty,
     /// A number stands without its unit.
-    #[error("'{text}' has no unit; write {number}s, {number}ms or {number}m")]
     NoUnit {
         /// The text.
         text: String,
@@ -49,82 +46,108 @@ pub enum DurationError {
         number: String,
     },
     /// It begins with a minus sign.
-    #[error("'{text}' is negative; write 0s or more")]
     Negative {
         /// The text.
         text: String,
     },
     /// It is finer than can be kept.
-    #[error("'{text}' is no whole number of microseconds; write it to the microsecond")]
     TooFine {
         /// The text.
         text: String,
     },
     /// It is longer than can be kept.
-    #[error("'{text}' is too long; write {} or less", Micros::MAX)]
     TooLong {
         /// The text.
         text: String,
     },
     /// It is no duration.
-    #[error("'{text}' is not a duration; write one such as 2s, 500ms or 1m30s")]
     NotADuration {
         /// The text.
         text: String,
     },
 }
 
-/// The span that `text` names: numbers with the units `us`, `ms`, `s`, `m`,
-/// `h` and `d`, one after the other, or a plain `0`.
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const EXAMPLE: &str = "write one such as 2s, 500ms or 1m30s";
+        match self {
+            Self::Empty => write!(f, "a duration is missing; {EXAMPLE}"),
+            Self::NoUnit { text, number } => {
+                write!(f, "'{text}' has no unit; write {number}s, {number}ms or {number}m")
+            }
+            Self::Negative { text } => write!(f, "'{text}' is negative; write 0s or more"),
+            Self::TooFine { text } => {
+                write!(f, "'{text}' is no whole number of microseconds; write it to the microsecond")
+            }
+            Self::TooLong { text } => write!(f, "'{text}' is too long; write {} or less", Micros::MAX),
+            Self::NotADuration { text } => write!(f, "'{text}' is not a duration; {EXAMPLE}"),
+        }
+    }
+}
+
+impl std::error::Error for DurationError {}
+
+/// Numbers with the units `us`, `ms`, `s`, `m`, `h` and `d`, one after the
+/// other, or a plain `0`.
 ///
 /// ```
 /// use tollgate_core::Micros;
-/// use tollgate_rules::parse_duration;
-/// assert_eq!(parse_duration("1m30s")?, Micros::from_secs(90));
-/// assert_eq!(parse_duration("1.5ms")?, Micros::new(1_500));
-/// # Ok::<(), tollgate_rules::DurationError>(())
+/// assert_eq!("1m30s".parse(), Ok(Micros::from_secs(90)));
+/// let error = "10".parse::<Micros>().unwrap_err();
+/// assert_eq!(error.to_string(), "'10' has no unit; write 10s, 10ms or 10m");
 /// ```
-///
-/// # Errors
-/// If it is none, is negative, or cannot be kept to the microsecond.
-pub fn parse_duration(text: &str) -> Result<Micros, DurationError> {
-    let own = || super::problem::quoted(text).trim_matches('\'').to_owned();
-    if text.is_empty() {
-        return Err(DurationError::Empty);
-    }
-    if text.starts_with('-') {
-        return Err(DurationError::Negative { text: own() });
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Ok(Micros::ZERO);
-    }
-    if rest.is_empty() {
-        return Err(DurationError::NotADuration { text: own() });
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let (number, after) = split_number(rest);
-        if !number.bytes().any(|byte| byte.is_ascii_digit()) {
-            return Err(DurationError::NotADuration { text: own() });
+impl FromStr for Micros {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Self, DurationError> {
+        if text.is_empty() {
+            return Err(DurationError::Empty);
         }
-        if after.is_empty() {
-            return Err(DurationError::NoUnit { text: own(), number: number.to_owned() });
+        if text.starts_with('-') {
+            return Err(DurationError::Negative { text: shortened(text) });
         }
-        let unit = UNITS.iter().find_map(|(name, us)| after.strip_prefix(name).map(|after| (after, *us)));
-        let Some((after, unit_us)) = unit else { return Err(DurationError::NotADuration { text: own() }) };
-        let piece = piece_us(number, unit_us).ok_or_else(|| match is_fraction(number) {
-            true => DurationError::TooFine { text: own() },
-            false => DurationError::TooLong { text: own() },
-        })?;
-        total = total.saturating_add(piece);
-        rest = after;
+        let mut rest = text.strip_prefix('+').unwrap_or(text);
+        if rest == "0" {
+            return Ok(Self::ZERO);
+        }
+        let no_duration = || DurationError::NotADuration { text: shortened(text) };
+        if rest.is_empty() {
+            return Err(no_duration());
+        }
+        let mut total: u64 = 0;
+        while !rest.is_empty() {
+            let (number, after) = split_number(rest);
+            if !number.bytes().any(|byte| byte.is_ascii_digit()) {
+                return Err(no_duration());
+            }
+            if after.is_empty() {
+                return Err(DurationError::NoUnit { text: shortened(text), number: shortened(number) });
+            }
+            let unit = UNITS.iter().find_map(|(name, us)| after.strip_prefix(name).map(|after| (after, *us)));
+            let (after, unit_us) = unit.ok_or_else(no_duration)?;
+            let piece = piece_us(number, unit_us).ok_or_else(|| match is_fraction(number) {
+                true => DurationError::TooFine { text: shortened(text) },
+                false => DurationError::TooLong { text: shortened(text) },
+            })?;
+            total = total.saturating_add(piece);
+            rest = after;
+        }
+        if total > Self::MAX.get() {
+            return Err(DurationError::TooLong { text: shortened(text) });
+        }
+        Ok(Self::new(total))
     }
-    if total > Micros::MAX.get() {
-        Err(DurationError::TooLong { text: own() })
-    } else {
-        Ok(Micros::new(total))
+}
+
+/// The text as a message repeats it: on one line, and not too long.
+fn shortened(text: &str) -> String {
+    let mut chars = text.chars();
+    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut short: String = chars.by_ref().take(QUOTE_MAX).map(printable).collect();
+    if chars.next().is_some() {
+        short.push('…');
     }
+    short
 }
 
 fn split_number(text: &str) -> (&str, &str) {
@@ -184,7 +207,7 @@ mod tests {
             ("9007199254740991us", 9_007_199_254_740_991),
         ];
         for (text, us) in cases {
-            assert_eq!(parse_duration(text), Ok(Micros::new(us)), "{text}");
+            assert_eq!(text.parse(), Ok(Micros::new(us)), "{text}");
         }
     }
 
@@ -192,7 +215,7 @@ mod tests {
     fn what_a_span_prints_reads_back() {
         for us in [0, 1, 999, 1_000, 1_500, 61_000_000, 604_800_000_000, Micros::MAX.get()] {
             let span = Micros::new(us);
-            assert_eq!(parse_duration(&span.to_string()), Ok(span));
+            assert_eq!(span.to_string().parse(), Ok(span));
         }
     }
 
@@ -219,7 +242,7 @@ mod tests {
             ),
         ];
         for (text, message) in cases {
-            assert_eq!(parse_duration(text).unwrap_err().to_string(), message);
+            assert_eq!(text.parse::<Micros>().unwrap_err().to_string(), message);
         }
     }
 }

@@ -1,56 +1,63 @@
 //! What a bare word, number or date means in YAML 1.1.
 //!
-//! The rules of the reference's parser: `on` is a truth value, `0x1f`, `017`
-//! and `1_000` are whole numbers, `1.5` and `2020-01-01` are not texts.
+//! The rules of the parser of envoyproxy/ratelimit: `on` is a truth value,
+//! `0x1f`, `017` and `1_000` are whole numbers, `1.5` and `2020-01-01` are not
+//! texts.
 //!
-//! Deliberately not here: values of floating point numbers and dates; nothing
-//! in a rule file takes them.
+//! Deliberately not here: values of floating point numbers and dates; what
+//! takes them reads the text.
 
 /// A scalar as written.
 #[derive(Debug)]
-pub(crate) struct Scalar {
+pub struct YamlScalar {
     /// The text, with quotes and escapes taken off.
-    pub(crate) text: String,
+    pub text: String,
     /// Written so that it may mean something else than its text.
-    pub(crate) is_plain: bool,
+    pub is_plain: bool,
 }
 
 /// What a scalar means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Resolved {
+pub enum ScalarType {
+    /// `null`, `~` or nothing at all.
     Null,
+    /// `true`, `yes`, `on` and their opposites.
     Bool(bool),
+    /// A whole number.
     Int(i64),
-    /// Also a whole number too large for 64 bits with a sign.
+    /// Any other number, also a whole one too large for 64 bits with a sign.
     Float,
+    /// A date, with a time of day or without.
     Timestamp,
+    /// Anything else, and whatever is in quotes.
     Text,
 }
 
-impl Scalar {
-    pub(crate) fn resolve(&self) -> Resolved {
-        if self.is_plain { resolve(&self.text) } else { Resolved::Text }
+impl YamlScalar {
+    /// What it means.
+    pub fn resolve(&self) -> ScalarType {
+        if self.is_plain { resolve(&self.text) } else { ScalarType::Text }
     }
 
     /// Whether this is `<<`, the key whose value is merged into the map.
-    pub(crate) fn is_merge(&self) -> bool {
+    pub fn is_merge(&self) -> bool {
         self.is_plain && self.text == "<<"
     }
 }
 
-fn resolve(text: &str) -> Resolved {
+fn resolve(text: &str) -> ScalarType {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Resolved::Null,
+        "" | "~" | "null" | "Null" | "NULL" => ScalarType::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
-            Resolved::Bool(true)
+            ScalarType::Bool(true)
         }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
-            Resolved::Bool(false)
+            ScalarType::Bool(false)
         }
-        ".nan" | ".NaN" | ".NAN" => Resolved::Float,
-        _ if is_infinity(text) => Resolved::Float,
+        ".nan" | ".NaN" | ".NAN" => ScalarType::Float,
+        _ if is_infinity(text) => ScalarType::Float,
         _ if text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) => number(text),
-        _ => Resolved::Text,
+        _ => ScalarType::Text,
     }
 }
 
@@ -59,15 +66,15 @@ fn is_infinity(text: &str) -> bool {
     matches!(text, ".inf" | ".Inf" | ".INF")
 }
 
-fn number(text: &str) -> Resolved {
+fn number(text: &str) -> ScalarType {
     if is_timestamp(text) {
-        return Resolved::Timestamp;
+        return ScalarType::Timestamp;
     }
     let plain = text.replace('_', "");
     match integer(&plain) {
-        Some(number) => i64::try_from(number).map_or(Resolved::Float, Resolved::Int),
-        None if is_float(&plain) => Resolved::Float,
-        None => Resolved::Text,
+        Some(number) => i64::try_from(number).map_or(ScalarType::Float, ScalarType::Int),
+        None if is_float(&plain) => ScalarType::Float,
+        None => ScalarType::Text,
     }
 }
 
@@ -169,7 +176,7 @@ mod tests {
 
     #[test]
     fn bare_words_mean_what_they_mean_in_yaml_1_1() {
-        use Resolved::{Bool, Float, Int, Null, Text, Timestamp};
+        use ScalarType::{Bool, Float, Int, Null, Text, Timestamp};
         let cases = [
             ("", Null),
             ("~", Null),
@@ -228,9 +235,9 @@ mod tests {
             ("2020-é", Text),
         ];
         for (text, meaning) in cases {
-            let scalar = Scalar { text: text.into(), is_plain: true };
+            let scalar = YamlScalar { text: text.into(), is_plain: true };
             assert_eq!(scalar.resolve(), meaning, "{text}");
-            let quoted = Scalar { text: text.into(), is_plain: false };
+            let quoted = YamlScalar { text: text.into(), is_plain: false };
             assert_eq!(quoted.resolve(), Text, "{text}");
         }
     }

@@ -1,0 +1,69 @@
+//! Files to read, and places in them.
+//!
+//! First in the flow. A [`SourceFile`] may come from anywhere; one from disk
+//! is bounded in size.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::problem::Problem;
+
+/// The largest file: 16 MiB, some hundred thousand rules.
+pub const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub(crate) const TOO_LARGE: (&str, &str) = ("the file is larger than 16 MiB", "write several smaller files");
+
+/// A file's text and what to call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The path as the user gave it; messages show it.
+    pub name: String,
+    /// The YAML.
+    pub text: String,
+}
+
+impl SourceFile {
+    /// Reads a file, called by its path.
+    ///
+    /// # Errors
+    /// If it cannot be read, is larger than [`FILE_BYTES_MAX`], or is not UTF-8.
+    pub fn read(path: &Path) -> Result<Self, Problem> {
+        let name = path.display().to_string();
+        let bytes = match read_bounded(path) {
+            Ok(bytes) if bytes.len() > FILE_BYTES_MAX => {
+                return Err(Problem::of_file(&name, TOO_LARGE.0, TOO_LARGE.1));
+            }
+            Ok(bytes) => bytes,
+            Err(error) => return Err(Problem::unreadable(&name, &error)),
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self { name, text }),
+            Err(error) => {
+                let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+                let line = good.filter(|byte| **byte == b'\n').count() + 1;
+                let message = format!("the file is not UTF-8 text, see line {line}");
+                Err(Problem::of_file(&name, message, "save it as UTF-8"))
+            }
+        }
+    }
+}
+
+/// The file, or a little more than the largest there may be of it.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A place in one of several files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Location {
+    /// Which file, by its index in [`crate::Problems::new`].
+    pub file: usize,
+    /// From 1; 0 for the file as a whole.
+    pub line: usize,
+    /// From 1, in characters; 0 for the file as a whole.
+    pub column: usize,
+}
