@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn ask(limiter: &Limiter, key: &str, value: &str) -> String {
     let entries = [Entry { key, value }];
     let descriptors = [Descriptor::new(&entries)];
-    let reply = limiter.check(&Request::new("shop", &descriptors));
+    let reply = limiter.check(&Request::new("shop", &descriptors)).at_once();
     let rule =
         reply.binding().and_then(|decision| reply.rule(decision)).map_or("no rule", |rule| rule.name());
     match reply.verdict {

@@ -8,7 +8,7 @@ use divan::Bencher;
 use divan::black_box;
 use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit, one_rule};
 use tollgate_core::{Charge, Descriptor, Entry, Key, Limit, Mode, Operation, Request, Shape};
-use tollgate_limiter::{ChargeSet, Clock, Limiter, MemoryStore, Store, SystemClock};
+use tollgate_limiter::{ChargeSet, Clock, Limiter, MemoryStore, SystemClock};
 
 fn main() {
     divan::main();
@@ -60,7 +60,7 @@ fn store_check(bencher: Bencher<'_, '_>, count: usize, limit: &Limit) {
         };
         let mut batch = ChargeSet::default();
         batch.charges.push(charge);
-        store.check(&batch, clock.now())
+        store.decide(&batch, clock.now())
     };
     let mut walk = Walk::over(count);
     for key in keys(count) {
@@ -90,7 +90,7 @@ fn limiter_token_bucket(bencher: Bencher<'_, '_>, count: usize) {
     let check = |user: &str| {
         let entries = [Entry { key: "user_id", value: user }];
         let descriptors = [Descriptor::new(&entries)];
-        limiter.check(&Request::new("shop", &descriptors))
+        limiter.check(&Request::new("shop", &descriptors)).at_once()
     };
     let mut walk = Walk::over(count);
     for key in keys(count) {

@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
-use tollgate_limiter::{ChargeSet, RemoteStore as _};
+use tollgate_limiter::{ChargeSet, Store as _};
 use tollgate_redis::{RedisConfig, RedisStore, keys};
 use tollgate_testkit::RedisServer;
 

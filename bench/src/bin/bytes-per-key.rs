@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit};
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape, Time};
-use tollgate_limiter::{Capacity, ChargeSet, MemoryStore, Store};
+use tollgate_limiter::{Capacity, ChargeSet, MemoryStore};
 
 const STORES: [&str; 6] = [
     "governor",
@@ -91,7 +91,7 @@ fn fill(keys: &[String], limit: &Limit, asks: u64) -> usize {
             batch.charges.push(charge);
             // An odd number of microseconds, as real arrivals have.
             let now = Time::from_secs(1_800_000_000) + Micros::new(ask * 7_193_431);
-            assert!(!store.check(&batch, now).iter().any(|decision| decision.verdict.is_deny()));
+            assert!(!store.decide(&batch, now).iter().any(|decision| decision.verdict.is_deny()));
         }
     }
     let resident = resident();

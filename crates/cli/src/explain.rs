@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let entries: Vec<Vec<Entry<'_>>> = args.descriptors.iter().map(Pairs::entries).collect();
     let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entries| Descriptor::new(entries)).collect();
     let request = Request::new(&args.domain, &descriptors).with_cost(args.cost);
-    let reply = limiter.check(&request);
+    let reply = limiter.check(&request).at_once();
     let story = Story::new(&request, &reply);
     match args.format {
         Format::Text => text::write(&story, console.out)?,

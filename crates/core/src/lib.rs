@@ -16,6 +16,7 @@
 //! | [`key`] | [`Key`]: the identity of one counter |
 //! | [`charge`] | [`Charge`]: rule + key + limit + cost |
 //! | [`decision`] | [`Verdict`] and [`Decision`] |
+//! | [`outcome`] | [`Outcome`]: how a request or a decision is counted |
 //! | [`state`] | [`State`]: what a store keeps per key, packed |
 //! | [`algorithm`] | [`decide`], one file per algorithm |
 //!
@@ -32,6 +33,7 @@ mod duration;
 pub mod key;
 pub mod limit;
 pub mod metadata;
+pub mod outcome;
 mod pattern;
 pub mod request;
 pub mod rule;
@@ -46,6 +48,7 @@ pub use duration::DurationError;
 pub use key::Key;
 pub use limit::{Algorithm, Limit, LimitError, OnStoreError, Refill, Shape};
 pub use metadata::Value;
+pub use outcome::{Outcome, OutcomeFlags};
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, Rule, Unit};
 pub use ruleset::{RuleError, RuleId, RuleSet};

@@ -12,8 +12,9 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 
 use crate::Map;
+use crate::counts::Counts;
 use crate::label::Label;
-use crate::outcome::{Counts, Outcome};
+use tollgate_core::Outcome;
 
 /// Who counted: a process from start to end, or a piece of an imported log.
 ///

@@ -19,10 +19,10 @@ use crate::codec::bytes::wide;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::flush::{Flush, FlushName, Instance, Tally};
-use crate::outcome::Outcome;
 use crate::recorder::{Caps, Filter};
 use crate::route::normalise;
 use crate::store::History;
+use tollgate_core::Outcome;
 
 /// Lines that are written at once.
 const LINES_AT_ONCE: u64 = 50_000;

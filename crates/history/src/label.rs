@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::codec::bytes::{Reader, index, put_bytes};
 use crate::error::{Error, Result, corrupt};
-use crate::outcome::Outcome;
+use tollgate_core::Outcome;
 
 /// What series are asked by.
 ///
@@ -201,8 +201,8 @@ impl Sid {
         self.0.checked_sub(Self::END)
     }
 
-    pub(crate) const fn row(self, outcome: Outcome) -> RowId {
-        RowId((self.0 << 3) | outcome.slot())
+    pub(crate) fn row(self, outcome: Outcome) -> RowId {
+        RowId((self.0 << 3) | slot(outcome))
     }
 }
 
@@ -229,7 +229,7 @@ impl RowId {
     }
 
     pub(crate) fn outcome(self) -> Option<Outcome> {
-        Outcome::ALL.into_iter().find(|outcome| outcome.slot() == self.0 & 7)
+        Outcome::ALL.into_iter().find(|outcome| slot(*outcome) == self.0 & 7)
     }
 
     /// Which block of a chunk it is in: 64 series share one.
@@ -251,6 +251,11 @@ impl RowId {
     pub(crate) fn merge(self, one: u64, other: u64) -> u64 {
         if self == Self::PEAK { one.max(other) } else { one.saturating_add(other) }
     }
+}
+
+/// The lowest three bits of a row's number.
+fn slot(outcome: Outcome) -> u32 {
+    u32::try_from(outcome.index()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `outcome`, `label`, [`route`] | what is counted, and under which names |
+//! | `counts`, `label`, [`route`] | what is counted, and under which names |
 //! | `recorder` | [`Recorder`]: counts while decisions are made; which names get a series |
 //! | `flush` | [`Flush`]: what was counted since the last time, under a name of its own |
 //! | `codec` | records and blocks as bytes |
@@ -26,13 +26,13 @@
 
 pub mod access_log;
 mod codec;
+mod counts;
 pub mod engine;
 mod error;
 mod flush;
 pub mod import;
 mod label;
 mod least;
-mod outcome;
 pub mod promql;
 pub mod query;
 mod recorder;
@@ -41,12 +41,13 @@ mod store;
 mod tier;
 pub mod when;
 
+pub use counts::{Counts, OUTCOMES};
 pub use error::{Error, Result};
 pub use flush::{Appended, Flush, FlushName, Instance, Tally};
 pub use label::{By, Label};
-pub use outcome::{Circumstances, Counts, OUTCOMES, Outcome};
 pub use recorder::{Caps, DecisionCount, FLUSH_EVERY_S, Filter, Recorder, RequestCount};
 pub use store::{Bounds, History};
+pub use tollgate_core::Outcome;
 
 /// A hash map with the hasher that is used throughout; its seed is random.
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -23,13 +23,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::Time;
 
+use crate::counts::OUTCOMES;
 use crate::flush::{Flush, FlushName, Instance, Tally};
 use crate::label::Label;
-use crate::outcome::{OUTCOMES, Outcome};
 use crate::tier::minute_of;
 use cells::{Cells, Name};
 pub use filter::{Caps, Filter};
 use names::Names;
+use tollgate_core::Outcome;
 
 /// How often to flush: what a crash loses at most.
 pub const FLUSH_EVERY_S: u64 = 15;

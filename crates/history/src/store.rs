@@ -30,11 +30,11 @@ use std::collections::BTreeMap;
 use tollgate_core::Time;
 
 use crate::codec::record::{self, Minute};
+use crate::counts::Counts;
 use crate::engine::{Batch, Engine, Table};
 use crate::error::{Error, Result};
 use crate::flush::{Appended, Flush, Instance, MinuteCounts};
 use crate::label::{Label, RowId, Sid};
-use crate::outcome::Counts;
 use crate::tier::minute_of;
 pub(crate) use catalogue::Catalogue;
 pub(crate) use head::Head;

@@ -7,8 +7,9 @@
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.
 
-use tollgate_core::{Operation, Request};
+use tollgate_core::{Entry, Operation, Outcome, Request};
 
+use crate::limiter::CALLER_LIMITS;
 use crate::reply::{Reply, RuleDecision};
 
 /// One decision, with the request it belongs to.
@@ -38,6 +39,39 @@ pub struct Event<'a> {
     pub is_request: bool,
 }
 
+/// What stands for a rule's name where the caller brought the limit in a
+/// descriptor.
+const OVERRIDE: &str = "override";
+/// The same for limits without rules, by [`crate::Limiter::check_limit`].
+const THROTTLE: &str = "throttle";
+
+impl Event<'_> {
+    /// The name of the rule that decided, for people to read.
+    pub fn rule_name(&self) -> &str {
+        let rule = self.decision.and_then(|decision| decision.rule);
+        let name = rule.and_then(|id| self.reply.rules().full_name(id));
+        name.unwrap_or(if self.has_caller_limit() { THROTTLE } else { OVERRIDE })
+    }
+
+    /// Whether the caller brought the whole limit and asked for no rule.
+    pub fn has_caller_limit(&self) -> bool {
+        self.request.domain == CALLER_LIMITS
+    }
+
+    /// The entries that the decision is about.
+    pub fn entries(&self) -> &[Entry<'_>] {
+        let descriptor = self.decision.and_then(|decision| self.request.descriptors.get(decision.descriptor));
+        descriptor.map_or(&[], |descriptor| descriptor.entries)
+    }
+
+    /// How the decision is counted; none where something was only given back,
+    /// which nobody had to decide.
+    pub fn outcome(&self) -> Option<Outcome> {
+        let decision = self.decision.filter(|_| self.operation != Operation::Refund)?;
+        Some(self.reply.outcome_of(decision))
+    }
+}
+
 /// Whoever keeps count.
 ///
 /// ```
@@ -57,7 +91,7 @@ pub struct Event<'a> {
 /// let sink = std::sync::Arc::new(Denials::default());
 /// let limiter =
 ///     Limiter::with(RuleSet::default(), MemoryStore::default(), ManualClock::default(), sink.clone());
-/// limiter.check(&Request::new("shop", &[]));
+/// limiter.check(&Request::new("shop", &[])).at_once();
 /// assert_eq!(sink.0.load(Ordering::Relaxed), 0);
 /// ```
 pub trait EventSink: Send + Sync {
@@ -66,13 +100,6 @@ pub trait EventSink: Send + Sync {
 }
 
 /// Keeps no count.
-///
-/// ```
-/// use tollgate_core::RuleSet;
-/// use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
-/// let limiter = Limiter::with(RuleSet::default(), MemoryStore::default(), SystemClock::new(), NoSink);
-/// assert!(limiter.rules().rules().is_empty());
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSink;
 

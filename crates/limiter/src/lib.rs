@@ -9,6 +9,7 @@
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
 //! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
 //! | [`reply`] | [`Reply`]: the answer, with one [`RuleDecision`] per limit met |
+//! | [`pending`] | [`Pending`]: an answer now or later |
 //! | [`event`] | [`Event`]s for whoever keeps count |
 //!
 //! The words and the maths are in [`tollgate_core`]; rule files are read by
@@ -18,6 +19,7 @@ pub mod clock;
 pub mod event;
 pub mod limiter;
 pub mod memory;
+pub mod pending;
 pub mod reply;
 pub mod store;
 
@@ -26,5 +28,6 @@ pub use event::{Event, EventSink, NoSink};
 pub use limiter::Limiter;
 pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};
-pub use reply::{Reply, RuleDecision};
-pub use store::{ChargeSet, Decisions, RemoteStore, Store, StoreReply};
+pub use pending::Pending;
+pub use reply::{DescriptorReply, Reply, RuleDecision};
+pub use store::{ChargeSet, Decisions, Denial, ImmediateStore, Store, StoreReply};

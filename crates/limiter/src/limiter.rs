@@ -9,13 +9,20 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::Free;
-use tollgate_core::{Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
+use tollgate_core::{
+    Charge, Descriptor, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict,
+};
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, NoSink};
 use crate::memory::MemoryStore;
-use crate::reply::{self, FreeList, Reply};
-use crate::store::{ChargeSet, RemoteStore, Store, StoreReply};
+use crate::pending::Pending;
+use crate::reply::{self, Decided, FreeList, Reply};
+use crate::store::{ChargeSet, Store};
+
+/// The domain of counters whose limits callers bring along. No rule file has
+/// it, so that rules and callers never share one.
+pub const CALLER_LIMITS: &str = "\0brought";
 
 /// Decides requests by rules.
 ///
@@ -35,8 +42,8 @@ use crate::store::{ChargeSet, RemoteStore, Store, StoreReply};
 /// let entries = [Entry::from(("user_id", "42"))];
 /// let descriptors = [Descriptor::new(&entries)];
 /// let request = Request::new("shop", &descriptors);
-/// assert_eq!(limiter.check(&request).verdict.word(), "allow");
-/// assert_eq!(limiter.check(&request).verdict.word(), "deny");
+/// assert_eq!(limiter.check(&request).at_once().verdict.word(), "allow");
+/// assert_eq!(limiter.check(&request).at_once().verdict.word(), "deny");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -45,7 +52,8 @@ pub struct Limiter<S = MemoryStore, C = SystemClock, E = NoSink> {
     store: S,
     clock: C,
     sink: E,
-    all_quota: bool,
+    is_all_quota: bool,
+    is_all_shadow: bool,
 }
 
 impl Limiter {
@@ -55,17 +63,26 @@ impl Limiter {
     }
 }
 
-impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
+impl<S, C, E> Limiter<S, C, E> {
     /// A limiter with a store, a clock and a sink of one's own.
     pub fn with(rules: RuleSet, store: S, clock: C, sink: E) -> Self {
-        Self { rules: ArcSwap::from_pointee(rules), store, clock, sink, all_quota: false }
+        let rules = ArcSwap::from_pointee(rules);
+        Self { rules, store, clock, sink, is_all_quota: false, is_all_shadow: false }
     }
 
-    /// The same, treating every rule as a quota: a request is refused only if
+    /// The same, treating every rule as a quota: a request is denied only if
     /// all of its descriptors are, and one without a rule lets it pass.
     #[must_use]
-    pub fn with_all_quota(mut self, all_quota: bool) -> Self {
-        self.all_quota = all_quota;
+    pub fn with_all_quota(mut self, is_all_quota: bool) -> Self {
+        self.is_all_quota = is_all_quota;
+        self
+    }
+
+    /// The same, enforcing nothing: requests are decided and counted as ever,
+    /// and all of them pass.
+    #[must_use]
+    pub fn with_all_shadow(mut self, is_all_shadow: bool) -> Self {
+        self.is_all_shadow = is_all_shadow;
         self
     }
 
@@ -90,6 +107,117 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
         &self.clock
     }
 
+    /// Who is told of events.
+    pub const fn sink(&self) -> &E {
+        &self.sink
+    }
+}
+
+impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
+    /// May this happen? Takes its cost if so.
+    pub fn check(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+        self.operate(request, Operation::Check, self.clock.now())
+    }
+
+    /// What would [`Limiter::check`] answer? Changes nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+        self.operate(request, Operation::Peek, self.clock.now())
+    }
+
+    /// This has happened: takes its cost even where it does not fit.
+    pub fn report(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+        self.operate(request, Operation::Report, self.clock.now())
+    }
+
+    /// This has not happened after all: gives its cost back, never above full.
+    pub fn refund(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+        self.operate(request, Operation::Refund, self.clock.now())
+    }
+
+    /// Does any of the four at an instant of the clock, for callers that decide
+    /// several requests at one. The store may have a better clock.
+    pub fn operate(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> Pending<S, impl Future<Output = Reply>> {
+        Pending::new(async move {
+            let reply = self.decide(request, operation, now).await;
+            self.offer(request, operation, &reply);
+            reply
+        })
+    }
+
+    /// Checks for a caller who holds what is delayed, and holds nothing for
+    /// longer than `patience`: what would have to wait longer is denied, and its
+    /// place in the queue given back.
+    pub fn check_within(
+        &self,
+        request: &Request<'_>,
+        now: Time,
+        patience: Micros,
+    ) -> Pending<S, impl Future<Output = Reply>> {
+        Pending::new(async move {
+            let mut reply = self.decide(request, Operation::Check, now).await;
+            if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
+                self.decide(request, Operation::Refund, now).await;
+                reply.deny_waits_above(patience);
+            }
+            self.offer(request, Operation::Check, &reply);
+            reply
+        })
+    }
+
+    /// Takes `cost` from the counter `name` of a limit that the caller brings
+    /// along, without any rule.
+    pub fn check_limit(
+        &self,
+        name: &str,
+        limit: &Limit,
+        cost: u64,
+        now: Time,
+    ) -> Pending<S, impl Future<Output = Reply>> {
+        Pending::new(async move {
+            let entries = [Entry { key: "", value: name }];
+            let descriptors = [Descriptor::new(&entries)];
+            let request = Request::new(CALLER_LIMITS, &descriptors);
+            let key = Key { domain: CALLER_LIMITS, entries: &entries, shared: &[], limit, ordinal: 0 };
+            let (mode, operation) = (Mode::Enforce, Operation::Check);
+            let mut set = ChargeSet::default();
+            set.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost });
+            let answer = self.store.check(&set, now).await;
+            let decided = Decided::new(&set, &answer);
+            let free = FreeList::from_elem(None, 1);
+            let reply = Reply::new(self.rules.load(), free, decided, self.is_all_shadow);
+            self.offer(&request, operation, &reply);
+            reply
+        })
+    }
+
+    /// Forgets what the counters of this request hold; how many held anything.
+    pub fn reset(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = usize>> {
+        Pending::new(async move {
+            let rules = self.rules.load_full();
+            let (set, _) = self.lookup(&rules, request, Operation::Check);
+            let now = self.clock.now();
+            let mut forgotten = 0;
+            for charge in &set.charges {
+                forgotten += usize::from(self.store.reset(&charge.key, now).await);
+            }
+            forgotten
+        })
+    }
+
+    async fn decide(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
+        let rules = self.rules.load();
+        let (set, free) = self.lookup(&rules, request, operation);
+        let answer = self.store.check(&set, now).await;
+        let decided = Decided::new(&set, &answer);
+        drop(set);
+        Reply::new(rules, free, decided, self.is_all_shadow)
+    }
+
     /// What `operation` on `request` charges, and why nothing for the rest.
     fn lookup<'a>(
         &self,
@@ -97,17 +225,17 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
         request: &Request<'a>,
         operation: Operation,
     ) -> (ChargeSet<'a>, FreeList) {
-        let mut batch = ChargeSet::default();
+        let mut set = ChargeSet::default();
         let mut free = FreeList::new();
-        rules.charges(request, operation, |found| reply::note(found, &mut batch, &mut free));
-        if self.all_quota {
-            as_quotas(&mut batch, &free);
+        rules.charges(request, operation, |found| reply::note(found, &mut set, &mut free));
+        if self.is_all_quota {
+            as_quotas(&mut set, &free);
         }
-        (batch, free)
+        (set, free)
     }
 
     /// Offers what happened. A peek is no traffic, so that nobody counts it.
-    fn tell(&self, request: &Request<'_>, operation: Operation, reply: &Reply) {
+    fn offer(&self, request: &Request<'_>, operation: Operation, reply: &Reply) {
         if operation == Operation::Peek {
             return;
         }
@@ -126,112 +254,15 @@ impl<S, C: Clock, E: EventSink> Limiter<S, C, E> {
     }
 }
 
-impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
-    /// May this happen? Takes its cost if so.
-    pub fn check(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Check)
-    }
-
-    /// What would [`Limiter::check`] answer? Changes nothing.
-    pub fn peek(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Peek)
-    }
-
-    /// This has happened: takes its cost even where it does not fit.
-    pub fn report(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Report)
-    }
-
-    /// This has not happened after all: gives its cost back, never above full.
-    pub fn refund(&self, request: &Request<'_>) -> Reply {
-        self.operate(request, Operation::Refund)
-    }
-
-    /// Does any of the four.
-    pub fn operate(&self, request: &Request<'_>, operation: Operation) -> Reply {
-        self.operate_at(request, operation, self.clock.now())
-    }
-
-    /// Does any of the four at an instant of the clock, for callers that
-    /// decide several requests at one.
-    pub fn operate_at(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
-        let rules = self.rules.load();
-        let (batch, free) = self.lookup(&rules, request, operation);
-        let decisions = self.store.check(&batch, now);
-        let answer = StoreReply { now, decisions, ..StoreReply::default() };
-        let decided = reply::Decided::new(&batch, &answer);
-        drop(batch);
-        let reply = Reply::new(rules, now, free, decided);
-        self.tell(request, operation, &reply);
-        reply
-    }
-
-    /// Forgets what the counters of this request hold; how many held anything.
-    pub fn reset(&self, request: &Request<'_>) -> usize {
-        let rules = self.rules.load();
-        let (batch, _) = self.lookup(&rules, request, Operation::Check);
-        batch.charges.iter().filter(|charge| self.store.reset(&charge.key)).count()
-    }
-}
-
-impl<S: RemoteStore, C: Clock, E: EventSink> Limiter<S, C, E> {
-    /// Check, peek, report or refund on a store that is not in this process.
-    pub async fn operate_remote(&self, request: &Request<'_>, operation: Operation) -> Reply {
-        self.operate_remote_at(request, operation, self.clock.now()).await
-    }
-
-    /// The same at an instant of the clock, for callers that decide several
-    /// requests at one. The store may have a better clock.
-    pub async fn operate_remote_at(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
-        let reply = self.decide_remote(request, operation, now).await;
-        self.tell(request, operation, &reply);
-        reply
-    }
-
-    /// Checks for a caller who holds what is delayed, and holds nothing for
-    /// longer than `patience`: what would have to wait longer is denied, and its
-    /// place in the queue given back.
-    pub async fn check_remote_within(&self, request: &Request<'_>, now: Time, patience: Micros) -> Reply {
-        let mut reply = self.decide_remote(request, Operation::Check, now).await;
-        if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
-            self.decide_remote(request, Operation::Refund, now).await;
-            reply.deny_waits_above(patience);
-        }
-        self.tell(request, Operation::Check, &reply);
-        reply
-    }
-
-    async fn decide_remote(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
-        let rules = self.rules.load();
-        let (batch, free) = self.lookup(&rules, request, operation);
-        let answer = self.store.check(&batch, now).await;
-        let decided = reply::Decided::new(&batch, &answer);
-        drop(batch);
-        Reply::new(rules, answer.now, free, decided)
-    }
-
-    /// Forgets what the counters of this request hold; how many held anything.
-    pub async fn reset_remote(&self, request: &Request<'_>) -> usize {
-        let rules = self.rules.load_full();
-        let (batch, _) = self.lookup(&rules, request, Operation::Check);
-        let now = self.clock.now();
-        let mut forgotten = 0;
-        for charge in &batch.charges {
-            forgotten += usize::from(self.store.reset(&charge.key, now).await);
-        }
-        forgotten
-    }
-}
-
 /// Whether all that a request does is give back.
 fn gives_back(request: &Request<'_>) -> bool {
     !request.descriptors.is_empty() && request.descriptors.iter().all(|descriptor| descriptor.refund)
 }
 
 /// Makes every charge a quota; a descriptor that no rule matches is one that passes.
-fn as_quotas(batch: &mut ChargeSet<'_>, free: &[Option<Free>]) {
-    batch.quota_passes = free.iter().flatten().any(|why| *why != Free::Unlimited);
-    for charge in &mut batch.charges {
+fn as_quotas(set: &mut ChargeSet<'_>, free: &[Option<Free>]) {
+    set.quota_passes = free.iter().flatten().any(|why| *why != Free::Unlimited);
+    for charge in &mut set.charges {
         charge.mode = match charge.mode {
             Mode::Enforce | Mode::Quota => Mode::Quota,
             Mode::Shadow | Mode::ShadowQuota => Mode::ShadowQuota,

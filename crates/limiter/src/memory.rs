@@ -20,7 +20,9 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::{Change, Key, State, StateRef, Time, decide};
 
-use crate::store::{CHARGES_USUAL, ChargeSet, Decisions, States, Store, decide_together};
+use crate::store::{
+    CHARGES_USUAL, ChargeSet, Decisions, ImmediateStore, States, Store, StoreReply, decide_together,
+};
 use seed::Seed;
 use table::{Bound, Table};
 
@@ -139,6 +141,27 @@ impl MemoryStore {
         drop(self.lock(self.shard_of(hash)).change(hash, change, now));
     }
 
+    /// Decides all charges of a request together, all or nothing.
+    pub fn decide(&self, set: &ChargeSet<'_>, now: Time) -> Decisions {
+        let [charge] = set.charges.as_slice() else { return self.decide_several(set, now) };
+        if set.is_denied_elsewhere {
+            return self.decide_several(set, now);
+        }
+        let hash = self.hash(&charge.key);
+        let mut table = self.lock(self.shard_of(hash));
+        let state = table.find(hash).and_then(|slot| table.state(slot));
+        let (decision, change) = decide(state, charge.limit(), now, charge.operation, charge.cost);
+        drop(table.change(hash, change, now));
+        smallvec::smallvec![decision]
+    }
+
+    /// Forgets a key; whether there was anything to forget.
+    pub fn forget(&self, key: &Key<'_>) -> bool {
+        let hash = self.hash(key);
+        let mut table = self.lock(self.shard_of(hash));
+        table.change(hash, Change::Remove, Time::EPOCH).is_some()
+    }
+
     fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.hasher();
         key.write(|bytes| hasher.write(bytes));
@@ -159,16 +182,16 @@ impl MemoryStore {
         self.shards[shard].lock()
     }
 
-    fn check_several(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
+    fn decide_several(&self, set: &ChargeSet<'_>, now: Time) -> Decisions {
         let hashes: SmallVec<[u64; CHARGES_USUAL]> =
-            batch.charges.iter().map(|charge| self.hash(&charge.key)).collect();
+            set.charges.iter().map(|charge| self.hash(&charge.key)).collect();
         let mut shards: SmallVec<[usize; CHARGES_USUAL]> =
             hashes.iter().map(|hash| self.shard_of(*hash)).collect();
         shards.sort_unstable();
         shards.dedup();
         let tables = shards.iter().map(|shard| self.lock(*shard)).collect();
         let mut locked = Locked { store: self, hashes, shards, tables };
-        decide_together(batch, &mut locked, now)
+        decide_together(set, &mut locked, now)
     }
 }
 
@@ -179,27 +202,18 @@ impl Default for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn check(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
-        let [charge] = batch.charges.as_slice() else { return self.check_several(batch, now) };
-        if batch.is_refused_elsewhere {
-            return self.check_several(batch, now);
-        }
-        let hash = self.hash(&charge.key);
-        let mut table = self.lock(self.shard_of(hash));
-        let state = table.find(hash).and_then(|slot| table.state(slot));
-        let (decision, change) = decide(state, charge.limit(), now, charge.operation, charge.cost);
-        drop(table.change(hash, change, now));
-        smallvec::smallvec![decision]
+    fn check(&self, set: &ChargeSet<'_>, now: Time) -> impl Future<Output = StoreReply> + Send {
+        std::future::ready(StoreReply { now, decisions: self.decide(set, now), ..StoreReply::default() })
     }
 
-    fn reset(&self, key: &Key<'_>) -> bool {
-        let hash = self.hash(key);
-        let mut table = self.lock(self.shard_of(hash));
-        table.change(hash, Change::Remove, Time::EPOCH).is_some()
+    fn reset(&self, key: &Key<'_>, _: Time) -> impl Future<Output = bool> + Send {
+        std::future::ready(self.forget(key))
     }
 }
 
-/// The shards of a batch, locked.
+impl ImmediateStore for MemoryStore {}
+
+/// The shards of a set, locked.
 struct Locked<'a> {
     store: &'a MemoryStore,
     hashes: SmallVec<[u64; CHARGES_USUAL]>,

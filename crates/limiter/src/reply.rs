@@ -1,7 +1,10 @@
-//! The answer for a request.
+//! The answer for a request: who denies it, and what to tell.
 //!
 //! Put together by [`crate::Limiter`] from the decisions of its charges;
 //! adapters turn it into their wire's words.
+//!
+//! Invariants: nobody else chooses which decision denies a request or is told.
+//! What is in shadow mode denies nothing, delays nothing and is told to nobody.
 //!
 //! Deliberately not here: headers, status codes, texts.
 
@@ -11,21 +14,13 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free};
 use tollgate_core::{
-    Algorithm, Charge, Decision, Micros, Mode, Operation, Rule, RuleId, RuleSet, Time, Verdict,
+    Algorithm, Charge, Decision, Micros, Mode, Operation, Outcome, OutcomeFlags, Rule, RuleId, RuleSet, Time,
+    Verdict,
 };
 
-use crate::store::{CHARGES_USUAL, ChargeSet, StoreReply};
+use crate::store::{CHARGES_USUAL, ChargeSet, Denial, StoreReply};
 
-/// One decision, and the rule that made it.
-///
-/// ```
-/// use tollgate_limiter::RuleDecision;
-///
-/// /// What a header tells.
-/// fn remaining(decision: &RuleDecision) -> String {
-///     format!("{};w={}", decision.remaining, decision.window.as_secs_ceil())
-/// }
-/// ```
+/// One decision, and the rule that it was made by.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleDecision {
     /// Which descriptor of the request it is for.
@@ -64,10 +59,8 @@ pub struct RuleDecision {
 }
 
 impl RuleDecision {
-    fn new(charge: &Charge<'_>, decision: Decision) -> Self {
+    fn new(charge: &Charge<'_>, decision: &Decision) -> Self {
         Self {
-            degraded: false,
-            remembered: false,
             descriptor: charge.descriptor,
             rule: charge.rule,
             algorithm: charge.limit().algorithm(),
@@ -82,32 +75,46 @@ impl RuleDecision {
             remaining: decision.remaining,
             reset_after: decision.reset_after,
             soft: decision.soft,
+            degraded: false,
+            remembered: false,
         }
     }
 
-    /// Whether it would have refused the request, were it not in the shadow.
-    pub const fn is_shadow_deny(&self) -> bool {
-        self.mode.is_shadow() && self.verdict.is_deny()
+    /// Whether it says no and is not in shadow mode.
+    pub const fn is_denying(&self) -> bool {
+        self.verdict.is_deny() && !self.mode.is_shadow()
+    }
+
+    /// How long it asks the caller to wait, the longest if that is for ever.
+    fn wait(&self) -> Micros {
+        match self.verdict {
+            Verdict::Allow => Micros::ZERO,
+            Verdict::Delay { wait } => wait,
+            Verdict::Deny { retry_after } => retry_after.unwrap_or(Micros::MAX),
+        }
     }
 }
 
 /// By descriptor, why nothing was charged for it; none if something was.
-///
-/// ```
-/// use tollgate_core::{Descriptor, Request, RuleSet};
-/// use tollgate_core::ruleset::Free;
-/// use tollgate_limiter::Limiter;
-/// let reply = Limiter::new(RuleSet::default()).check(&Request::new("shop", &[Descriptor::new(&[])]));
-/// assert_eq!(reply.free.as_slice(), [Some(Free::UnknownDomain)]);
-/// ```
 pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
+
+/// What there is to tell about one descriptor.
+#[derive(Debug, Clone, Copy)]
+pub enum DescriptorReply<'a> {
+    /// No rule applies.
+    Free,
+    /// A rule says that it is not limited.
+    Unlimited,
+    /// The decision that matters most for it.
+    Decided(&'a RuleDecision),
+}
 
 /// The answer for a request.
 ///
 /// ```
 /// use tollgate_core::{Request, RuleSet, Verdict};
 /// use tollgate_limiter::Limiter;
-/// let reply = Limiter::new(RuleSet::default()).check(&Request::new("shop", &[]));
+/// let reply = Limiter::new(RuleSet::default()).check(&Request::new("shop", &[])).at_once();
 /// assert_eq!(reply.verdict, Verdict::Allow, "what no rule matches is allowed");
 /// assert!(reply.binding().is_none());
 /// ```
@@ -115,34 +122,45 @@ pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
 pub struct Reply {
     /// When it was decided.
     pub now: Time,
-    /// Now, later, or not.
+    /// What the caller is to obey: now, later, or not.
     pub verdict: Verdict,
     /// The decisions, in the order of the descriptors and of their limits.
     pub decisions: SmallVec<[RuleDecision; CHARGES_USUAL]>,
     /// By descriptor, why nothing was charged for it; none if something was.
     pub free: FreeList,
-    /// Which decision the verdict comes from: the one that denies longest, else
-    /// the one that delays longest, else the one with the least remaining.
-    pub binding: Option<usize>,
+    binding: Option<usize>,
+    denial: Denial,
+    is_all_shadow: bool,
     rules: Guard<Arc<RuleSet>>,
 }
 
 impl Reply {
-    /// The reply that these decisions make up.
-    pub(crate) fn new(rules: Guard<Arc<RuleSet>>, now: Time, free: FreeList, decided: Decided) -> Self {
-        let Decided { decisions, denied } = decided;
-        let binding = if denied { denying(&decisions) } else { tightest(&decisions) };
+    /// The reply that these decisions make up. `is_all_shadow` if nothing at
+    /// all is enforced.
+    pub(crate) fn new(
+        rules: Guard<Arc<RuleSet>>,
+        free: FreeList,
+        decided: Decided,
+        is_all_shadow: bool,
+    ) -> Self {
+        let Decided { now, decisions, denial } = decided;
+        let binding = if denial.is_denied() { denying(&decisions, denial) } else { tightest(&decisions) };
         let verdict = match binding.and_then(|index| decisions.get(index)) {
-            Some(decision) if denied || !decision.verdict.is_deny() => decision.verdict,
-            _ => Verdict::Allow,
+            // A quota may deny while another one lets the request pass.
+            Some(decision) if denial.is_denied() || !decision.verdict.is_deny() => decision.verdict,
+            Some(_) | None => Verdict::Allow,
         };
-        Self { now, verdict, decisions, free, binding, rules }
+        let verdict = match is_all_shadow {
+            true => Verdict::Allow,
+            false => verdict,
+        };
+        Self { now, verdict, decisions, free, binding, denial, is_all_shadow, rules }
     }
 
     /// Makes denials of all waits that are longer than somebody has patience for.
     pub(crate) fn deny_waits_above(&mut self, patience: Micros) {
-        let verdicts = self.decisions.iter_mut().filter(|decision| !decision.mode.is_shadow());
-        for verdict in verdicts.map(|decision| &mut decision.verdict).chain([&mut self.verdict]) {
+        let enforced = self.decisions.iter_mut().filter(|decision| !decision.mode.is_shadow());
+        for verdict in enforced.map(|decision| &mut decision.verdict).chain([&mut self.verdict]) {
             match *verdict {
                 Verdict::Delay { wait } if wait > patience => {
                     *verdict = Verdict::Deny { retry_after: Some(wait) };
@@ -150,6 +168,8 @@ impl Reply {
                 Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => {}
             }
         }
+        let verdicts = self.decisions.iter().map(|decision| (decision.mode, decision.verdict.is_deny()));
+        self.denial = Denial::new(verdicts, false);
     }
 
     /// The rules that were in force.
@@ -162,9 +182,63 @@ impl Reply {
         self.rules.rule(decision.rule?)
     }
 
-    /// The decision that the verdict comes from, if any rule applied.
+    /// The decision that the verdict comes from and that is told before all
+    /// others: of those that deny the request the one to wait for, else the one
+    /// that delays longest, else the one with the least remaining. None if no
+    /// limit is enforced.
     pub fn binding(&self) -> Option<&RuleDecision> {
-        self.decisions.get(self.binding?)
+        self.decisions.get(self.binding_index()?)
+    }
+
+    /// Which of the decisions that is.
+    pub fn binding_index(&self) -> Option<usize> {
+        self.binding.filter(|_| !self.is_all_shadow)
+    }
+
+    /// The decisions to tell the caller about: those that deny the request, or
+    /// else all that are enforced.
+    pub fn told(&self) -> impl Iterator<Item = &RuleDecision> {
+        let is_denied = self.verdict.is_deny();
+        self.decisions.iter().filter(move |decision| match is_denied {
+            true => self.is_denied_by(decision),
+            false => !self.is_shadow(decision),
+        })
+    }
+
+    /// What there is to tell about a descriptor: of several limits the one that
+    /// denies, longest wait first, or else the one with the least remaining.
+    pub fn descriptor(&self, descriptor: usize) -> DescriptorReply<'_> {
+        match self.free.get(descriptor) {
+            Some(Some(Free::Unlimited)) => return DescriptorReply::Unlimited,
+            Some(Some(Free::NoRule | Free::UnknownDomain | Free::Replaced)) => return DescriptorReply::Free,
+            Some(None) | None => {}
+        }
+        let own = || self.decisions.iter().filter(move |decision| decision.descriptor == descriptor);
+        own()
+            .filter(|decision| decision.is_denying())
+            .max_by_key(|decision| decision.wait())
+            .or_else(|| own().min_by_key(|decision| decision.remaining))
+            .map_or(DescriptorReply::Free, DescriptorReply::Decided)
+    }
+
+    /// Whether a decision has a part in denying the request.
+    pub fn is_denied_by(&self, decision: &RuleDecision) -> bool {
+        decision.is_denying() && self.denial.is_by(decision.mode) && !self.is_all_shadow
+    }
+
+    /// Whether the request passes only because nothing at all is enforced.
+    pub const fn is_all_shadow_denied(&self) -> bool {
+        self.is_all_shadow && self.denial.is_denied()
+    }
+
+    /// Whether nothing at all is enforced.
+    pub const fn is_all_shadow(&self) -> bool {
+        self.is_all_shadow
+    }
+
+    /// Whether a decision is not enforced.
+    pub const fn is_shadow(&self, decision: &RuleDecision) -> bool {
+        self.is_all_shadow || decision.mode.is_shadow()
     }
 
     /// Whether anything was decided without the store.
@@ -174,70 +248,87 @@ impl Reply {
 
     /// Whether the request is let through only because a limit is soft.
     pub fn is_soft(&self) -> bool {
-        !self.verdict.is_deny() && self.decisions.iter().any(|decision| decision.soft)
+        !self.verdict.is_deny()
+            && self.decisions.iter().any(|decision| decision.soft && !self.is_shadow(decision))
+    }
+
+    /// How the request as a whole is counted.
+    pub fn outcome(&self) -> Outcome {
+        let shadow_denied = self.is_all_shadow_denied()
+            || self.decisions.iter().any(|decision| decision.mode.is_shadow() && decision.verdict.is_deny());
+        let flags = OutcomeFlags { degraded: self.is_degraded(), soft: self.is_soft(), shadow_denied };
+        Outcome::new(self.verdict, flags)
+    }
+
+    /// How one of its decisions is counted.
+    pub fn outcome_of(&self, decision: &RuleDecision) -> Outcome {
+        let is_shadow = self.is_shadow(decision);
+        let verdict = if is_shadow { Verdict::Allow } else { decision.verdict };
+        let flags = OutcomeFlags {
+            degraded: decision.degraded,
+            soft: decision.soft && !is_shadow,
+            shadow_denied: is_shadow && decision.verdict.is_deny(),
+        };
+        Outcome::new(verdict, flags)
     }
 }
 
-/// The decisions with what they were about, and whether they refuse the request.
+/// The decisions with what they were about, and which of them deny the request.
 pub(crate) struct Decided {
+    now: Time,
     decisions: SmallVec<[RuleDecision; CHARGES_USUAL]>,
-    denied: bool,
+    denial: Denial,
 }
 
 impl Decided {
-    pub(crate) fn new(batch: &ChargeSet<'_>, answer: &StoreReply) -> Self {
-        let degraded = answer.degraded.iter().copied().chain(std::iter::repeat(false));
-        let decided = batch.charges.iter().zip(&answer.decisions).zip(degraded);
+    pub(crate) fn new(set: &ChargeSet<'_>, reply: &StoreReply) -> Self {
+        let degraded = reply.degraded.iter().copied().chain(std::iter::repeat(false));
+        let decided = set.charges.iter().zip(&reply.decisions).zip(degraded);
         let decisions = decided.map(|((charge, decision), degraded)| RuleDecision {
             degraded,
-            remembered: answer.remembered && decision.verdict.is_deny(),
-            ..RuleDecision::new(charge, *decision)
+            remembered: reply.remembered && decision.verdict.is_deny(),
+            ..RuleDecision::new(charge, decision)
         });
-        let decisions = decisions.collect();
-        Self { decisions, denied: batch.is_denied(&answer.decisions) }
+        let denial = set.denial(reply.decisions.iter().map(Some));
+        Self { now: reply.now, decisions: decisions.collect(), denial }
     }
 }
 
 /// What is kept of a descriptor that was looked up.
-pub(crate) fn note<'a>(found: Found<'a>, batch: &mut ChargeSet<'a>, free: &mut FreeList) {
+pub(crate) fn note<'a>(found: Found<'a>, set: &mut ChargeSet<'a>, free: &mut FreeList) {
     match found {
         Found::Free { why, .. } => free.push(Some(why)),
         Found::Charge(charge) => {
             if charge.descriptor == free.len() {
                 free.push(None);
             }
-            batch.charges.push(charge);
+            set.charges.push(charge);
         }
     }
 }
 
-/// Among the decisions that refuse the request, the one to wait for. The request
+/// Among the decisions that deny the request, the one to wait for. The request
 /// passes once every enforced limit and one quota let it.
-fn denying(decisions: &[RuleDecision]) -> Option<usize> {
-    let wait = |index: &usize| match decisions.get(*index).map(|decision| decision.verdict) {
-        Some(Verdict::Deny { retry_after }) => retry_after.unwrap_or(Micros::MAX),
-        Some(Verdict::Allow | Verdict::Delay { .. }) | None => Micros::ZERO,
-    };
+fn denying(decisions: &[RuleDecision], denial: Denial) -> Option<usize> {
     let denies = |quota: bool| {
-        decisions.iter().enumerate().filter_map(move |(index, decision)| {
-            let is_meant = decision.mode.is_quota() == quota && !decision.mode.is_shadow();
-            (is_meant && decision.verdict.is_deny()).then_some(index)
+        decisions.iter().enumerate().filter(move |(_, decision)| {
+            decision.mode.is_quota() == quota && decision.is_denying() && denial.is_by(decision.mode)
         })
     };
-    let quotas_refuse = decisions
-        .iter()
-        .filter(|decision| decision.mode.is_quota())
-        .all(|decision| decision.verdict.is_deny() && !decision.mode.is_shadow());
-    let quota = denies(true).min_by_key(wait).filter(|_| quotas_refuse);
-    denies(false).chain(quota).reduce(|best, next| if wait(&next) > wait(&best) { next } else { best })
+    let quota = denies(true).min_by_key(|(_, decision)| decision.wait());
+    let longest = denies(false)
+        .chain(quota)
+        .reduce(|best, next| if next.1.wait() > best.1.wait() { next } else { best });
+    longest.map(|(index, _)| index)
 }
 
-/// Among the decisions of a request that is let through, the one to tell about.
+/// Among the enforced decisions of a request that is let through, the one to
+/// tell about.
 fn tightest(decisions: &[RuleDecision]) -> Option<usize> {
     let tightness = |decision: &RuleDecision| match decision.verdict {
         Verdict::Delay { wait } => (false, u64::MAX - wait.get()),
         Verdict::Allow | Verdict::Deny { .. } => (true, decision.remaining),
     };
-    let enforced = decisions.iter().enumerate().filter(|(_, decision)| !decision.is_shadow_deny());
+    let enforced = decisions.iter().enumerate().filter(|(_, decision)| !decision.mode.is_shadow());
     enforced.min_by_key(|(_, decision)| tightness(decision)).map(|(index, _)| index)
 }

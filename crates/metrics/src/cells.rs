@@ -8,8 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tollgate_core::Verdict;
-use tollgate_limiter::{Reply, RuleDecision};
+use tollgate_core::Outcome;
 
 use super::tally::Tally;
 
@@ -19,63 +18,7 @@ const LINES_MAX: usize = 8;
 /// fewer lines for each.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What became of a request, or of one decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
-    Allowed,
-    Soft,
-    Delayed,
-    Denied,
-    ShadowDenied,
-}
-
-impl Outcome {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Allowed, Self::Soft, Self::Delayed, Self::Denied, Self::ShadowDenied];
-
-    /// The value of the label `verdict`.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Soft => "soft",
-            Self::Delayed => "delayed",
-            Self::Denied => "denied",
-            Self::ShadowDenied => "shadow_denied",
-        }
-    }
-
-    pub(super) fn of_decision(decision: &RuleDecision) -> Self {
-        match decision.verdict {
-            Verdict::Deny { .. } if decision.mode.is_shadow() => Self::ShadowDenied,
-            Verdict::Deny { .. } => Self::Denied,
-            Verdict::Allow | Verdict::Delay { .. } if decision.soft => Self::Soft,
-            Verdict::Delay { .. } => Self::Delayed,
-            Verdict::Allow => Self::Allowed,
-        }
-    }
-
-    /// What became of a request that met one hard limit.
-    pub(super) const fn of_verdict(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Deny { .. } => Self::Denied,
-            Verdict::Delay { .. } => Self::Delayed,
-            Verdict::Allow => Self::Allowed,
-        }
-    }
-
-    /// What became of the request as a whole.
-    pub(super) fn of_reply(reply: &Reply) -> Self {
-        match reply.verdict {
-            Verdict::Deny { .. } => Self::Denied,
-            Verdict::Allow | Verdict::Delay { .. } if reply.is_soft() => Self::Soft,
-            Verdict::Delay { .. } => Self::Delayed,
-            Verdict::Allow if reply.decisions.iter().any(RuleDecision::is_shadow_deny) => Self::ShadowDenied,
-            Verdict::Allow => Self::Allowed,
-        }
-    }
-}
-
-/// One thread's counters of one rule: 88 bytes of counters, on 128 so that a
+/// One thread's counters of one rule: 104 bytes of counters, on 128 so that a
 /// processor that fetches lines in pairs shares none either.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -93,6 +36,7 @@ pub(super) struct Line {
     delayed: AtomicU64,
     denied: AtomicU64,
     shadow_denied: AtomicU64,
+    degraded: AtomicU64,
 }
 
 impl Line {
@@ -119,6 +63,7 @@ impl Line {
             Outcome::Delayed => &self.delayed,
             Outcome::Denied => &self.denied,
             Outcome::ShadowDenied => &self.shadow_denied,
+            Outcome::Degraded => &self.degraded,
         }
     }
 }

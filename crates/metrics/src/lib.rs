@@ -42,10 +42,10 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tollgate_core::ruleset::{Free, override_metric_path};
-use tollgate_core::{Entry, Micros, Operation, RuleId, RuleSet, Time, Verdict};
+use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
 use tollgate_limiter::{Event, EventSink, RuleDecision};
 
-use cells::{Cells, Line, Outcome, lines_for};
+use cells::{Cells, Line, lines_for};
 use latency::Latency;
 use paths::{Paths, VALUE_MAX, cut, sanitised, told};
 use table::RuleTable;
@@ -188,11 +188,6 @@ impl Metrics {
         latency.add_each(took, calls);
     }
 
-    /// A limit that the caller brought was decided.
-    pub fn throttled(&self, verdict: Verdict) {
-        self.requests.here().outcome(Outcome::of_verdict(verdict));
-    }
-
     /// A call got an error and no answer.
     pub fn failed(&self, failure: Failure) {
         let counter = match failure {
@@ -202,8 +197,8 @@ impl Metrics {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A denial was turned into an approval because nothing is enforced at all.
-    pub fn global_shadow(&self) {
+    /// A request passed only because nothing is enforced at all.
+    fn global_shadow(&self) {
         self.global_shadow.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -223,7 +218,7 @@ impl Metrics {
 
     fn count_rule(&self, event: &Event<'_>, decision: &RuleDecision, id: RuleId) {
         let (rules, entries) = (event.reply.rules(), entries_of(event, decision));
-        let outcome = outcome_of(event, decision);
+        let outcome = event.outcome();
         let table = self.table.load();
         if let Some(row) = table.row(rules, id) {
             let line = row.cells.here();
@@ -245,7 +240,7 @@ impl Metrics {
         let table = self.table.load();
         let Some(cells) = table.overrides(event.request.domain) else { return };
         let line = cells.here();
-        line.outcome(outcome_of(event, decision));
+        line.outcome(event.outcome());
         let path = override_metric_path(event.request.domain, &told(entries_of(event, decision)));
         let brought =
             event.request.descriptors.get(decision.descriptor).and_then(|descriptor| descriptor.limit);
@@ -276,7 +271,13 @@ impl Metrics {
 impl EventSink for Metrics {
     fn offer(&self, event: Event<'_>) {
         if event.is_request {
-            self.requests.here().outcome(Outcome::of_reply(event.reply));
+            self.requests.here().outcome(event.reply.outcome());
+            if event.reply.is_all_shadow_denied() {
+                self.global_shadow();
+            }
+        }
+        if event.has_caller_limit() {
+            return;
         }
         let Some(decision) = event.decision else { return self.count_unruled(&event) };
         match decision.rule {
@@ -290,12 +291,6 @@ impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
-}
-
-/// What became of it; none where something was only given back, which nobody
-/// had to decide.
-fn outcome_of(event: &Event<'_>, decision: &RuleDecision) -> Option<Outcome> {
-    (event.operation != Operation::Refund).then(|| Outcome::of_decision(decision))
 }
 
 fn entries_of<'a>(event: &Event<'a>, decision: &RuleDecision) -> &'a [Entry<'a>] {

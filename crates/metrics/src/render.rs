@@ -9,8 +9,10 @@ mod store;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use tollgate_core::Outcome;
+
 use super::Metrics;
-use super::cells::{Cells, Outcome};
+use super::cells::Cells;
 use super::exposition::{Kind, Milli, Page, Seconds, labels_text};
 use super::latency::{OURS_US, REFERENCE_MILLI, Times};
 use super::mapper::{Mapped, Series, TimeUnit, default_labels};
@@ -47,17 +49,17 @@ fn build(page: &mut Page) {
 
 fn requests(page: &mut Page, metrics: &Metrics) {
     let name = "tollgate_requests_total";
-    page.family(name, Kind::Counter, "Requests decided, by what became of them.");
+    page.family(name, Kind::Counter, "Requests decided, by outcome.");
     for outcome in Outcome::ALL {
-        page.sample(name, &[("verdict", outcome.name())], metrics.requests.outcomes(outcome));
+        page.sample(name, &[("outcome", outcome.name())], metrics.requests.outcomes(outcome));
     }
 }
 
 fn decisions(page: &mut Page, metrics: &Metrics) {
     let name = "tollgate_decisions_total";
-    page.family(name, Kind::Counter, "Decisions of each rule, by verdict.");
+    page.family(name, Kind::Counter, "Decisions of each rule, by outcome.");
     let table = metrics.table.load();
-    let mut sums: BTreeMap<(&str, &str, &str), [u64; 5]> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, &str, &str), [u64; Outcome::ALL.len()]> = BTreeMap::new();
     let mut add = |domain, rule, algorithm, cells: &Cells| {
         let sum = sums.entry((domain, rule, algorithm)).or_default();
         for (sum, outcome) in sum.iter_mut().zip(Outcome::ALL) {
@@ -75,7 +77,7 @@ fn decisions(page: &mut Page, metrics: &Metrics) {
     for ((domain, rule, algorithm), sums) in sums {
         for (outcome, sum) in Outcome::ALL.iter().zip(sums) {
             let labels =
-                [("domain", domain), ("rule", rule), ("algorithm", algorithm), ("verdict", outcome.name())];
+                [("domain", domain), ("rule", rule), ("algorithm", algorithm), ("outcome", outcome.name())];
             page.sample(name, &labels, sum);
         }
     }

@@ -51,7 +51,7 @@ impl<'b, 'a> Course<'b, 'a> {
         ChargeSet {
             charges: picks.iter().filter_map(|pick| self.batch.charges.get(*pick)).copied().collect(),
             quota_passes: self.batch.quota_passes || self.hope_beside(picks),
-            is_refused_elsewhere: self.is_denied(),
+            is_denied_elsewhere: self.is_denied(),
         }
     }
 
@@ -68,7 +68,7 @@ impl<'b, 'a> Course<'b, 'a> {
 
     /// Whether what is settled refuses the request, whatever else comes.
     pub(crate) fn is_denied(&self) -> bool {
-        if self.batch.is_refused_elsewhere {
+        if self.batch.is_denied_elsewhere {
             return true;
         }
         let (mut any_quota, mut quota_passes) = (false, self.batch.quota_passes);

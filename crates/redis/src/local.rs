@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tollgate_core::{Charge, Decision, Micros, OnStoreError, Operation, State, Time, Verdict, decide};
 use tollgate_limiter::store::{ChargeSet, Decisions};
-use tollgate_limiter::{Capacity, MemoryStore, Store, Usage};
+use tollgate_limiter::{Capacity, MemoryStore, Usage};
 
 use crate::course::{Course, How, Picks};
 
@@ -68,22 +68,22 @@ impl Local {
     }
 
     pub(crate) fn forget(&self, charge_key: &tollgate_core::Key<'_>) -> bool {
-        self.mirror.reset(charge_key)
+        self.mirror.forget(charge_key)
     }
 
     /// What the mirror says of a request that is refused, and of which nothing
     /// counts anyway.
     pub(crate) fn peek(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         let refused =
-            ChargeSet { charges: batch.charges.clone(), is_refused_elsewhere: true, ..ChargeSet::default() };
-        self.mirror.check(&refused, now)
+            ChargeSet { charges: batch.charges.clone(), is_denied_elsewhere: true, ..ChargeSet::default() };
+        self.mirror.decide(&refused, now)
     }
 
     /// Decides without the store. `now` is the store's clock.
     pub(crate) fn check(&self, batch: &ChargeSet<'_>, now: Time) -> Decisions {
         let is_local = |charge: &Charge<'_>| charge.limit().on_store_error() == OnStoreError::Local;
         if batch.charges.iter().all(is_local) {
-            return self.mirror.check(batch, now);
+            return self.mirror.decide(batch, now);
         }
         let mut course = Course::new(batch);
         let (local, fixed): (Picks, Picks) =
@@ -91,7 +91,7 @@ impl Local {
         let decided: Decisions =
             course.part(&fixed).charges.iter().map(|charge| by_rule(charge, now)).collect();
         course.settle(&fixed, &decided, How::Degraded);
-        let decided = self.mirror.check(&course.part(&local), now);
+        let decided = self.mirror.decide(&course.part(&local), now);
         course.settle(&local, &decided, How::Degraded);
         course.finish().0
     }

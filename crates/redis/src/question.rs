@@ -34,7 +34,7 @@ impl Question {
     /// than `not_after` on it must not change anything.
     pub fn new(batch: &ChargeSet<'_>, keys: Texts, not_after: Option<Time>) -> Self {
         match batch.charges.as_slice() {
-            [charge] if !batch.is_refused_elsewhere && not_after.is_none() => {
+            [charge] if !batch.is_denied_elsewhere && not_after.is_none() => {
                 let script = Script::single(charge);
                 Self { script, keys, asks: smallvec::smallvec![line(charge, script)], together: None }
             }
@@ -46,7 +46,7 @@ impl Question {
     pub fn together(batch: &ChargeSet<'_>, keys: Texts, not_after: Option<Time>) -> Self {
         let script = Script::TOGETHER;
         let asks = batch.charges.iter().map(|charge| line(charge, script)).collect();
-        let flag = match (batch.is_refused_elsewhere, batch.quota_passes) {
+        let flag = match (batch.is_denied_elsewhere, batch.quota_passes) {
             (true, _) => 2,
             (false, true) => 1,
             (false, false) => 0,

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
 use tollgate_limiter::Usage;
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, RemoteStore, StoreReply, counts_anyway};
+use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, Store, StoreReply, counts_anyway};
 
 use crate::backend::Backend;
 use crate::codec::{self, Outcome, Seen};
@@ -388,7 +388,7 @@ impl RedisStore {
     }
 }
 
-impl RemoteStore for RedisStore {
+impl Store for RedisStore {
     async fn check(&self, batch: &ChargeSet<'_>, now: Time) -> StoreReply {
         if batch.charges.is_empty() {
             return StoreReply { now, ..StoreReply::default() };

@@ -32,7 +32,7 @@ fn main() {
 fn counting(keys: &str) -> Counting {
     let environment = HashMap::from([("TOLLGATE_HISTORY_KEYS".to_owned(), keys.to_owned())]);
     let (settings, _) = Settings::resolve(&Flags::default(), &environment, None).unwrap();
-    Counting::new(&settings.history.unwrap(), false)
+    Counting::new(&settings.history.unwrap())
 }
 
 /// Offers decisions about so many users.
@@ -51,7 +51,7 @@ fn offer(bencher: Bencher<'_, '_>, path: Option<&str>, users: usize, keys: &str)
                 .collect();
             let descriptors = [Descriptor::new(&entries)];
             let request = Request::new("shop", &descriptors);
-            let reply = limiter.check(&request);
+            let reply = limiter.check(&request).at_once();
             let (operation, decision) = (Operation::Check, reply.decisions.first());
             let event = Event { request: &request, reply: &reply, decision, operation, is_request: true };
             // A thousand of the same, so that the decision itself does not show.

@@ -131,7 +131,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
 /// What keeps history, unless it is turned off.
 fn keeper(settings: &Settings) -> Option<Arc<Keeper>> {
     let own = settings.history.as_ref()?;
-    let counting = Arc::new(Counting::new(own, settings.answers.shadow));
+    let counting = Arc::new(Counting::new(own));
     let place = Place::new(&settings.store, own);
     Some(Arc::new(Keeper::new(place, own, counting)))
 }

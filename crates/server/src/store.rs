@@ -8,12 +8,12 @@
 //! do not ask it stay small.
 
 use tollgate_core::{Key, Time};
-use tollgate_limiter::{ChargeSet, MemoryStore, RemoteStore, Store as _, StoreReply};
+use tollgate_limiter::{ChargeSet, MemoryStore, Store, StoreReply};
 use tollgate_metrics::{RemoteStats, StoreStats};
 use tollgate_redis::{RedisStore, Stats, Trouble};
+use tollgate_settings::Store as StoreSettings;
 
 use crate::error::Error;
-use tollgate_settings::Store;
 
 /// Where counters live.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ impl AnyStore {
     ///
     /// # Errors
     /// If certificates or keys for TLS cannot be used.
-    pub fn new(settings: &Store) -> Result<Self, Error> {
+    pub fn new(settings: &StoreSettings) -> Result<Self, Error> {
         match settings {
-            Store::Memory(capacity) => Ok(Self::Memory(MemoryStore::new(*capacity))),
-            Store::Redis(config) => {
+            StoreSettings::Memory(capacity) => Ok(Self::Memory(MemoryStore::new(*capacity))),
+            StoreSettings::Redis(config) => {
                 let store = RedisStore::new((**config).clone()).map_err(Error::Store)?;
                 Ok(Self::Redis(Box::new(store)))
             }
@@ -71,19 +71,17 @@ impl AnyStore {
     }
 }
 
-impl RemoteStore for AnyStore {
-    async fn check(&self, batch: &ChargeSet<'_>, now: Time) -> StoreReply {
+impl Store for AnyStore {
+    async fn check(&self, set: &ChargeSet<'_>, now: Time) -> StoreReply {
         match self {
-            Self::Memory(store) => {
-                StoreReply { now, decisions: store.check(batch, now), ..StoreReply::default() }
-            }
-            Self::Redis(store) => Box::pin(store.check(batch, now)).await,
+            Self::Memory(store) => Store::check(store, set, now).await,
+            Self::Redis(store) => Box::pin(store.check(set, now)).await,
         }
     }
 
     async fn reset(&self, key: &Key<'_>, now: Time) -> bool {
         match self {
-            Self::Memory(store) => store.reset(key),
+            Self::Memory(store) => store.forget(key),
             Self::Redis(store) => Box::pin(store.reset(key, now)).await,
         }
     }

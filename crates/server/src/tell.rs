@@ -1,6 +1,6 @@
 //! How people are told about their limits: headers, and the body of a refusal.
 //!
-//! An adapter has an [`Answer`] and wants to hand it on to whoever asked:
+//! An adapter has a [`Reply`] and wants to hand it on to whoever asked:
 //! `/v1`, forward-auth, the gateway, and Envoy by way of gRPC all say the same,
 //! because all of them say it from here.
 //!
@@ -23,9 +23,8 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Request, Verdict};
-use tollgate_limiter::RuleDecision;
+use tollgate_limiter::{Reply, RuleDecision};
 
-use crate::service::{Answer, is_denying};
 use tollgate_settings::{Answers, RateLimitFields, Telling};
 
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
@@ -51,69 +50,40 @@ pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// Headers, in the order in which they are sent.
 pub type Headers = SmallVec<[(HeaderName, HeaderValue); 8]>;
 
-/// Most answers are about no more decisions than this.
-const DECISIONS_USUAL: usize = 4;
-
 /// What people are told about one answer.
 #[derive(Debug)]
 pub struct Told<'a> {
     telling: &'a Telling,
     request: &'a Request<'a>,
-    answer: &'a Answer,
-    /// Nothing at all is enforced.
-    all_shadow: bool,
-    /// The decisions to tell about: those that refuse, or else all that are enforced.
-    decisions: SmallVec<[&'a RuleDecision; DECISIONS_USUAL]>,
-    /// The one of them that matters most.
-    chosen: Option<&'a RuleDecision>,
+    reply: &'a Reply,
     /// When to come again, with what chance adds to it.
     retry_after_s: Option<u64>,
 }
 
 impl<'a> Told<'a> {
-    /// What people are told about `answer`, which decided `request`.
-    pub fn new(answers: &'a Answers, request: &'a Request<'a>, answer: &'a Answer) -> Self {
-        let decisions: SmallVec<[&RuleDecision; DECISIONS_USUAL]> = match answer.is_refused {
-            true => violated(answer).collect(),
-            // Where nothing is enforced, there is nothing to tell.
-            false if answers.shadow => SmallVec::new(),
-            false => answer.reply.decisions.iter().filter(|decision| !decision.mode.is_shadow()).collect(),
+    /// What people are told about `reply`, which decided `request`.
+    pub fn new(answers: &'a Answers, request: &'a Request<'a>, reply: &'a Reply) -> Self {
+        let telling = &answers.telling;
+        let retry_after = match reply.verdict {
+            Verdict::Deny { retry_after } => retry_after,
+            Verdict::Allow | Verdict::Delay { .. } => None,
         };
-        let chosen = match answer.is_refused {
-            true => answer.reply.binding(),
-            false => decisions.iter().copied().min_by_key(|decision| decision.remaining),
-        };
-        let jitter = answers.telling.retry_after_jitter;
-        let retry_after_s = refusal_of(answer).flatten().map(|span| later(span, jitter));
-        let (telling, all_shadow) = (&answers.telling, answers.shadow);
-        Self { telling, request, answer, all_shadow, decisions, chosen, retry_after_s }
+        let retry_after_s = retry_after.map(|span| later(span, telling.retry_after_jitter));
+        Self { telling, request, reply, retry_after_s }
     }
 
-    /// The answer.
-    pub const fn answer(&self) -> &'a Answer {
-        self.answer
-    }
-
-    /// The verdict as the caller is to obey it.
-    pub const fn verdict(&self) -> Verdict {
-        match self.answer.reply.verdict {
-            Verdict::Deny { .. } if !self.answer.is_refused => Verdict::Allow,
-            verdict @ (Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. }) => verdict,
-        }
-    }
-
-    /// Whether nothing at all is enforced.
-    pub const fn is_all_shadow(&self) -> bool {
-        self.all_shadow
+    /// The reply.
+    pub const fn reply(&self) -> &'a Reply {
+        self.reply
     }
 
     /// The headers.
     pub fn headers(&self) -> Headers {
         let mut headers = Headers::new();
-        if let Verdict::Delay { wait } = self.answer.reply.verdict {
+        if let Verdict::Delay { wait } = self.reply.verdict {
             headers.push((WAIT, wait.as_millis_ceil().into()));
         }
-        let Some(chosen) = self.chosen else { return headers };
+        let Some(chosen) = self.reply.binding() else { return headers };
         if let Some(seconds) = self.retry_after_s {
             headers.push((RETRY_AFTER, seconds.into()));
         }
@@ -122,10 +92,10 @@ impl<'a> Told<'a> {
         if let Some(seconds) = self.limit_retry_after_s(chosen) {
             headers.push((LIMIT_RETRY_AFTER, seconds.into()));
         }
-        if self.answer.reply.is_soft() {
+        if self.reply.is_soft() {
             headers.push((SOFT, HeaderValue::from_static("true")));
         }
-        if self.answer.reply.is_degraded() {
+        if self.reply.is_degraded() {
             headers.push((DEGRADED, HeaderValue::from_static("true")));
         }
         match self.telling.ratelimit_fields {
@@ -149,30 +119,12 @@ impl<'a> Told<'a> {
     /// early. None if a refused request can never pass.
     fn limit_retry_after_s(&self, chosen: &RuleDecision) -> Option<u64> {
         match chosen.verdict {
-            _ if self.answer.is_refused => self.retry_after_s,
+            _ if self.reply.verdict.is_deny() => self.retry_after_s,
             _ if chosen.remaining > 0 => Some(0),
             Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => {
                 Some(chosen.reset_after.as_secs_ceil())
             }
         }
-    }
-}
-
-/// The decisions that refuse a request: every enforced limit that denies, and
-/// the quotas if none of them passes.
-fn violated(answer: &Answer) -> impl Iterator<Item = &RuleDecision> {
-    let decisions = &answer.reply.decisions;
-    let quotas_refuse = decisions.iter().filter(|decision| decision.mode.is_quota()).all(is_denying);
-    decisions
-        .iter()
-        .filter(move |decision| is_denying(decision) && (quotas_refuse || !decision.mode.is_quota()))
-}
-
-/// When a refused request would pass, if ever; none if it was not refused.
-fn refusal_of(answer: &Answer) -> Option<Option<Micros>> {
-    match answer.reply.verdict {
-        Verdict::Deny { retry_after } if answer.is_refused => Some(retry_after),
-        Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => None,
     }
 }
 

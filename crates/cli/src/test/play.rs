@@ -198,10 +198,10 @@ impl Stage {
 
     fn ask(&self, operation: Operation, request: &Request<'_>) -> Reply {
         match operation {
-            Operation::Check => self.limiter.check(request),
-            Operation::Peek => self.limiter.peek(request),
-            Operation::Report => self.limiter.report(request),
-            Operation::Refund => self.limiter.refund(request),
+            Operation::Check => self.limiter.check(request).at_once(),
+            Operation::Peek => self.limiter.peek(request).at_once(),
+            Operation::Report => self.limiter.report(request).at_once(),
+            Operation::Refund => self.limiter.refund(request).at_once(),
         }
     }
 }

@@ -85,7 +85,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::codec::damage::{is_always_found, is_harmless_with_a_forged_checksum};
     use crate::label::Sid;
-    use crate::outcome::Outcome;
+    use tollgate_core::Outcome;
 
     pub(crate) fn sample() -> Vec<u8> {
         let labels = [&Label::Route("/new".into()), &Label::Rule("r".into())];

@@ -5,7 +5,7 @@ use regex::{Regex, RegexBuilder};
 use super::Error;
 use super::lex::wrong;
 use crate::label::{By, Label};
-use crate::outcome::Outcome;
+use tollgate_core::Outcome;
 
 /// The largest program that a regular expression may become, in bytes.
 const REGEX_MAX: usize = 1 << 20;

@@ -10,9 +10,9 @@ use super::{Error, Labels, SAMPLES_MAX};
 use crate::Map;
 use crate::engine::Engine;
 use crate::label::{By, Label, RowId, Sid};
-use crate::outcome::Outcome;
 use crate::query::Span;
 use crate::store::History;
+use tollgate_core::Outcome;
 
 /// The name of everything that has no series of its own.
 const OTHER: &str = "(other)";

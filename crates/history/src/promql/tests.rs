@@ -6,9 +6,9 @@ use tollgate_core::Time;
 
 use super::*;
 use crate::engine::Memory;
-use crate::outcome::Outcome;
 use crate::recorder::{Caps, DecisionCount, Recorder, RequestCount};
 use crate::{Bounds, Instance};
+use tollgate_core::Outcome;
 
 /// A minute that begins an hour.
 const START_S: u64 = 1_800_000_000;

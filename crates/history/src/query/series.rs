@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Span;
 use crate::codec::bytes::{index, wide};
+use crate::counts::OUTCOMES;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::label::{By, Label, RowId, Sid};
-use crate::outcome::{OUTCOMES, Outcome};
 use crate::store::History;
+use tollgate_core::Outcome;
 
 /// The steps that are chosen from, in seconds.
 const STEPS_S: [u64; 8] = [60, 300, 900, 3_600, 21_600, 86_400, 604_800, 2_592_000];
@@ -250,7 +251,7 @@ impl<E: Engine> History<E> {
                 *up = true;
             }
             let outcome = rows.get(point.place).and_then(|id| id.outcome());
-            let slot = outcome.and_then(|outcome| sums.get_mut(index(u64::from(outcome.slot()))));
+            let slot = outcome.and_then(|outcome| sums.get_mut(outcome.index()));
             if let Some(sum) = slot.and_then(|slot| slot.get_mut(at)) {
                 *sum = sum.saturating_add(point.count);
             }

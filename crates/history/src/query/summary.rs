@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
+use crate::counts::Counts;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::label::{RowId, Sid};
-use crate::outcome::{Counts, Outcome};
 use crate::store::History;
 use crate::tier::Tier;
+use tollgate_core::Outcome;
 
 /// All requests of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Span;
 use crate::Map;
+use crate::counts::Counts;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::label::{By, Sid};
-use crate::outcome::{Counts, Outcome};
 use crate::store::History;
+use tollgate_core::Outcome;
 
 /// Rows that are ever given.
 const ROWS_MAX: usize = 10_000;

@@ -19,10 +19,11 @@ use hashbrown::HashTable;
 use super::names::Names;
 use crate::Map;
 use crate::codec::bytes::index;
+use crate::counts::Counts;
 use crate::flush::Tally;
 use crate::label::Label;
-use crate::outcome::{Counts, Outcome};
 use crate::route::cut;
+use tollgate_core::Outcome;
 
 /// Names of one thread in one minute between two flushes. What comes after them
 /// counts without a name. A name that is asked for more often than one in so

@@ -265,7 +265,7 @@ fn newcomers(tally: &Tally, mut is_tracked: impl FnMut(&Label, u64) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Outcome;
+    use tollgate_core::Outcome;
 
     fn tally(routes: &[(&str, u64)]) -> Tally {
         let mut tally = Tally::default();

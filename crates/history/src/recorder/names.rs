@@ -74,7 +74,7 @@ fn hash(hasher: &foldhash::fast::RandomState, by: Option<By>, rule: &str, name: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Outcome;
+    use tollgate_core::Outcome;
 
     fn text(label: &Label) -> *const u8 {
         label.name().as_ptr()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::codec::bytes::wide;
-use crate::outcome::Counts;
+use crate::counts::Counts;
 
 const NOW: Time = Time::from_secs(1_800_000_000);
 

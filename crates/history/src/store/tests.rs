@@ -14,8 +14,8 @@ use crate::By;
 use crate::engine::{Memory, Visit};
 use crate::error::Error;
 use crate::flush::{FlushName, Tally};
-use crate::outcome::Outcome;
 use crate::query::{SeriesQuestion, Span, TopQuestion};
+use tollgate_core::Outcome;
 
 pub(super) const DAY_MIN: u32 = 1_440;
 /// A Sunday at noon, so that days, weeks and chunks of 32 days all begin elsewhere.

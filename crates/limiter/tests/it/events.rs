@@ -36,12 +36,12 @@ fn every_decision_is_offered_once_a_request_without_rules_too_and_a_peek_never()
         Arc::clone(&sink),
     );
     with_request(&[("user", "42")], |request| {
-        limiter.check(request);
-        limiter.peek(request);
-        limiter.check(request);
-        limiter.refund(request);
+        limiter.check(request).at_once();
+        limiter.peek(request).at_once();
+        limiter.check(request).at_once();
+        limiter.refund(request).at_once();
     });
-    with_request(&[("nobody", "x")], |request| limiter.check(request));
+    with_request(&[("nobody", "x")], |request| limiter.check(request).at_once());
     let seen = sink.0.lock().unwrap();
     let checks = ["Check d one allow", "Check d two allow", "Check d one deny", "Check d two allow"];
     assert_eq!(seen[..4], checks);
@@ -78,8 +78,9 @@ fn an_event_says_what_was_done_and_a_request_is_counted_once() {
         limiter();
         std::mem::take(&mut *sink.0.lock().unwrap())
     };
-    let check =
-        |descriptors: &[Descriptor<'_>]| done(&|| drop(limiter.check(&Request::new("d", descriptors))));
+    let check = |descriptors: &[Descriptor<'_>]| {
+        done(&|| drop(limiter.check(&Request::new("d", descriptors)).at_once()))
+    };
     assert_eq!(check(&[peek]), [""; 0]);
     assert_eq!(check(&[peek, refund, one, two]), ["Refund 1", "Check 1 request", "Check 2"]);
     assert_eq!(check(&[refund]), ["Refund 1"]);
@@ -87,6 +88,6 @@ fn an_event_says_what_was_done_and_a_request_is_counted_once() {
     assert_eq!(check(&[Descriptor::new(&nobody)]), ["Check 0 request"]);
     let asked = [two];
     let request = Request::new("d", &asked);
-    assert_eq!(done(&|| drop(limiter.refund(&request))), ["Refund 2"]);
-    assert_eq!(done(&|| drop(limiter.report(&request))), ["Report 2 request"]);
+    assert_eq!(done(&|| drop(limiter.refund(&request).at_once())), ["Refund 2"]);
+    assert_eq!(done(&|| drop(limiter.report(&request).at_once())), ["Report 2 request"]);
 }

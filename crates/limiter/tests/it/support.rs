@@ -59,5 +59,5 @@ pub(crate) fn with_request<R>(entries: &[(&str, &str)], ask: impl FnOnce(&Reques
 
 /// Asks once, with one descriptor for each entry.
 pub(crate) fn check(limiter: &TestLimiter, entries: &[(&str, &str)]) -> Reply {
-    with_request(entries, |request| limiter.check(request))
+    with_request(entries, |request| limiter.check(request).at_once())
 }

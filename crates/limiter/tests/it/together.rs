@@ -1,6 +1,6 @@
 //! Several limits on one request: all or nothing, and its exceptions by name.
 
-use tollgate_core::{Micros, Mode, Shape, Verdict};
+use tollgate_core::{Micros, Mode, Outcome, Shape, Verdict};
 
 use crate::support::{START, check, limit, limiter, node, rule, with_request};
 
@@ -71,7 +71,7 @@ fn shadow_limits_decide_and_count_on_their_own() {
     assert_eq!(remaining(&check(&limiter, &both)), [0, 0], "counted although the request was refused");
     let over = check(&limiter, &both[..1]);
     assert_eq!(over.verdict, Verdict::Allow);
-    assert!(over.decisions[0].is_shadow_deny());
+    assert_eq!(over.outcome(), Outcome::ShadowDenied);
     assert_eq!(remaining(&check(&limiter, &[("b", "2")])), [0], "a shadow denial refuses nobody");
 }
 
@@ -115,7 +115,8 @@ fn the_longest_denial_binds_and_never_is_longest() {
         node("a", vec![rule("hour", fixed(1), Mode::Enforce)]),
         node("b", vec![rule("tiny", fixed(1), Mode::Enforce)]),
     ]);
-    let reply = with_request(&[("a", "1"), ("b", "1")], |request| limiter.check(&request.with_cost(2)));
+    let reply =
+        with_request(&[("a", "1"), ("b", "1")], |request| limiter.check(&request.with_cost(2)).at_once());
     assert_eq!(reply.verdict, Verdict::Deny { retry_after: None });
 }
 
@@ -125,15 +126,19 @@ fn report_refund_and_reset_reach_every_counter_of_a_request() {
     let limiter = limiter(vec![node("user", limits)]);
     let user = [("user", "42")];
     with_request(&user, |request| {
-        assert_eq!(remaining(&limiter.report(&request.with_cost(7))), [0, 1], "into debt on the first");
-        assert!(limiter.check(request).verdict.is_deny());
-        assert_eq!(remaining(&limiter.refund(&request.with_cost(3))), [1, 4]);
-        assert_eq!(remaining(&limiter.peek(&request.with_cost(0))), [1, 4]);
-        assert_eq!(remaining(&limiter.peek(request)), [0, 3], "a peek tells what a check would");
-        assert_eq!(remaining(&limiter.peek(request)), [0, 3], "and changes nothing");
-        assert_eq!(limiter.reset(request), 2);
-        assert_eq!(limiter.reset(request), 0);
-        assert_eq!(remaining(&limiter.peek(&request.with_cost(0))), [5, 8]);
+        assert_eq!(
+            remaining(&limiter.report(&request.with_cost(7)).at_once()),
+            [0, 1],
+            "into debt on the first"
+        );
+        assert!(limiter.check(request).at_once().verdict.is_deny());
+        assert_eq!(remaining(&limiter.refund(&request.with_cost(3)).at_once()), [1, 4]);
+        assert_eq!(remaining(&limiter.peek(&request.with_cost(0)).at_once()), [1, 4]);
+        assert_eq!(remaining(&limiter.peek(request).at_once()), [0, 3], "a peek tells what a check would");
+        assert_eq!(remaining(&limiter.peek(request).at_once()), [0, 3], "and changes nothing");
+        assert_eq!(limiter.reset(request).at_once(), 2);
+        assert_eq!(limiter.reset(request).at_once(), 0);
+        assert_eq!(remaining(&limiter.peek(&request.with_cost(0)).at_once()), [5, 8]);
     });
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use tokio::runtime::{Builder, Runtime};
 use tollgate_core::{Decision, Entry, Limit, Operation, Time};
-use tollgate_limiter::RemoteStore;
+use tollgate_limiter::Store;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{Engine, RedisServer, boundaries, random, vectors};

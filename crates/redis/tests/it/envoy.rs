@@ -3,7 +3,7 @@
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 use tollgate_core::{Entry, Limit, Operation, Shape, Time};
-use tollgate_limiter::RemoteStore;
+use tollgate_limiter::Store;
 use tollgate_redis::RedisStore;
 use tollgate_redis::config::Layout;
 use tollgate_testkit::RedisServer;

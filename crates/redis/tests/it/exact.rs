@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tollgate_core::{Charge, Entry, Limit, Micros, Time};
-use tollgate_limiter::{Clock, RemoteStore, SystemClock};
+use tollgate_limiter::{Clock, Store, SystemClock};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{RedisCluster, RedisServer};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Entry, Limit, Micros, Operation, Refill, Shape, Time};
-use tollgate_limiter::RemoteStore;
+use tollgate_limiter::Store;
 use tollgate_redis::{RedisStore, keys};
 use tollgate_testkit::RedisServer;
 

@@ -7,7 +7,7 @@ use tollgate_redis::{RedisStore, Trouble};
 use tollgate_testkit::RedisServer;
 
 use crate::support::{check, eventually, every_algorithm, hasty, limit, now, store};
-use tollgate_limiter::RemoteStore;
+use tollgate_limiter::Store;
 
 const BACK_MAX: Duration = Duration::from_secs(3);
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
-use tollgate_limiter::{ChargeSet, Clock, RemoteStore, StoreReply, SystemClock};
+use tollgate_limiter::{ChargeSet, Clock, Store, StoreReply, SystemClock};
 use tollgate_redis::{RedisConfig, RedisStore};
 
 /// Long enough for a machine that does other things too, where the timeout is

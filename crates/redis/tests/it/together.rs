@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
-use tollgate_limiter::{ChargeSet, MemoryStore, RemoteStore, Store};
+use tollgate_limiter::{ChargeSet, MemoryStore, Store};
 use tollgate_testkit::RedisServer;
 
 use crate::support::{limit, store};
@@ -58,7 +58,7 @@ fn with_batch<R>(wishes: &[Wish], limits: &[Limit], passes: u8, then: impl FnOnc
     then(&ChargeSet {
         charges: charges.collect(),
         quota_passes: passes == 1,
-        is_refused_elsewhere: passes == 2,
+        is_denied_elsewhere: passes == 2,
     })
 }
 
@@ -81,7 +81,7 @@ fn random_batches_are_decided_as_in_memory() {
                 let answer = runtime.block_on(store.check(batch, now));
                 prop_assert!(answer.degraded.is_empty());
                 prop_assert_eq!(answer.now, now);
-                prop_assert_eq!(answer.decisions, memory.check(batch, now));
+                prop_assert_eq!(answer.decisions, memory.decide(batch, now));
                 Ok(())
             })?;
         }

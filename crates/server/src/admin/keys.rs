@@ -13,6 +13,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::{Descriptor, Entry, Operation, Request as Asking};
+use tollgate_limiter::Reply;
 use utoipa::ToSchema;
 
 use super::openapi::{ForgottenSchema, InspectedSchema};
@@ -22,7 +23,7 @@ use crate::http::v1::from_wire::{self, Asked};
 use crate::http::v1::openapi::RequestSchema;
 use crate::http::v1::refusal::{Bound, Refusal};
 use crate::http::v1::to_wire::{self, Word};
-use crate::service::{Answer, Service};
+use crate::service::Service;
 use crate::tell::Headers;
 
 /// What the counters of a key hold.
@@ -157,18 +158,19 @@ fn single(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
 }
 
 async fn look(service: &Service, request: &Asking<'_>) -> Result<Response, Refusal> {
-    let now = service.operate(&request.with_cost(0), Operation::Peek).await?;
-    let next = service.operate(&request.with_cost(1), Operation::Peek).await?;
-    let counters = now.reply.decisions.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
+    let at = service.now();
+    let now = service.operate(&request.with_cost(0), Operation::Peek, at).await?;
+    let next = service.operate(&request.with_cost(1), Operation::Peek, at).await?;
+    let counters = now.decisions.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
     let body = KeyBody { counters: counters.flatten().collect() };
     Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body))
 }
 
-fn counter<'a>(now: &'a Answer, next: &Answer, index: usize) -> Option<CounterBody<'a>> {
-    let decision = now.reply.decisions.get(index)?;
+fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody<'a>> {
+    let decision = now.decisions.get(index)?;
     // Between the two looks the rules may have changed.
-    let next = next.reply.decisions.get(index).unwrap_or(decision).verdict;
-    let rule = now.reply.rule(decision);
+    let next = next.decisions.get(index).unwrap_or(decision).verdict;
+    let rule = now.rule(decision);
     Some(CounterBody {
         descriptor: decision.descriptor,
         rule: rule.map(|rule| rule.name()),

@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimit
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
-use tollgate_core::Operation;
+use tollgate_core::{Operation, Time};
 use tonic::Status;
 
 use super::Answering;
@@ -42,7 +42,7 @@ pub(super) fn answer(service: Arc<Service>, request: Request<Incoming>) -> Answe
     let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
     let body = request.into_body();
     Box::pin(async move {
-        let answered = take_and_decide(&service, body, &mut span).await;
+        let answered = take_and_decide(&service, body, start, &mut span).await;
         service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
         Ok(match answered {
             Ok(message) => {
@@ -58,27 +58,29 @@ pub(super) fn answer(service: Arc<Service>, request: Request<Incoming>) -> Answe
     })
 }
 
-async fn take_and_decide(service: &Service, body: Incoming, span: &mut CallSpan) -> Result<Bytes, Status> {
+async fn take_and_decide(
+    service: &Service,
+    body: Incoming,
+    now: Time,
+    span: &mut CallSpan,
+) -> Result<Bytes, Status> {
     let bytes = body::take(body, GRPC_MESSAGE_MAX + frame::HEAD).await?;
-    decide(service, bytes, span).await
-}
-
-async fn decide(service: &Service, bytes: Bytes, span: &mut CallSpan) -> Result<Bytes, Status> {
     let wire: RateLimitRequest = frame::open(bytes)?;
-    frame::close(&respond::<Status>(service, &wire, span).await?)
+    frame::close(&respond::<Status>(service, &wire, now, span).await?)
 }
 
-/// Decides what Envoy asks, however it came.
+/// Decides what Envoy asks, however it came, as of when it came.
 pub(crate) async fn respond<E: From<BadRequest> + From<ServiceError>>(
     service: &Service,
     wire: &RateLimitRequest,
+    now: Time,
     span: &mut CallSpan,
 ) -> Result<RateLimitResponse, E> {
     let asked = Asked::new(wire, service.counts_rejected())?;
     let entries = asked.entries();
     let descriptors = asked.descriptors(&entries);
     let request = asked.request(&descriptors);
-    let answer = service.operate(&request, Operation::Check).await?;
-    span.decided(request.domain, answer.reply.verdict.word());
-    Ok(to_wire::response(wire, &request, &answer, service.answers()))
+    let reply = service.operate(&request, Operation::Check, now).await?;
+    span.decided(request.domain, reply.verdict.word());
+    Ok(to_wire::response(wire, &request, &reply, service.answers()))
 }

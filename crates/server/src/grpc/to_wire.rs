@@ -1,4 +1,4 @@
-//! [`Answer`] → Envoy's response, and errors → gRPC's.
+//! [`Reply`] → Envoy's response, and errors → gRPC's.
 //!
 //! After the limiter; before bytes or JSON. Together with `from_wire` the only
 //! place that sees Envoy's messages.
@@ -6,7 +6,7 @@
 //! Invariants: as many statuses as descriptors, in their order; numbers that do
 //! not fit saturate.
 //!
-//! Deliberately not here: any choice about limits; [`Answer::shown`] has made it.
+//! Deliberately not here: any choice about limits; [`Reply::shown`] has made it.
 
 mod metadata;
 mod tell;
@@ -18,12 +18,12 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::Duration;
 use tollgate_core::{Micros, Request, Unit, Verdict};
-use tollgate_limiter::RuleDecision;
+use tollgate_limiter::{DescriptorReply, Reply, RuleDecision};
 use tonic::Status;
 
 use super::from_wire::BadRequest;
 use crate::body::BodyError;
-use crate::service::{Answer, ServiceError, Shown, is_denying};
+use crate::service::ServiceError;
 use tollgate_settings::{Answers, HeaderNames};
 
 /// The header that tells how long to hold a request that a `leaky_bucket`
@@ -38,36 +38,36 @@ pub(super) const DEGRADED_HEADER: &str = "X-Ratelimit-Degraded";
 pub(crate) fn response(
     wire: &RateLimitRequest,
     request: &Request<'_>,
-    answer: &Answer,
+    reply: &Reply,
     answers: &Answers,
 ) -> RateLimitResponse {
     let statuses: Vec<DescriptorStatus> =
-        (0..request.descriptors.len()).map(|index| status(request, answer, index)).collect();
+        (0..request.descriptors.len()).map(|index| status(request, reply, index)).collect();
     let mut headers = Vec::new();
     if let Some(names) = &answers.headers {
-        rate_limit_headers(names, &statuses, answer, &mut headers);
+        rate_limit_headers(names, &statuses, reply, &mut headers);
     }
-    let wait = wait_of(answer);
+    let wait = wait_of(reply);
     if let Some(wait) = wait {
         headers.push(header(WAIT_HEADER, wait.as_millis_ceil()));
     }
-    if answer.reply.is_degraded() {
+    if reply.is_degraded() {
         headers.push(header(DEGRADED_HEADER, true));
     }
-    let raw_body = tell::through_envoy(request, answer, answers, &mut headers);
+    let raw_body = tell::through_envoy(request, reply, answers, &mut headers);
     RateLimitResponse {
-        overall_code: code(answer.is_refused),
+        overall_code: code(reply.verdict.is_deny()),
         statuses,
         response_headers_to_add: headers,
         raw_body,
-        dynamic_metadata: metadata::dynamic_metadata(wire, answer, wait, answers.dynamic_metadata),
+        dynamic_metadata: metadata::dynamic_metadata(wire, reply, wait, answers.dynamic_metadata),
         ..RateLimitResponse::default()
     }
 }
 
 /// How long the request is to be held, if it is to be held at all.
-const fn wait_of(answer: &Answer) -> Option<Micros> {
-    match answer.reply.verdict {
+const fn wait_of(reply: &Reply) -> Option<Micros> {
+    match reply.verdict {
         Verdict::Delay { wait } => Some(wait),
         Verdict::Allow | Verdict::Deny { .. } => None,
     }
@@ -77,15 +77,15 @@ fn code(is_over: bool) -> i32 {
     i32::from(if is_over { Code::OverLimit } else { Code::Ok })
 }
 
-fn status(request: &Request<'_>, answer: &Answer, index: usize) -> DescriptorStatus {
-    match answer.shown(index) {
-        Shown::Free => DescriptorStatus { code: code(false), ..DescriptorStatus::default() },
-        Shown::Unlimited => {
+fn status(request: &Request<'_>, reply: &Reply, index: usize) -> DescriptorStatus {
+    match reply.descriptor(index) {
+        DescriptorReply::Free => DescriptorStatus { code: code(false), ..DescriptorStatus::default() },
+        DescriptorReply::Unlimited => {
             DescriptorStatus { code: code(false), limit_remaining: u32::MAX, ..DescriptorStatus::default() }
         }
-        Shown::Ruled(decision) => DescriptorStatus {
-            code: code(is_denying(decision)),
-            current_limit: Some(current_limit(request, answer, decision)),
+        DescriptorReply::Decided(decision) => DescriptorStatus {
+            code: code(decision.is_denying()),
+            current_limit: Some(current_limit(request, reply, decision)),
             limit_remaining: u32::try_from(decision.remaining).unwrap_or(u32::MAX),
             duration_until_reset: Some(Duration {
                 seconds: i64::try_from(decision.reset_after.as_secs_ceil()).unwrap_or(i64::MAX),
@@ -98,8 +98,8 @@ fn status(request: &Request<'_>, answer: &Answer, index: usize) -> DescriptorSta
 
 /// The limit as written: where a window is several units long, the number and
 /// the unit of the rule are told, since the wire has no place for the factor.
-fn current_limit(request: &Request<'_>, answer: &Answer, decision: &RuleDecision) -> RateLimit {
-    let (unit, name) = match answer.reply.rule(decision) {
+fn current_limit(request: &Request<'_>, reply: &Reply, decision: &RuleDecision) -> RateLimit {
+    let (unit, name) = match reply.rule(decision) {
         Some(rule) => (Some(rule.unit), rule.label.clone()),
         None => {
             let brought =
@@ -128,13 +128,13 @@ const fn wire_unit(unit: Unit) -> rate_limit::Unit {
 fn rate_limit_headers(
     names: &HeaderNames,
     statuses: &[DescriptorStatus],
-    answer: &Answer,
+    reply: &Reply,
     headers: &mut Vec<HeaderValue>,
 ) {
     let limited = || statuses.iter().enumerate().filter(|(_, status)| status.current_limit.is_some());
-    let is_refusing = |index: usize| match answer.shown(index) {
-        Shown::Ruled(decision) => is_denying(decision) && !decision.mode.is_quota(),
-        Shown::Free | Shown::Unlimited => false,
+    let is_refusing = |index: usize| match reply.descriptor(index) {
+        DescriptorReply::Decided(decision) => decision.is_denying() && !decision.mode.is_quota(),
+        DescriptorReply::Free | DescriptorReply::Unlimited => false,
     };
     let over = limited().rfind(|(index, _)| is_refusing(*index));
     let chosen = over.or_else(|| limited().min_by_key(|(_, status)| status.limit_remaining));

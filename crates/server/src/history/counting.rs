@@ -6,18 +6,13 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use tollgate_core::{Entry, Operation, Time, Verdict};
+use tollgate_core::{Entry, Time};
 use tollgate_gateway::Paths;
-use tollgate_history::{Circumstances, DecisionCount, Instance, Outcome, Recorder, RequestCount};
-use tollgate_limiter::{Event, EventSink, Reply, RuleDecision};
+use tollgate_history::{DecisionCount, Instance, Outcome, Recorder, RequestCount};
+use tollgate_limiter::{Event, EventSink};
 
 use super::routes::Routes;
 use tollgate_settings::KeyNames;
-
-/// The rule that is told where the caller brought the limit, as metrics have it.
-const OVERRIDE: &str = "override";
-/// The same for limits that come over RESP.
-const THROTTLE: &str = "throttle";
 
 /// Counts decisions of this process.
 #[derive(Debug)]
@@ -25,18 +20,15 @@ pub struct Counting {
     recorder: Recorder,
     routes: Routes,
     names_keys: bool,
-    /// Every denial is in the shadow.
-    shadow: bool,
 }
 
 impl Counting {
-    /// Counts as settings say; `shadow` if nothing is enforced at all.
-    pub fn new(settings: &tollgate_settings::History, shadow: bool) -> Self {
+    /// Counts as settings say.
+    pub fn new(settings: &tollgate_settings::History) -> Self {
         Self {
             recorder: Recorder::new(Instance::random(), settings.caps),
             routes: Routes { keys: settings.route_keys.clone(), templates: settings.templates.clone() },
             names_keys: settings.keys != KeyNames::Off,
-            shadow,
         }
     }
 
@@ -62,61 +54,23 @@ impl Counting {
     pub fn passed(&self, route: &str, now: Time) {
         self.recorder.request(&RequestCount { route: Some(route), outcome: Outcome::Allowed, count: 1 }, now);
     }
-
-    /// A limit that came over RESP decided about a key.
-    pub fn throttled(&self, key: &str, verdict: Verdict, now: Time) {
-        let outcome = Outcome::of(verdict, Circumstances { shadow: self.shadow, ..Circumstances::default() });
-        let asked = RequestCount { route: None, outcome, count: 1 };
-        let key = self.names_keys.then_some(key);
-        self.recorder.record(
-            Some(&asked),
-            Some(&DecisionCount { rule: THROTTLE, key, outcome, count: 1 }),
-            now,
-        );
-    }
-
-    /// What a rule said.
-    fn outcome_of_decision(&self, decision: &RuleDecision) -> Outcome {
-        let circumstances = Circumstances {
-            soft: decision.soft,
-            shadow: self.shadow || decision.mode.is_shadow(),
-            degraded: decision.degraded,
-        };
-        Outcome::of(decision.verdict, circumstances)
-    }
-
-    /// What became of the request as a whole.
-    fn outcome_of(&self, reply: &Reply) -> Outcome {
-        let circumstances =
-            Circumstances { soft: reply.is_soft(), shadow: self.shadow, degraded: reply.is_degraded() };
-        let outcome = Outcome::of(reply.verdict, circumstances);
-        let is_shadowed = || reply.decisions.iter().any(RuleDecision::is_shadow_deny);
-        if outcome == Outcome::Allowed && is_shadowed() { Outcome::ShadowDenied } else { outcome }
-    }
 }
 
 impl EventSink for Counting {
     fn offer(&self, event: Event<'_>) {
         let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
-        let asked = event.is_request.then(|| RequestCount {
-            route: route.as_deref(),
-            outcome: self.outcome_of(event.reply),
-            count: 1,
-        });
+        let outcome = event.reply.outcome();
+        let request = event.is_request.then(|| RequestCount { route: route.as_deref(), outcome, count: 1 });
         let now = event.reply.now;
-        let Some(decision) = event.decision.filter(|_| event.operation != Operation::Refund) else {
-            return self.recorder.record(asked.as_ref(), None, now);
-        };
-        let rule = decision.rule.and_then(|id| event.reply.rules().full_name(id)).unwrap_or(OVERRIDE);
-        let outcome = self.outcome_of_decision(decision);
+        let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
+        let rule = event.rule_name();
         if !self.names_keys {
-            let ruled = DecisionCount { rule, key: None, outcome, count: 1 };
-            return self.recorder.record(asked.as_ref(), Some(&ruled), now);
+            let decision = DecisionCount { rule, key: None, outcome, count: 1 };
+            return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
-        let entries = event.request.descriptors.get(decision.descriptor).map_or(&[][..], |own| own.entries);
-        with_key(entries, |key| {
-            let ruled = DecisionCount { rule, key: Some(key), outcome, count: 1 };
-            self.recorder.record(asked.as_ref(), Some(&ruled), now);
+        with_key(event.entries(), |key| {
+            let decision = DecisionCount { rule, key: Some(key), outcome, count: 1 };
+            self.recorder.record(request.as_ref(), Some(&decision), now);
         });
     }
 }
@@ -132,8 +86,11 @@ fn with_key(entries: &[Entry<'_>], act: impl FnOnce(&str)) {
             if place > 0 {
                 text.push(',');
             }
-            text.push_str(entry.key);
-            text.push('=');
+            // The counter of a limit that the caller brings has a name and no key.
+            if !entry.key.is_empty() {
+                text.push_str(entry.key);
+                text.push('=');
+            }
             text.push_str(entry.value);
         }
         act(text);

@@ -30,7 +30,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
-use tollgate_core::{Micros, Request, Verdict};
+use tollgate_core::{Micros, Request, Time, Verdict};
 use tollgate_gateway::{Facts, Mapped, Mapping, Tokens};
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
@@ -173,7 +173,8 @@ async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<De
         }
         return Ok(Decided { response: to_wire::free(), hold: None });
     }
-    charge(service, authz, Asked { mapped: &mapped, route: route.as_deref(), deny_status }).await
+    charge(service, authz, Asked { mapped: &mapped, route: route.as_deref(), deny_status, now: facts.now })
+        .await
 }
 
 /// What a proxy asks.
@@ -182,20 +183,21 @@ struct Asked<'a, 'm> {
     /// The path by template, if somebody wants to know.
     route: Option<&'a str>,
     deny_status: u16,
+    now: Time,
 }
 
 async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Result<Decided, Refusal> {
-    let Asked { mapped, route, deny_status } = asked;
+    let Asked { mapped, route, deny_status, now } = asked;
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
     let request = Request { route, ..mapped.request(&descriptors) };
     let max_hold = authz.settings.max_hold;
     let patience = Micros::new(u64::try_from(max_hold.as_micros()).unwrap_or(u64::MAX));
-    let answer = service.check_within(&request, patience).await.map_err(Refusal::Service)?;
-    let hold = match answer.reply.verdict {
+    let reply = service.check_within(&request, now, patience).await.map_err(Refusal::Service)?;
+    let hold = match reply.verdict {
         Verdict::Delay { wait } => Some(wait.into()),
         Verdict::Allow | Verdict::Deny { .. } => None,
     };
-    let told = Told::new(service.answers(), &request, &answer);
+    let told = Told::new(service.answers(), &request, &reply);
     Ok(Decided { response: to_wire::respond(&told, deny_status), hold })
 }

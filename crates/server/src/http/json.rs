@@ -41,6 +41,6 @@ pub(super) async fn answer(State(context): State<Context>, request: Request<Body
 
 async fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, Refusal> {
     let wire = from_wire::request(bytes)?;
-    let response = grpc::respond::<Refusal>(service, &wire, span).await?;
+    let response = grpc::respond::<Refusal>(service, &wire, service.now(), span).await?;
     to_wire::respond(&response)
 }

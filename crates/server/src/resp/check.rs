@@ -5,11 +5,12 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time, Verdict};
+use tollgate_limiter::Reply;
 
 use super::from_wire::{self, BadText, Shown};
 use super::to_wire::{Protocol, Writer};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
-use crate::service::{Answer, Service, ServiceError};
+use crate::service::{Service, ServiceError};
 
 /// Most descriptors have no more entries; more cost an allocation.
 const ENTRIES_USUAL: usize = 4;
@@ -46,10 +47,10 @@ impl<'a> Asked<'a> {
         Ok(Self { domain: from_wire::text("domain", domain, KEY_MAX)?, entries, cost })
     }
 
-    pub(super) async fn decide(&self, service: &Service, now: Time) -> Result<Answer, ServiceError> {
+    pub(super) async fn decide(&self, service: &Service, now: Time) -> Result<Reply, ServiceError> {
         let descriptors = [Descriptor::new(&self.entries)];
         let request = Request::new(self.domain, &descriptors).with_cost(self.cost);
-        service.operate_at(&request, Operation::Check, now).await
+        service.operate(&request, Operation::Check, now).await
     }
 }
 
@@ -93,15 +94,13 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    fn new(answer: &'a Answer) -> Self {
-        let reply = &answer.reply;
+    fn new(reply: &'a Reply) -> Self {
         let (verdict, retry_after, wait) = match reply.verdict {
-            Verdict::Deny { retry_after } if answer.is_refused => ("deny", retry_after, None),
+            Verdict::Deny { retry_after } => ("deny", retry_after, None),
             Verdict::Delay { wait } => ("delay", None, Some(wait)),
-            Verdict::Allow | Verdict::Deny { .. } => ("allow", None, None),
+            Verdict::Allow => ("allow", None, None),
         };
-        let binding = reply.binding();
-        let decision = binding;
+        let decision = reply.binding();
         Self {
             verdict,
             limit: decision.map(|decision| decision.limit),
@@ -109,14 +108,14 @@ impl<'a> Told<'a> {
             retry_after,
             wait,
             reset_after: decision.map(|decision| decision.reset_after),
-            rule: binding.and_then(|decision| reply.rule(decision)).map_or("", |rule| rule.name()),
+            rule: decision.and_then(|decision| reply.rule(decision)).map_or("", |rule| rule.name()),
         }
     }
 }
 
 /// Tells what was decided.
-pub(super) fn reply(answer: &Answer, writer: &mut Writer<'_>) {
-    let told = Told::new(answer);
+pub(super) fn reply(reply: &Reply, writer: &mut Writer<'_>) {
+    let told = Told::new(reply);
     match writer.protocol() {
         Protocol::Resp2 => flat(&told, writer),
         Protocol::Resp3 => map(&told, writer),

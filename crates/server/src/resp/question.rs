@@ -11,10 +11,11 @@ use std::task::Poll;
 use futures_util::FutureExt as _;
 use futures_util::future::maybe_done;
 use tollgate_core::Time;
+use tollgate_limiter::Reply;
 
 use super::to_wire::Writer;
 use super::{check, throttle};
-use crate::service::{Answer, Service, ServiceError, Throttled};
+use crate::service::{Service, ServiceError};
 
 /// So many are waited for together; more would only queue at the store.
 const RUN_MAX: usize = 64;
@@ -32,8 +33,8 @@ pub(super) enum Question<'a> {
     reason = "it is written and gone at once, and a box would be an allocation for each command"
 )]
 enum Decided {
-    Throttle(throttle::Dialect, Throttled),
-    Check(Result<Answer, ServiceError>),
+    Throttle(throttle::Dialect, Reply),
+    Check(Result<Reply, ServiceError>),
 }
 
 impl Question<'_> {
@@ -48,8 +49,8 @@ impl Question<'_> {
 impl Decided {
     fn write(&self, writer: &mut Writer<'_>) {
         match self {
-            Self::Throttle(dialect, throttled) => dialect.reply(throttled, writer),
-            Self::Check(Ok(answer)) => check::reply(answer, writer),
+            Self::Throttle(dialect, reply) => dialect.reply(reply, writer),
+            Self::Check(Ok(reply)) => check::reply(reply, writer),
             Self::Check(Err(error)) => writer.error(&format_args!("ERR {error}")),
         }
     }

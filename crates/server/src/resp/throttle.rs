@@ -11,11 +11,12 @@
 //! Deliberately not here: the bucket itself.
 
 use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
+use tollgate_limiter::Reply;
 
 use super::from_wire::{self, BadText, Shown};
 use super::to_wire::Writer;
 use crate::bounds::VALUE_MAX;
-use crate::service::{Service, Throttled};
+use crate::service::Service;
 
 /// Whose command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,8 @@ impl<'a> Asked<'a> {
         self.dialect
     }
 
-    pub(super) async fn decide(&self, service: &Service, now: Time) -> Throttled {
-        service.throttle(self.key, &self.limit, self.cost, now).await
+    pub(super) async fn decide(&self, service: &Service, now: Time) -> Reply {
+        service.check_limit(self.key, &self.limit, self.cost, now).await
     }
 }
 
@@ -157,16 +158,17 @@ impl Dialect {
     }
 
     /// Tells what was decided.
-    pub(super) fn reply(self, throttled: &Throttled, writer: &mut Writer<'_>) {
-        let Throttled { decision, is_refused } = throttled;
+    pub(super) fn reply(self, reply: &Reply, writer: &mut Writer<'_>) {
+        let Some(decision) = reply.decisions.first() else { return writer.null() };
+        let is_denied = reply.verdict.is_deny();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let retry_after = match decision.verdict {
-            Verdict::Deny { retry_after } if *is_refused => Some(retry_after),
-            Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => None,
+        let retry_after = match reply.verdict {
+            Verdict::Deny { retry_after } => Some(retry_after),
+            Verdict::Allow | Verdict::Delay { .. } => None,
         };
         let values = match self {
             Self::Cell => [
-                i64::from(*is_refused),
+                i64::from(is_denied),
                 number(decision.limit),
                 number(decision.remaining),
                 // Neither a wait that is not needed nor one without end is a number.
@@ -174,7 +176,7 @@ impl Dialect {
                 cell_seconds(decision.reset_after),
             ],
             Self::Crab => [
-                i64::from(!is_refused),
+                i64::from(!is_denied),
                 number(decision.limit),
                 number(decision.remaining),
                 number(decision.reset_after.as_secs_ceil()),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tollgate_core::{Time, Verdict};
 use tollgate_limiter::{Event, EventSink};
 
 use crate::history::Keeper;
@@ -21,16 +20,6 @@ pub struct Sinks {
 impl From<Arc<Metrics>> for Sinks {
     fn from(metrics: Arc<Metrics>) -> Self {
         Self { metrics, history: None }
-    }
-}
-
-impl Sinks {
-    /// A limit that the caller brought over RESP was decided.
-    pub(super) fn throttled(&self, key: &str, verdict: Verdict, now: Time) {
-        self.metrics.throttled(verdict);
-        if let Some(history) = &self.history {
-            history.counting().throttled(key, verdict, now);
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
 
-use super::{DECISIONS_USUAL, Told};
+use super::Told;
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
@@ -28,6 +28,8 @@ const POLICIES_MAX: usize = 8;
 const NAME_MAX: usize = 128;
 /// Bytes of a partition key; a longer one is left out.
 const PARTITION_MAX: usize = 96;
+/// Most replies are about no more decisions than this.
+const DECISIONS_USUAL: usize = 4;
 /// What stands between the values of a partition key.
 const UNIT_SEPARATOR: u8 = 0x1f;
 /// The name of a limit that came with the request.
@@ -59,13 +61,13 @@ pub(super) fn draft_11(told: &Told<'_>) -> [Option<HeaderValue>; 2] {
 
 /// The decisions to list: one for each rule, the tightest of it.
 fn listed<'a>(told: &Told<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_USUAL]> {
-    let is_late = |decision: &RuleDecision| match (decision.verdict, told.answer.reply.verdict) {
+    let is_late = |decision: &RuleDecision| match (decision.verdict, told.reply.verdict) {
         (Verdict::Deny { retry_after: Some(one) }, Verdict::Deny { retry_after: Some(all) }) => one > all,
         (Verdict::Deny { retry_after: None }, Verdict::Deny { retry_after: Some(_) }) => true,
         _ => false,
     };
     let mut listed: SmallVec<[&RuleDecision; DECISIONS_USUAL]> = SmallVec::new();
-    for &decision in told.decisions.iter().filter(|decision| !(told.answer.is_refused && is_late(decision))) {
+    for decision in told.reply.told().filter(|decision| !is_late(decision)) {
         let same = |other: &&mut &RuleDecision| {
             (other.rule, other.count, other.window) == (decision.rule, decision.count, decision.window)
         };
@@ -74,7 +76,7 @@ fn listed<'a>(told: &Told<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_USUAL]> 
                 *other = decision;
             }
         } else if listed.len() == POLICIES_MAX {
-            return told.chosen.into_iter().collect();
+            return told.reply.binding().into_iter().collect();
         } else {
             listed.push(decision);
         }
@@ -149,7 +151,7 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 impl<'a> Told<'a> {
     /// What the rule of a decision is called.
     pub(super) fn name_of(&self, decision: &RuleDecision) -> &'a str {
-        self.answer.reply.rule(decision).map_or(BROUGHT, |rule| rule.name())
+        self.reply.rule(decision).map_or(BROUGHT, |rule| rule.name())
     }
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use tollgate_core::Verdict;
 
-use super::{Told, refusal_of};
+use super::Told;
 
 /// The type of such bodies.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -38,9 +38,12 @@ pub struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     pub(super) fn new(told: &Told<'a>, status: u16) -> Self {
-        let retry_after = refusal_of(told.answer).flatten();
+        let retry_after = match told.reply.verdict {
+            Verdict::Deny { retry_after } => retry_after,
+            Verdict::Allow | Verdict::Delay { .. } => None,
+        };
         let mut violated_policies = Vec::new();
-        for name in told.decisions.iter().map(|decision| told.name_of(decision)).take(NAMES_MAX) {
+        for name in told.reply.told().map(|decision| told.name_of(decision)).take(NAMES_MAX) {
             if !violated_policies.contains(&name) {
                 violated_policies.push(name);
             }
@@ -62,8 +65,8 @@ impl<'a> Problem<'a> {
 }
 
 fn detail<'a>(told: &Told<'a>) -> Cow<'a, str> {
-    let Some(chosen) = told.chosen else { return Cow::Borrowed("no limit applies") };
-    if let Some(rule) = told.answer.reply.rule(chosen)
+    let Some(chosen) = told.reply.binding() else { return Cow::Borrowed("no limit applies") };
+    if let Some(rule) = told.reply.rule(chosen)
         && !rule.message.is_empty()
     {
         return Cow::Borrowed(&rule.message);

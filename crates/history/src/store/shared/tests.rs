@@ -14,9 +14,9 @@ use tollgate_core::Time;
 use super::*;
 use crate::engine::{Memory, Shared, Visit};
 use crate::flush::Tally;
-use crate::outcome::Outcome;
 use crate::store::Bounds;
 use crate::store::tests::{DAY_MIN, Fate, Model, START_MIN, label, outcome, told};
+use tollgate_core::Outcome;
 
 /// What all of them see.
 #[derive(Debug, Default)]

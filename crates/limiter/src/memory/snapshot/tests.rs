@@ -3,7 +3,7 @@
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape};
 
 use super::*;
-use crate::store::{ChargeSet, Store};
+use crate::store::ChargeSet;
 
 const NOW: Time = Time::from_secs(1_000);
 
@@ -46,7 +46,7 @@ fn left(store: &MemoryStore, user: &str, cost: u64, now: Time) -> Vec<u64> {
         cost,
     });
     let batch = ChargeSet { charges: charges.collect(), ..ChargeSet::default() };
-    store.check(&batch, now).iter().map(|decision| decision.remaining).collect()
+    store.decide(&batch, now).iter().map(|decision| decision.remaining).collect()
 }
 
 fn restore(path: &Path, now: Time) -> Result<MemoryStore, SnapshotError> {

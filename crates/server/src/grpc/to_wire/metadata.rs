@@ -9,8 +9,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{ListValue, NullValue, Struct, Value};
 use tollgate_core::{Micros, Value as Data};
-
-use crate::service::{Answer, is_denying};
+use tollgate_limiter::Reply;
 
 /// The field that tells how long to hold the request, in whole milliseconds.
 const WAIT_FIELD: &str = "wait_ms";
@@ -19,7 +18,7 @@ const WAIT_FIELD: &str = "wait_ms";
 /// request that is to be held in any case.
 pub(super) fn dynamic_metadata(
     wire: &RateLimitRequest,
-    answer: &Answer,
+    reply: &Reply,
     wait: Option<Micros>,
     is_wanted: bool,
 ) -> Option<Struct> {
@@ -30,7 +29,7 @@ pub(super) fn dynamic_metadata(
         if wire.hits_addend != 0 {
             fields.push(("hitsAddend", number(u64::from(wire.hits_addend))));
         }
-        if let Some(data) = attached(answer) {
+        if let Some(data) = attached(reply) {
             fields.push(("metadata", value(&data)));
         }
     }
@@ -72,9 +71,9 @@ fn limit_text(limit: &RateLimitOverride) -> String {
 
 /// What the rules attach that did not refuse, merged: the first to say
 /// something wins.
-fn attached(answer: &Answer) -> Option<Data> {
-    let passing = answer.reply.decisions.iter().filter(|decision| !is_denying(decision));
-    let mut all = passing.filter_map(|decision| answer.reply.rule(decision)?.metadata.as_ref());
+fn attached(reply: &Reply) -> Option<Data> {
+    let passing = reply.decisions.iter().filter(|decision| !decision.is_denying());
+    let mut all = passing.filter_map(|decision| reply.rule(decision)?.metadata.as_ref());
     let mut merged = all.next()?.clone();
     for other in all {
         merged.merge(other);

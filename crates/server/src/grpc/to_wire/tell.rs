@@ -8,25 +8,25 @@ use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
 use tollgate_core::Request;
+use tollgate_limiter::Reply;
 
 use super::header;
-use crate::service::Answer;
 use crate::tell::{DEGRADED, PROBLEM_JSON, Told, WAIT};
 use tollgate_settings::{Answers, ThroughEnvoy};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
 pub(super) fn through_envoy(
     request: &Request<'_>,
-    answer: &Answer,
+    reply: &Reply,
     answers: &Answers,
     headers: &mut Vec<HeaderValue>,
 ) -> Vec<u8> {
     let has_body = match answers.telling.through_envoy {
         ThroughEnvoy::Off => return Vec::new(),
         ThroughEnvoy::Headers => false,
-        ThroughEnvoy::All => answer.is_refused,
+        ThroughEnvoy::All => reply.verdict.is_deny(),
     };
-    let told = Told::new(answers, request, answer);
+    let told = Told::new(answers, request, reply);
     // Every reply tells of a wait and of a store that is away, whatever the settings say.
     let more = told.headers().into_iter().filter(|(name, _)| *name != WAIT && *name != DEGRADED);
     headers.extend(more.map(|(name, value)| header(name.as_str(), value.to_str().unwrap_or_default())));

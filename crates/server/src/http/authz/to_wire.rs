@@ -93,7 +93,7 @@ pub(super) fn free() -> Response {
 
 /// The response to an answer; a refusal has the status that was asked for.
 pub(super) fn respond(told: &Told<'_>, deny_status: u16) -> Response {
-    let (mut response, verdict) = match told.verdict() {
+    let (mut response, verdict) = match told.reply().verdict {
         Verdict::Allow => (Response::new(Body::empty()), "allow"),
         Verdict::Delay { .. } => (Response::new(Body::empty()), "delay"),
         Verdict::Deny { .. } => {

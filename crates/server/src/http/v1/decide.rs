@@ -119,8 +119,8 @@ impl Asking<'_> {
         let entries = asked.entries();
         let descriptors = asked.descriptors(&entries, self.operation == Operation::Refund);
         let request = asked.request(&descriptors);
-        let answer = self.service.operate_at(&request, self.operation, self.now).await?;
-        Ok(tell(&Told::new(self.service.answers(), &request, &answer)))
+        let reply = self.service.operate(&request, self.operation, self.now).await?;
+        Ok(tell(&Told::new(self.service.answers(), &request, &reply)))
     }
 }
 

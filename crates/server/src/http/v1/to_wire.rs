@@ -16,10 +16,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tollgate_core::{Micros, Verdict};
-use tollgate_limiter::RuleDecision;
+use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
 
-use crate::service::Answer;
 use crate::tell::{Headers, PROBLEM_JSON, Problem, Told};
 
 pub(super) use refused::refusal;
@@ -50,7 +49,7 @@ pub(super) struct ReplyBody<'a> {
     binding: Option<usize>,
     /// One for each limit that the request met.
     #[schema(value_type = Vec<DecisionBody<'_>>)]
-    decisions: Decisions<'a>,
+    decisions: DecisionList<'a>,
 }
 
 /// The answer to one request that is refused: a problem (RFC 9457) with the
@@ -162,34 +161,30 @@ fn retry_after_ms(verdict: Verdict) -> Option<Option<u64>> {
 
 impl<'a> ReplyBody<'a> {
     pub(super) fn new(told: &Told<'a>) -> Self {
-        let verdict = told.verdict();
+        let verdict = told.reply().verdict;
         Self {
             verdict: verdict.into(),
             wait_ms: wait_ms(verdict),
             retry_after_ms: retry_after_ms(verdict),
-            binding: told.answer().reply.binding,
-            decisions: Decisions { answer: told.answer(), is_shadow: told.is_all_shadow() },
+            binding: told.reply().binding_index(),
+            decisions: DecisionList(told.reply()),
         }
     }
 }
 
-/// The decisions of an answer.
+/// The decisions of a reply.
 #[derive(Debug)]
-pub(super) struct Decisions<'a> {
-    answer: &'a Answer,
-    /// Nothing at all is enforced.
-    is_shadow: bool,
-}
+pub(super) struct DecisionList<'a>(&'a Reply);
 
-impl Serialize for Decisions<'_> {
+impl Serialize for DecisionList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.answer.reply.decisions.iter().map(|decision| self.body(decision)))
+        serializer.collect_seq(self.0.decisions.iter().map(|decision| self.body(decision)))
     }
 }
 
-impl<'a> Decisions<'a> {
+impl<'a> DecisionList<'a> {
     fn body(&self, decision: &RuleDecision) -> DecisionBody<'a> {
-        let rule = self.answer.reply.rule(decision);
+        let rule = self.0.rule(decision);
         let message = rule.map(|rule| rule.message.as_str());
         DecisionBody {
             descriptor: decision.descriptor,
@@ -201,7 +196,7 @@ impl<'a> Decisions<'a> {
             wait_ms: wait_ms(decision.verdict),
             retry_after_ms: retry_after_ms(decision.verdict),
             reset_after_ms: decision.reset_after.as_millis_ceil(),
-            shadow: self.is_shadow || decision.mode.is_shadow(),
+            shadow: self.0.is_shadow(decision),
             soft: decision.soft,
             degraded: decision.degraded,
             message: message.filter(|text| decision.verdict.is_deny() && !text.is_empty()),
@@ -245,7 +240,7 @@ impl From<Written> for Response {
 
 /// The answer to one request.
 pub(super) fn one(told: &Told<'_>) -> Written {
-    if !told.answer().is_refused {
+    if !told.reply().verdict.is_deny() {
         return Written::new(StatusCode::OK, JSON, told.headers(), &ReplyBody::new(told));
     }
     let status = StatusCode::TOO_MANY_REQUESTS;

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use tollgate_core::{Descriptor, Entry, Request, Time};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::SourceFile;
-use tollgate_server::service::Answer;
 use tollgate_server::tell::Told;
 use tollgate_settings::{Answers, Flags, Settings};
 
@@ -46,12 +45,11 @@ impl Desk {
         let entries = [Entry::from(("user_id", "42"))];
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("shop", &descriptors);
-        let reply = self.limiter.check(&request);
-        let answer = Answer { is_refused: reply.verdict.is_deny(), reply };
-        let told = Told::new(&self.answers, &request, &answer);
+        let reply = self.limiter.check(&request).at_once();
+        let told = Told::new(&self.answers, &request, &reply);
         let headers = told.headers().into_iter();
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
-        let body = match answer.is_refused {
+        let body = match reply.verdict.is_deny() {
             true => String::from_utf8(told.problem(429).to_bytes()).unwrap(),
             false => String::new(),
         };
