@@ -72,24 +72,24 @@ const TABLE: &[Row] = &[
     },
     Row {
         folder: "settings",
-        ours: &["core", "limiter", "yaml", "rules", "redis", "history", "metrics", "gateway"],
+        ours: &["core", "limiter", "yaml", "rules", "redis", "history", "metrics", "http"],
         theirs: Theirs::Any,
         why: "settings fill in the config types of what they are for, and serve nobody",
     },
     Row {
         folder: "server",
         ours: &[
-            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "gateway",
-            "tower", "client",
+            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "http", "tower",
+            "client",
         ],
         theirs: Theirs::Any,
         why: "the server wires everything and only the command line stands above it",
     },
     Row {
-        folder: "gateway",
+        folder: "http",
         ours: &["limiter", "core"],
         theirs: Theirs::Any,
-        why: "the gateway is an adapter like the others",
+        why: "HTTP in and out is the same for /v1, forward-auth, gateway and middleware, and knows none of them",
     },
     Row {
         folder: "tower",
@@ -112,8 +112,8 @@ const TABLE: &[Row] = &[
     Row {
         folder: "cli",
         ours: &[
-            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "server",
-            "gateway", "tower", "client", "load",
+            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "server", "http",
+            "tower", "client", "load",
         ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",
@@ -121,8 +121,8 @@ const TABLE: &[Row] = &[
     Row {
         folder: "testkit",
         ours: &[
-            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "server",
-            "gateway", "tower", "client",
+            "core", "limiter", "yaml", "rules", "settings", "redis", "history", "metrics", "server", "http",
+            "tower", "client",
         ],
         theirs: Theirs::Any,
         why: "tests may see everything but the binary's own code",

@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// Keys that tokens are verified with cannot be used.
     #[error("cannot use the keys for tokens: {0}")]
-    Keys(tollgate_gateway::Error),
+    Keys(tollgate_http::Error),
     /// The store cannot be asked as the settings say.
     #[error("cannot use the store: {0}")]
     Store(tollgate_redis::Error),

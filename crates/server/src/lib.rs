@@ -12,7 +12,6 @@
 //! | `resp` | `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` for Redis clients |
 //! | [`grpc`] | Envoy's rate limit service, health and reflection |
 //! | [`http`] | `/json` and `/healthcheck`, Tollgate's own `/v1`, and `/v1/authz` for proxies |
-//! | [`tell`] | how people are told: headers, and the body of a refusal |
 //! | [`admin`] | pages for operators and their tools: metrics, history, keys, rules, Prometheus' interface |
 //! | [`service`] | the one thing that adapters call |
 //! | [`store`] | where counters live |
@@ -39,7 +38,6 @@ pub mod service;
 pub mod source;
 pub mod store;
 pub mod telemetry;
-pub mod tell;
 pub mod tls;
 
 pub use error::Error;

@@ -33,6 +33,7 @@ pub use error::{Mistake, SettingsError, Warning};
 pub use file::{ConfigFile, FILE_NAME};
 pub use secret::Secret;
 pub use strings::{Environment, Strings};
+pub use tollgate_http::{RateLimitFields, ResponseSettings};
 
 /// What the command line says; everything is optional.
 #[derive(Debug, Clone, Default)]
@@ -109,9 +110,9 @@ pub enum Store {
 #[derive(Debug, Clone)]
 pub struct HttpMapping {
     /// Everything but the keys, which are read when the server starts.
-    pub mapping: tollgate_gateway::Mapping,
+    pub mapping: tollgate_http::Mapping,
     /// Which tokens are valid; none if none is.
-    pub tokens: Option<tollgate_gateway::token::TokenSpec>,
+    pub tokens: Option<tollgate_http::request::token::TokenSpec>,
 }
 
 /// How proxies are answered that ask before they forward.
@@ -317,18 +318,7 @@ pub struct Answers {
     /// From this part of a limit on a request counts as near it.
     pub near_limit_ratio: f32,
     /// How people are told about their limits.
-    pub telling: Telling,
-}
-
-/// How people are told about their limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Telling {
-    /// Which form of the IETF's fields `RateLimit` and `RateLimit-Policy`.
-    pub ratelimit_fields: RateLimitFields,
-    /// They name the counter, too.
-    pub partition_keys: bool,
-    /// Up to so many whole seconds are added to `Retry-After`, by chance.
-    pub retry_after_jitter: Duration,
+    pub responses: ResponseSettings,
     /// What of it goes through Envoy.
     pub through_envoy: ThroughEnvoy,
 }
@@ -342,15 +332,6 @@ pub enum ThroughEnvoy {
     Headers,
     /// The headers, and the body of a refusal.
     All,
-}
-
-/// Which form the IETF's fields have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RateLimitFields {
-    /// As in draft-ietf-httpapi-ratelimit-headers-11.
-    Draft11,
-    /// They are not sent.
-    Off,
 }
 
 /// The names of the headers that replies carry.
@@ -376,7 +357,7 @@ pub struct History {
     /// The route of a request is the value of its first entry with one of these keys.
     pub route_keys: Vec<String>,
     /// The templates of routes.
-    pub templates: tollgate_gateway::Paths,
+    pub templates: tollgate_http::Paths,
     /// How many names this process tracks.
     pub caps: tollgate_history::Caps,
     /// How many series are kept.

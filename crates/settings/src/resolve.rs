@@ -134,7 +134,8 @@ fn answers(reader: &mut Reader<'_>) -> Answers {
         dynamic_metadata: reader.is_on("RESPONSE_DYNAMIC_METADATA"),
         headers: has_headers.then_some(names),
         near_limit_ratio: reader.parsed("NEAR_LIMIT_RATIO", near).unwrap_or(0.8),
-        telling: telling::read(reader),
+        responses: telling::read(reader),
+        through_envoy: telling::through_envoy(reader),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::http::v1::openapi::RequestSchema;
 use crate::http::v1::refusal::{Bound, Refusal};
 use crate::http::v1::to_wire::{self, Word};
 use crate::service::Service;
-use crate::tell::Headers;
+use tollgate_http::response::Headers;
 
 /// What the counters of a key hold.
 #[derive(Debug, Serialize, ToSchema)]

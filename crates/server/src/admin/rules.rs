@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::http::v1::to_wire;
 use crate::service::Service;
 use crate::source::RuleStatus;
-use crate::tell::Headers;
+use tollgate_http::response::Headers;
 
 /// The rules in force.
 #[derive(Debug, Serialize, ToSchema)]

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 use tollgate_core::{Entry, Time};
-use tollgate_gateway::Paths;
 use tollgate_history::{DecisionCount, Instance, Outcome, Recorder, RequestCount};
+use tollgate_http::Paths;
 use tollgate_limiter::{Event, EventSink};
 
 use super::routes::Routes;

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 
 use tollgate_core::Request;
-use tollgate_gateway::Paths;
 use tollgate_history::route::normalise;
+use tollgate_http::Paths;
 
 /// Which entries are routes, and which routes are one.
 #[derive(Debug)]

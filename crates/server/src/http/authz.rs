@@ -13,7 +13,7 @@
 //! request can describe any. Where two descriptions disagree, neither is
 //! believed. A request that is to wait is held, never forwarded early.
 //!
-//! Deliberately not here: the mapping itself (`tollgate_gateway`).
+//! Deliberately not here: the mapping itself (`tollgate_http`).
 
 mod from_wire;
 mod to_wire;
@@ -31,13 +31,12 @@ use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
 use tollgate_core::{Micros, Request, Time, Verdict};
-use tollgate_gateway::{Facts, Mapped, Mapping, Tokens};
+use tollgate_http::{CallerView, Facts, Mapped, Mapping, Tokens};
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::listen::life::stopped;
 use crate::service::Service;
-use crate::tell::Told;
 use to_wire::Refusal;
 use tollgate_metrics::Call;
 use tollgate_settings::{ForwardAuth, HttpMapping, Settings};
@@ -198,6 +197,6 @@ async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Resul
         Verdict::Delay { wait } => Some(wait.into()),
         Verdict::Allow | Verdict::Deny { .. } => None,
     };
-    let told = Told::new(service.answers(), &request, &reply);
-    Ok(Decided { response: to_wire::respond(&told, deny_status), hold })
+    let view = CallerView::new(&service.answers().responses, &request, &reply);
+    Ok(Decided { response: to_wire::respond(&view, deny_status), hold })
 }

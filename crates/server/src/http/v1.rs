@@ -8,8 +8,8 @@
 //! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
 //! | `openapi` | the document that describes all of it |
 //!
-//! Deliberately not here: connections and their bounds (`listen`), what people
-//! are told besides (`tell`), and the paths of the admin listener (`admin`).
+//! Deliberately not here: connections and their bounds (`listen`), what callers
+//! are told besides (`tollgate_http::response`), and the paths of the admin listener (`admin`).
 
 pub(crate) mod decide;
 pub(crate) mod from_wire;

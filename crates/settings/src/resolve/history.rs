@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tollgate_gateway::Paths;
 use tollgate_history::{Bounds, Caps};
+use tollgate_http::Paths;
 
 use crate::file::Given;
 use crate::reader::{Found, Reader};

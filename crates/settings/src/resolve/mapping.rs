@@ -10,7 +10,7 @@ mod jwt;
 
 use std::time::Duration;
 
-use tollgate_gateway::{Action, AddressHeader, ClientAddress, Fact, Mapping};
+use tollgate_http::{Action, AddressHeader, ClientAddress, Fact, Mapping};
 
 use crate::node::{Fields, Node, Placed};
 use crate::reader::Reader;
@@ -42,7 +42,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<HttpMapping> {
     };
     let needs_keys = |action: &Action| matches!(action.fact, Fact::Claim { .. });
     if tokens.is_none() && descriptors.iter().flatten().any(needs_keys) {
-        reader.mistake(fields.place(), tollgate_gateway::Error::NoKeys.to_string());
+        reader.mistake(fields.place(), tollgate_http::Error::NoKeys.to_string());
     }
     let Placed { place, text } = domain?;
     match Mapping::new(text, descriptors) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tollgate_history::query::{csv, ndjson};
 
 use super::{Format, Rows, to_wire};
-use crate::tell::Headers;
+use tollgate_http::response::Headers;
 
 /// The answer in a format.
 pub(super) fn respond(format: Format, answer: &(impl Rows + Serialize)) -> Response {

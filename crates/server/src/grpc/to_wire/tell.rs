@@ -2,7 +2,7 @@
 //!
 //! Only where the settings say so, since the reference's replies have neither.
 //!
-//! Deliberately not here: what is told; `tell` says the same to everyone.
+//! Deliberately not here: what is told; `tollgate_http::response` says the same to everyone.
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use hyper::StatusCode;
@@ -11,7 +11,7 @@ use tollgate_core::Request;
 use tollgate_limiter::Reply;
 
 use super::header;
-use crate::tell::{DEGRADED, PROBLEM_JSON, Told, WAIT};
+use tollgate_http::response::{CallerView, DEGRADED, PROBLEM_JSON, WAIT};
 use tollgate_settings::{Answers, ThroughEnvoy};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
@@ -21,18 +21,18 @@ pub(super) fn through_envoy(
     answers: &Answers,
     headers: &mut Vec<HeaderValue>,
 ) -> Vec<u8> {
-    let has_body = match answers.telling.through_envoy {
+    let has_body = match answers.through_envoy {
         ThroughEnvoy::Off => return Vec::new(),
         ThroughEnvoy::Headers => false,
         ThroughEnvoy::All => reply.verdict.is_deny(),
     };
-    let told = Told::new(answers, request, reply);
+    let view = CallerView::new(&answers.responses, request, reply);
     // Every reply tells of a wait and of a store that is away, whatever the settings say.
-    let more = told.headers().into_iter().filter(|(name, _)| *name != WAIT && *name != DEGRADED);
+    let more = view.headers().into_iter().filter(|(name, _)| *name != WAIT && *name != DEGRADED);
     headers.extend(more.map(|(name, value)| header(name.as_str(), value.to_str().unwrap_or_default())));
     if !has_body {
         return Vec::new();
     }
     headers.push(header(CONTENT_TYPE.as_str(), PROBLEM_JSON));
-    told.problem(StatusCode::TOO_MANY_REQUESTS.as_u16()).to_bytes()
+    view.problem(StatusCode::TOO_MANY_REQUESTS.as_u16()).to_bytes()
 }

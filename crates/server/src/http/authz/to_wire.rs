@@ -12,7 +12,7 @@ use serde::Serialize;
 use tollgate_core::Verdict;
 
 use crate::service::ServiceError;
-use crate::tell::{PROBLEM_JSON, Told, WAIT};
+use tollgate_http::response::{CallerView, PROBLEM_JSON, WAIT};
 
 /// What was decided: `allow`, `delay` (held, and let through now) or `deny`.
 const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
@@ -92,18 +92,18 @@ pub(super) fn free() -> Response {
 }
 
 /// The response to an answer; a refusal has the status that was asked for.
-pub(super) fn respond(told: &Told<'_>, deny_status: u16) -> Response {
-    let (mut response, verdict) = match told.reply().verdict {
+pub(super) fn respond(view: &CallerView<'_>, deny_status: u16) -> Response {
+    let (mut response, verdict) = match view.reply().verdict {
         Verdict::Allow => (Response::new(Body::empty()), "allow"),
         Verdict::Delay { .. } => (Response::new(Body::empty()), "delay"),
         Verdict::Deny { .. } => {
             let status = StatusCode::from_u16(deny_status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            (with_problem(status, told.problem(status.as_u16()).to_bytes()), "deny")
+            (with_problem(status, view.problem(status.as_u16()).to_bytes()), "deny")
         }
     };
     let headers = response.headers_mut();
     // What was to be waited for has been waited for.
-    let still_true = told.headers().into_iter().filter(|(name, _)| *name != WAIT);
+    let still_true = view.headers().into_iter().filter(|(name, _)| *name != WAIT);
     headers.extend(still_true);
     headers.insert(VERDICT, HeaderValue::from_static(verdict));
     response

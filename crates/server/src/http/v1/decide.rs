@@ -20,7 +20,7 @@ use super::to_wire::{self, Written};
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
 use crate::service::Service;
-use crate::tell::Told;
+use tollgate_http::CallerView;
 use tollgate_metrics::Call;
 
 /// The handlers by path, which differ in what they do and in how that is described.
@@ -99,7 +99,7 @@ async fn decide(
         from_wire::Body::Batch(batch) => {
             let mut replies = to_wire::Replies::new(batch.len());
             for asked in &batch {
-                asking.decide(asked, |told| replies.add(told)).await?;
+                asking.decide(asked, |view| replies.add(view)).await?;
             }
             Ok(replies.written())
         }
@@ -115,12 +115,16 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     /// Decides one request, and hands what there is to tell about it to `tell`.
-    async fn decide<R>(&self, asked: &Asked<'_>, tell: impl FnOnce(&Told<'_>) -> R) -> Result<R, Refusal> {
+    async fn decide<R>(
+        &self,
+        asked: &Asked<'_>,
+        tell: impl FnOnce(&CallerView<'_>) -> R,
+    ) -> Result<R, Refusal> {
         let entries = asked.entries();
         let descriptors = asked.descriptors(&entries, self.operation == Operation::Refund);
         let request = asked.request(&descriptors);
         let reply = self.service.operate(&request, self.operation, self.now).await?;
-        Ok(tell(&Told::new(self.service.answers(), &request, &reply)))
+        Ok(tell(&CallerView::new(&self.service.answers().responses, &request, &reply)))
     }
 }
 

@@ -19,7 +19,7 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
 
-use crate::tell::{Headers, PROBLEM_JSON, Problem, Told};
+use tollgate_http::response::{CallerView, Headers, PROBLEM_JSON, Problem};
 
 pub(super) use refused::refusal;
 pub(crate) use refused::{ProblemBody, refuse};
@@ -160,14 +160,14 @@ fn retry_after_ms(verdict: Verdict) -> Option<Option<u64>> {
 }
 
 impl<'a> ReplyBody<'a> {
-    pub(super) fn new(told: &Told<'a>) -> Self {
-        let verdict = told.reply().verdict;
+    pub(super) fn new(view: &CallerView<'a>) -> Self {
+        let verdict = view.reply().verdict;
         Self {
             verdict: verdict.into(),
             wait_ms: wait_ms(verdict),
             retry_after_ms: retry_after_ms(verdict),
-            binding: told.reply().binding_index(),
-            decisions: DecisionList(told.reply()),
+            binding: view.reply().binding_index(),
+            decisions: DecisionList(view.reply()),
         }
     }
 }
@@ -239,16 +239,16 @@ impl From<Written> for Response {
 }
 
 /// The answer to one request.
-pub(super) fn one(told: &Told<'_>) -> Written {
-    if !told.reply().verdict.is_deny() {
-        return Written::new(StatusCode::OK, JSON, told.headers(), &ReplyBody::new(told));
+pub(super) fn one(view: &CallerView<'_>) -> Written {
+    if !view.reply().verdict.is_deny() {
+        return Written::new(StatusCode::OK, JSON, view.headers(), &ReplyBody::new(view));
     }
     let status = StatusCode::TOO_MANY_REQUESTS;
     let Problem { kind, title, status: number, detail, violated_policies, .. } =
-        told.problem(status.as_u16());
-    let reply = ReplyBody::new(told);
+        view.problem(status.as_u16());
+    let reply = ReplyBody::new(view);
     let body = RefusedBody { kind, title, status: number, detail, violated_policies, reply };
-    Written::new(status, PROBLEM_JSON, told.headers(), &body)
+    Written::new(status, PROBLEM_JSON, view.headers(), &body)
 }
 
 /// A response with a body.
@@ -273,11 +273,11 @@ impl Replies {
         Self { bytes }
     }
 
-    pub(super) fn add(&mut self, told: &Told<'_>) {
+    pub(super) fn add(&mut self, view: &CallerView<'_>) {
         if self.bytes.len() > 1 {
             self.bytes.push(b',');
         }
-        serde_json::to_writer(&mut self.bytes, &ReplyBody::new(told))
+        serde_json::to_writer(&mut self.bytes, &ReplyBody::new(view))
             .expect("a vector takes all that is JSON");
     }
 

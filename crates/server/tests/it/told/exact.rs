@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use tollgate_core::{Descriptor, Entry, Request, Time};
+use tollgate_http::CallerView;
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::SourceFile;
-use tollgate_server::tell::Told;
 use tollgate_settings::{Answers, Flags, Settings};
 
 use crate::support::golden;
@@ -46,11 +46,11 @@ impl Desk {
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("shop", &descriptors);
         let reply = self.limiter.check(&request).at_once();
-        let told = Told::new(&self.answers, &request, &reply);
-        let headers = told.headers().into_iter();
+        let view = CallerView::new(&self.answers.responses, &request, &reply);
+        let headers = view.headers().into_iter();
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
         let body = match reply.verdict.is_deny() {
-            true => String::from_utf8(told.problem(429).to_bytes()).unwrap(),
+            true => String::from_utf8(view.problem(429).to_bytes()).unwrap(),
             false => String::new(),
         };
         (headers.collect(), body)

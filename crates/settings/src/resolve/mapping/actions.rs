@@ -1,8 +1,8 @@
 //! The descriptors of a mapping, action by action, in Envoy's words.
 
-use tollgate_gateway::token::TokenSource;
-use tollgate_gateway::value::VALUE_MAX;
-use tollgate_gateway::{Action, Fact, Paths, Prefixes};
+use tollgate_http::request::token::TokenSource;
+use tollgate_http::request::value::VALUE_MAX;
+use tollgate_http::{Action, Fact, Paths, Prefixes};
 
 use crate::go;
 use crate::node::{Field, Fields, Node, Placed, Value};

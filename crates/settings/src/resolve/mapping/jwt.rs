@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_core::Micros;
-use tollgate_gateway::token::{Algorithm, KeyFile, KeyForm, TokenSpec};
+use tollgate_http::request::token::{Algorithm, KeyFile, KeyForm, TokenSpec};
 
 use crate::go;
 use crate::node::{Fields, Node, Placed};

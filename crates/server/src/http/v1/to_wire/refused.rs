@@ -12,7 +12,7 @@ use super::super::refusal::Refusal;
 use super::Written;
 use crate::body::BodyError;
 use crate::service::ServiceError;
-use crate::tell::{Headers, PROBLEM_JSON};
+use tollgate_http::response::{Headers, PROBLEM_JSON};
 
 /// Why a call got no answer (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]

@@ -14,12 +14,12 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use hyper::header::HeaderValue;
+use http::header::HeaderValue;
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
 
-use super::Told;
+use super::CallerView;
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
@@ -36,8 +36,8 @@ const UNIT_SEPARATOR: u8 = 0x1f;
 const BROUGHT: &str = "request";
 
 /// `RateLimit-Policy` and `RateLimit`.
-pub(super) fn draft_11(told: &Told<'_>) -> [Option<HeaderValue>; 2] {
-    let listed = listed(told);
+pub(super) fn draft_11(view: &CallerView<'_>) -> [Option<HeaderValue>; 2] {
+    let listed = listed(view);
     if listed.is_empty() {
         return [None, None];
     }
@@ -48,26 +48,26 @@ pub(super) fn draft_11(told: &Told<'_>) -> [Option<HeaderValue>; 2] {
             left.push_str(", ");
         }
         let from = policies.len();
-        name(&mut policies, told.name_of(decision));
+        name(&mut policies, view.name_of(decision));
         left.push_str(policies.get(from..).unwrap_or_default());
         policy(&mut policies, decision);
         available(&mut left, decision);
-        if told.telling.partition_keys {
-            partition(&mut policies, &mut left, told, decision);
+        if view.settings.partition_keys {
+            partition(&mut policies, &mut left, view, decision);
         }
     }
     [HeaderValue::try_from(policies).ok(), HeaderValue::try_from(left).ok()]
 }
 
 /// The decisions to list: one for each rule, the tightest of it.
-fn listed<'a>(told: &Told<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_USUAL]> {
-    let is_late = |decision: &RuleDecision| match (decision.verdict, told.reply.verdict) {
+fn listed<'a>(view: &CallerView<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_USUAL]> {
+    let is_late = |decision: &RuleDecision| match (decision.verdict, view.reply.verdict) {
         (Verdict::Deny { retry_after: Some(one) }, Verdict::Deny { retry_after: Some(all) }) => one > all,
         (Verdict::Deny { retry_after: None }, Verdict::Deny { retry_after: Some(_) }) => true,
         _ => false,
     };
     let mut listed: SmallVec<[&RuleDecision; DECISIONS_USUAL]> = SmallVec::new();
-    for decision in told.reply.told().filter(|decision| !is_late(decision)) {
+    for decision in view.reply.told().filter(|decision| !is_late(decision)) {
         let same = |other: &&mut &RuleDecision| {
             (other.rule, other.count, other.window) == (decision.rule, decision.count, decision.window)
         };
@@ -76,7 +76,7 @@ fn listed<'a>(told: &Told<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_USUAL]> 
                 *other = decision;
             }
         } else if listed.len() == POLICIES_MAX {
-            return told.reply.binding().into_iter().collect();
+            return view.reply.binding().into_iter().collect();
         } else {
             listed.push(decision);
         }
@@ -125,8 +125,8 @@ fn available(out: &mut String, decision: &RuleDecision) {
 }
 
 /// Which counter it is: the values that the request was counted by.
-fn partition(policies: &mut String, left: &mut String, told: &Told<'_>, decision: &RuleDecision) {
-    let Some(descriptor) = told.request.descriptors.get(decision.descriptor) else { return };
+fn partition(policies: &mut String, left: &mut String, view: &CallerView<'_>, decision: &RuleDecision) {
+    let Some(descriptor) = view.request.descriptors.get(decision.descriptor) else { return };
     let mut key: Vec<u8> = Vec::new();
     for (index, entry) in descriptor.entries.iter().enumerate() {
         if index > 0 {
@@ -148,7 +148,7 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("writing to a string cannot fail");
 }
 
-impl<'a> Told<'a> {
+impl<'a> CallerView<'a> {
     /// What the rule of a decision is called.
     pub(super) fn name_of(&self, decision: &RuleDecision) -> &'a str {
         self.reply.rule(decision).map_or(BROUGHT, |rule| rule.name())

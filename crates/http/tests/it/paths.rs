@@ -1,8 +1,8 @@
 //! One spelling for each path, over made-up paths.
 
 use proptest::prelude::*;
-use tollgate_gateway::Paths;
-use tollgate_gateway::path::normal;
+use tollgate_http::Paths;
+use tollgate_http::request::path::normal;
 
 fn any_path() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![

@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::Time;
-use tollgate_gateway::value::VALUE_MAX;
-use tollgate_gateway::{Action, ClientAddress, Error, Fact, Facts, Mapping, Paths, Prefixes, TokenSource};
+use tollgate_http::request::value::VALUE_MAX;
+use tollgate_http::{Action, ClientAddress, Error, Fact, Facts, Mapping, Paths, Prefixes, TokenSource};
 
 fn facts(headers: &HeaderMap) -> Facts<'_> {
     Facts {
@@ -100,7 +100,7 @@ fn an_empty_value_is_a_value() {
 
 #[test]
 fn the_address_is_found_behind_the_proxies_of_the_mapping() {
-    let proxies = ClientAddress::new(&["203.0.113.9"], tollgate_gateway::AddressHeader::XForwardedFor);
+    let proxies = ClientAddress::new(&["203.0.113.9"], tollgate_http::AddressHeader::XForwardedFor);
     let mapping = mapping(vec![vec![Action::new("a", Fact::RemoteAddress(Prefixes::default()))]])
         .with_proxies(proxies.expect("it is a network"));
     let mut headers = HeaderMap::new();

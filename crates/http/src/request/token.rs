@@ -29,8 +29,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName};
 use tollgate_core::{Micros, Time};
 
-use crate::cookie;
 use crate::error::Error;
+use crate::request::cookie;
 use keys::Keys;
 
 pub use claims::Claims;

@@ -17,15 +17,12 @@
 mod fields;
 mod problem;
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
-
-use tollgate_settings::{Answers, RateLimitFields, Telling};
 
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
 
@@ -50,26 +47,45 @@ pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// Headers, in the order in which they are sent.
 pub type Headers = SmallVec<[(HeaderName, HeaderValue); 8]>;
 
-/// What people are told about one answer.
+/// What an operator sets about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseSettings {
+    /// Which form of the IETF's fields `RateLimit` and `RateLimit-Policy`.
+    pub ratelimit_fields: RateLimitFields,
+    /// They name the counter, too.
+    pub partition_keys: bool,
+    /// Up to so many whole seconds are added to `Retry-After`, at random.
+    pub retry_after_jitter: Duration,
+}
+
+/// Which form the IETF's fields have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateLimitFields {
+    /// As in draft-ietf-httpapi-ratelimit-headers-11.
+    Draft11,
+    /// They are not sent.
+    Off,
+}
+
+/// What a caller is told about one reply.
 #[derive(Debug)]
-pub struct Told<'a> {
-    telling: &'a Telling,
+pub struct CallerView<'a> {
+    settings: &'a ResponseSettings,
     request: &'a Request<'a>,
     reply: &'a Reply,
     /// When to come again, with what chance adds to it.
     retry_after_s: Option<u64>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> CallerView<'a> {
     /// What people are told about `reply`, which decided `request`.
-    pub fn new(answers: &'a Answers, request: &'a Request<'a>, reply: &'a Reply) -> Self {
-        let telling = &answers.telling;
+    pub fn new(settings: &'a ResponseSettings, request: &'a Request<'a>, reply: &'a Reply) -> Self {
         let retry_after = match reply.verdict {
             Verdict::Deny { retry_after } => retry_after,
             Verdict::Allow | Verdict::Delay { .. } => None,
         };
-        let retry_after_s = retry_after.map(|span| later(span, telling.retry_after_jitter));
-        Self { telling, request, reply, retry_after_s }
+        let retry_after_s = retry_after.map(|span| later(span, settings.retry_after_jitter));
+        Self { settings, request, reply, retry_after_s }
     }
 
     /// The reply.
@@ -98,7 +114,7 @@ impl<'a> Told<'a> {
         if self.reply.is_degraded() {
             headers.push((DEGRADED, HeaderValue::from_static("true")));
         }
-        match self.telling.ratelimit_fields {
+        match self.settings.ratelimit_fields {
             RateLimitFields::Draft11 => {
                 let [policy, ratelimit] = fields::draft_11(self);
                 headers.extend(policy.map(|value| (POLICY, value)));
@@ -133,11 +149,6 @@ fn later(span: Micros, jitter: Duration) -> u64 {
     let seconds = span.as_secs_ceil();
     match jitter.as_secs() {
         0 => seconds,
-        most => seconds + random() % (most + 1),
+        most => seconds + fastrand::u64(..=most),
     }
-}
-
-/// A number that nobody can foresee.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

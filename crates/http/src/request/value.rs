@@ -23,7 +23,7 @@ const KEPT: usize = VALUE_MAX - 1 - 2 * SHA256_OUTPUT_LEN;
 /// less so that no character is split, `~`, and its SHA-256 in hexadecimal.
 ///
 /// ```
-/// use tollgate_gateway::value::{VALUE_MAX, bound};
+/// use tollgate_http::request::value::{VALUE_MAX, bound};
 /// assert_eq!(bound("short".into()), "short");
 /// let long = bound("x".repeat(10_000).into());
 /// assert_eq!(long.len(), VALUE_MAX);

@@ -9,7 +9,7 @@ use crate::error::Error;
 /// IPv6 or more, so that limiting single addresses would limit nobody.
 ///
 /// ```
-/// use tollgate_gateway::Prefixes;
+/// use tollgate_http::Prefixes;
 /// let prefixes = Prefixes::default();
 /// assert_eq!(prefixes.shown("203.0.113.9".parse()?), "203.0.113.9");
 /// assert_eq!(prefixes.shown("2001:db8:1:2:3:4:5:6".parse()?), "2001:db8:1:2::/64");

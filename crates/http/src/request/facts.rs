@@ -2,7 +2,7 @@
 //!
 //! Made by whoever received it; a mapping picks from it.
 //!
-//! Deliberately not here: what of it can be believed. [`crate::address`] says
+//! Deliberately not here: what of it can be believed. [`crate::request::address`] says
 //! that about addresses; all else is the client's own word, as it is for the
 //! service behind.
 
@@ -16,7 +16,7 @@ use tollgate_core::Time;
 /// ```
 /// use http::HeaderMap;
 /// use tollgate_core::Time;
-/// use tollgate_gateway::Facts;
+/// use tollgate_http::Facts;
 /// let headers = HeaderMap::new();
 /// let facts = Facts {
 ///     peer: "203.0.113.9".parse().ok(),

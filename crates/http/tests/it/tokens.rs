@@ -12,8 +12,8 @@ use ring::signature::{
     KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RsaEncoding, RsaKeyPair,
 };
 use tollgate_core::{Micros, Time};
-use tollgate_gateway::token::{Algorithm, KeyFile, KeyForm, TokenError, TokenSpec};
-use tollgate_gateway::{Action, Error, Fact, Facts, Mapping, TokenSource, Tokens};
+use tollgate_http::request::token::{Algorithm, KeyFile, KeyForm, TokenError, TokenSpec};
+use tollgate_http::{Action, Error, Fact, Facts, Mapping, TokenSource, Tokens};
 
 const NOW: Time = Time::from_secs(1_700_000_000);
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";

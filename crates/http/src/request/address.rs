@@ -52,7 +52,7 @@ pub enum AddressHeader {
 ///
 /// ```
 /// use http::HeaderMap;
-/// use tollgate_gateway::{AddressHeader, ClientAddress};
+/// use tollgate_http::{AddressHeader, ClientAddress};
 /// let proxies = ClientAddress::new(&["10.0.0.0/8"], AddressHeader::XForwardedFor)?;
 /// let mut headers = HeaderMap::new();
 /// headers.insert("x-forwarded-for", "6.6.6.6, 203.0.113.9, 10.0.0.7".parse()?);

@@ -18,12 +18,12 @@ use http::HeaderName;
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Request};
 
-use crate::address::{ClientAddress, Prefixes};
 use crate::error::Error;
-use crate::facts::Facts;
-use crate::path::Paths;
-use crate::token::{Claims, TokenSource, Tokens};
-use crate::{cookie, query, value};
+use crate::request::address::{ClientAddress, Prefixes};
+use crate::request::facts::Facts;
+use crate::request::path::Paths;
+use crate::request::token::{Claims, TokenSource, Tokens};
+use crate::request::{cookie, query, value};
 
 /// The most descriptors. Each is a lookup per request.
 pub const DESCRIPTORS_MAX: usize = 64;
@@ -113,7 +113,7 @@ impl Action {
 /// ```
 /// use http::HeaderMap;
 /// use tollgate_core::Time;
-/// use tollgate_gateway::{Action, ClientAddress, Fact, Facts, Mapping, Paths, Prefixes};
+/// use tollgate_http::{Action, ClientAddress, Fact, Facts, Mapping, Paths, Prefixes};
 ///
 /// let by_address = vec![Action::new("remote_address", Fact::RemoteAddress(Prefixes::default()))];
 /// let by_key = vec![

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use tollgate_core::Verdict;
 
-use super::Told;
+use super::CallerView;
 
 /// The type of such bodies.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -37,13 +37,13 @@ pub struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    pub(super) fn new(told: &Told<'a>, status: u16) -> Self {
-        let retry_after = match told.reply.verdict {
+    pub(super) fn new(view: &CallerView<'a>, status: u16) -> Self {
+        let retry_after = match view.reply.verdict {
             Verdict::Deny { retry_after } => retry_after,
             Verdict::Allow | Verdict::Delay { .. } => None,
         };
         let mut violated_policies = Vec::new();
-        for name in told.reply.told().map(|decision| told.name_of(decision)).take(NAMES_MAX) {
+        for name in view.reply.told().map(|decision| view.name_of(decision)).take(NAMES_MAX) {
             if !violated_policies.contains(&name) {
                 violated_policies.push(name);
             }
@@ -52,7 +52,7 @@ impl<'a> Problem<'a> {
             kind: QUOTA_EXCEEDED,
             title: TITLE,
             status,
-            detail: detail(told),
+            detail: detail(view),
             violated_policies,
             retry_after_ms: retry_after.map(|span| span.as_millis_ceil()),
         }
@@ -64,21 +64,21 @@ impl<'a> Problem<'a> {
     }
 }
 
-fn detail<'a>(told: &Told<'a>) -> Cow<'a, str> {
-    let Some(chosen) = told.reply.binding() else { return Cow::Borrowed("no limit applies") };
-    if let Some(rule) = told.reply.rule(chosen)
+fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
+    let Some(chosen) = view.reply.binding() else { return Cow::Borrowed("no limit applies") };
+    if let Some(rule) = view.reply.rule(chosen)
         && !rule.message.is_empty()
     {
         return Cow::Borrowed(&rule.message);
     }
-    let (name, count, window) = (told.name_of(chosen), chosen.count, chosen.window);
+    let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
     match chosen.verdict {
         Verdict::Deny { retry_after: None } => Cow::Owned(format!(
             "a cost of {} is more than the limit '{name}' of {count} per {window} ever lets through; send less",
             chosen.cost
         )),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
-            let (seconds, left) = (told.retry_after_s.unwrap_or(0), chosen.remaining);
+            let (seconds, left) = (view.retry_after_s.unwrap_or(0), chosen.remaining);
             let state = match (left, chosen.cost) {
                 (1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
                 _ => "is used up".to_owned(),

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::Error;
-use crate::value::{self, VALUE_MAX};
+use crate::request::value::{self, VALUE_MAX};
 
 /// The most templates. A large service has a few thousand routes.
 pub const TEMPLATES_MAX: usize = 10_000;
@@ -22,13 +22,13 @@ pub const TEMPLATES_MAX: usize = 10_000;
 /// Turns paths into values.
 ///
 /// ```
-/// use tollgate_gateway::Paths;
+/// use tollgate_http::Paths;
 /// let paths = Paths::new(&["/users/{id}", "/users/me", "/files/{*rest}"])?;
 /// assert_eq!(paths.value(b"/users/42"), "/users/{id}");
 /// assert_eq!(paths.value(b"/users/me"), "/users/me");
 /// assert_eq!(paths.value(b"/files/a/b.txt"), "/files/{*rest}");
 /// assert_eq!(paths.value(b"//cart/./%6Cist"), "/cart/list");
-/// # Ok::<(), tollgate_gateway::Error>(())
+/// # Ok::<(), tollgate_http::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Paths {
@@ -130,11 +130,11 @@ impl Paths {
     /// The template that a path matches, or what was set for all others.
     ///
     /// ```
-    /// use tollgate_gateway::Paths;
+    /// use tollgate_http::Paths;
     /// let paths = Paths::new(&["/users/{id}"])?;
     /// assert_eq!(paths.matched(b"/users/42/"), Some("/users/{id}"));
     /// assert_eq!(paths.matched(b"/cart"), None);
-    /// # Ok::<(), tollgate_gateway::Error>(())
+    /// # Ok::<(), tollgate_http::Error>(())
     /// ```
     pub fn matched(&self, path: &[u8]) -> Option<&str> {
         if self.count == 0 {
@@ -158,7 +158,7 @@ impl Paths {
 /// The one spelling of a path.
 ///
 /// ```
-/// use tollgate_gateway::path::normal;
+/// use tollgate_http::request::path::normal;
 /// assert_eq!(normal(b"/a/b"), "/a/b");
 /// assert_eq!(normal(b"/a//b/../%7euser/%2f%c3%a9"), "/a/~user/%2F%C3%A9");
 /// ```

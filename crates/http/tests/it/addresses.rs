@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
-use tollgate_gateway::address::HOPS_MAX;
-use tollgate_gateway::{AddressHeader, ClientAddress, Prefixes};
+use tollgate_http::request::address::HOPS_MAX;
+use tollgate_http::{AddressHeader, ClientAddress, Prefixes};
 
 const OURS: [&str; 3] = ["10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.1"];
 

@@ -1,0 +1,23 @@
+//! HTTP in and out, for whoever limits HTTP requests.
+//!
+//! [`request`] turns a request into descriptors, in the words of Envoy's rate
+//! limit actions. The limiter decides. [`response`] turns its reply into what
+//! the caller is told: headers, and the body of a denial. Forward-auth uses
+//! both, `/v1` and gRPC the second; gateway and middleware will use both, so
+//! that a rule file means the same behind each.
+//!
+//! Invariants: nothing that a client can write freely is believed about its
+//! address; a claim is used only if its token is verified; every value is
+//! bounded. What is in shadow mode is told to nobody.
+//!
+//! Deliberately not here: limits, settings files, and anything of a server.
+
+pub mod error;
+pub mod request;
+pub mod response;
+
+pub use error::Error;
+pub use request::{
+    Action, AddressHeader, ClientAddress, Fact, Facts, Mapped, Mapping, Paths, Prefixes, TokenSource, Tokens,
+};
+pub use response::{CallerView, RateLimitFields, ResponseSettings};
