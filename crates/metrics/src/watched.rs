@@ -35,8 +35,8 @@ pub struct RemoteStats {
     pub redirects: u64,
     /// Charges given back because another server denied.
     pub given_back: u64,
-    /// States thrown away because they were not ours.
-    pub mended: u64,
+    /// States discarded because they could not be read.
+    pub discarded: u64,
     /// Calls that failed, by reason; every reason is there.
     pub failures: Vec<(&'static str, u64)>,
     /// How many calls took at most so many microseconds; the last one has no bound.

@@ -3,7 +3,7 @@
 -- A caller with a clock of its own may be slower than the server, whose keys
 -- must outlive it. A state past its deadline equals none, so that it may stay.
 local CALLERS_LIFE_MS = 3600000
--- Told in place of a state that no script of ours has written.
+-- The reply in place of a state that no script of ours has written.
 local FOREIGN = 0
 
 -- The caller's time if it brings one, else the server's.
@@ -16,13 +16,13 @@ local function time_of(brought)
   return math.min(now, NOW_MAX)
 end
 
--- The state, false if there is none, or FOREIGN: other requests of the round
+-- The state, false if there is none, or FOREIGN: other requests of the batch
 -- must not suffer for it.
 local function read_state(key)
   local state = redis.pcall('GET', key)
   if type(state) ~= 'table' then return state end
   if string.find(state.err, 'WRONGTYPE', 1, true) then return FOREIGN end
-  -- Not the key's fault; once more, so that the server says itself what it is.
+  -- Not the key's fault: again, so that the caller gets the server's own error.
   return redis.call('GET', key)
 end
 
@@ -37,7 +37,7 @@ local function write_state(key, before, text, deadline, now)
   end
 end
 
--- Requests ask the same of many keys: what ARGV[i + 1] asks of key i.
+-- What ARGV[i + 1] asks of key i. Many requests ask the same, which is read once.
 local asks = {}
 local function ask_of(i, now)
   local text = ARGV[i + 1]

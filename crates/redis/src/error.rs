@@ -1,11 +1,12 @@
 //! What can go wrong: once, when a store is made, and any time, when it is asked.
 //!
-//! [`Error`] is for whoever configures; [`Trouble`] is the short word for why a
-//! server could not be asked, which the breaker acts on and [`crate::Stats`]
-//! count by.
+//! [`Error`] is for whoever configures the store. [`StoreFailure`] says why a
+//! server could not be asked: the circuit breaker acts on it, and
+//! [`crate::Stats`] counts by it. [`ServerError`] is an error reply of a server,
+//! which may also be a redirection.
 //!
-//! Invariant: a trouble is never a caller's problem. Each limit does its
-//! `on_store_error`, and the answer says so.
+//! Invariant: a failure is never an error for callers. Each limit does its
+//! `on_store_error`, and the reply says so.
 
 use redis::{ErrorKind, RedisError};
 
@@ -29,7 +30,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// There can be no thread that asks for a history.
+    /// The thread that asks for a history cannot be started.
     #[error("a thread for the history cannot be started")]
     Thread {
         /// Why not.
@@ -40,35 +41,35 @@ pub enum Error {
 /// Why a server could not be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Trouble {
-    /// It was not asked: it is known to be in trouble.
+pub enum StoreFailure {
+    /// It was not asked, because its circuit breaker is open.
     Open,
-    /// No answer in time.
+    /// No reply in time.
     Timeout,
     /// No connection, or it broke.
     Lost,
     /// It is a replica and takes no writes.
     ReadOnly,
-    /// It reads its data from disk.
+    /// It is loading its data from disk.
     Loading,
     /// The cluster does not serve this slot.
     ClusterDown,
-    /// It has no memory for writes.
+    /// It has no memory left for writes.
     OutOfMemory,
-    /// It takes no writes for other reasons, or is busy with a script.
+    /// It takes no writes for another reason, or is busy with a script.
     Unwritable,
-    /// It lets this client in, or do this, not.
+    /// It does not let this client in, or does not let it do this.
     Forbidden,
-    /// The keys of the request are just moving to another server.
+    /// The keys of the request are moving to another server.
     Moving,
-    /// What it keeps under our key is not ours.
+    /// The value under our key is not a state of ours.
     BadState,
-    /// An answer that makes no sense, or an error not known here.
+    /// A reply that makes no sense, or an error not known here.
     Other,
 }
 
-impl Trouble {
-    /// All, in the order of their numbers.
+impl StoreFailure {
+    /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Open,
         Self::Timeout,
@@ -102,7 +103,8 @@ impl Trouble {
         }
     }
 
-    /// Whether asking again soon is useless, so that the breaker opens at once.
+    /// Whether asking again soon is useless, so that the circuit breaker opens
+    /// at once.
     pub(crate) const fn is_lasting(self) -> bool {
         match self {
             Self::ReadOnly
@@ -116,75 +118,87 @@ impl Trouble {
     }
 }
 
-/// What a server says instead of an answer.
+/// What a server replies instead of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The script is not there.
+pub(crate) enum ServerError {
+    /// It does not have the script.
     NoScript,
-    /// The slot is at another server now.
+    /// The slot has moved to another server.
     Moved {
         /// Which slot.
         slot: u16,
-        /// Where it is.
+        /// Where to.
         address: String,
     },
-    /// This once, ask another server.
+    /// The slot is moving: this once, ask another server.
     Ask {
         /// Which one.
         address: String,
     },
-    /// It is in trouble.
-    Trouble(Trouble),
+    /// It could not do it.
+    Failure(StoreFailure),
 }
 
-impl From<Trouble> for Refusal {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
-    }
-}
-
-impl From<&RedisError> for Refusal {
-    fn from(error: &RedisError) -> Self {
-        let redirect = error.redirect_node();
-        // Only a server has words of its own; all else is ours, or the socket's.
-        match (error.code(), redirect) {
-            (Some("MOVED"), Some((address, slot))) => Self::Moved { slot, address: address.to_owned() },
-            (Some("ASK"), Some((address, _))) => Self::Ask { address: address.to_owned() },
-            (Some("NOSCRIPT"), _) => Self::NoScript,
-            (Some(code), _) => Self::Trouble(by_code(code, error.detail().unwrap_or_default())),
-            (None, _) if error.is_io_error() => Self::Trouble(Trouble::Lost),
-            (None, _) if error.kind() == ErrorKind::AuthenticationFailed => Self::Trouble(Trouble::Forbidden),
-            (None, _) => Self::Trouble(Trouble::Other),
+impl ServerError {
+    /// The failure where redirections are not followed.
+    pub(crate) fn failure(self) -> StoreFailure {
+        match self {
+            Self::Failure(failure) => failure,
+            Self::NoScript | Self::Moved { .. } | Self::Ask { .. } => StoreFailure::Other,
         }
     }
 }
 
-/// What servers say where an access list keeps a script from a command: Redis, and Valkey.
-const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script", "ACL failure in script"];
-
-fn by_code(code: &str, detail: &str) -> Trouble {
-    match code {
-        "READONLY" => Trouble::ReadOnly,
-        "LOADING" | "MASTERDOWN" => Trouble::Loading,
-        "CLUSTERDOWN" => Trouble::ClusterDown,
-        "TRYAGAIN" | "CROSSSLOT" => Trouble::Moving,
-        "OOM" => Trouble::OutOfMemory,
-        "MISCONF" | "NOREPLICAS" | "BUSY" => Trouble::Unwritable,
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => Trouble::Forbidden,
-        "WRONGTYPE" => Trouble::BadState,
-        "ERR" if FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words)) => Trouble::Forbidden,
-        "ERR" if detail.contains("script") => by_detail(detail),
-        _ => Trouble::Other,
+impl From<StoreFailure> for ServerError {
+    fn from(failure: StoreFailure) -> Self {
+        Self::Failure(failure)
     }
 }
 
-/// Redis up to 6 tells what a command in a script met only behind where in the
-/// script it was: `… @user_script: 66: -READONLY You can't …`.
-fn by_detail(detail: &str) -> Trouble {
-    let met = detail.rsplit_once(": -").map(|(_, met)| met.split_once(' ').unwrap_or((met, "")));
-    match met {
+impl From<&RedisError> for ServerError {
+    fn from(error: &RedisError) -> Self {
+        let redirect = error.redirect_node();
+        // Only an error reply has a code; all else comes from the client or the socket.
+        match (error.code(), redirect) {
+            (Some("MOVED"), Some((address, slot))) => Self::Moved { slot, address: address.to_owned() },
+            (Some("ASK"), Some((address, _))) => Self::Ask { address: address.to_owned() },
+            (Some("NOSCRIPT"), _) => Self::NoScript,
+            (Some(code), _) => Self::Failure(by_code(code, error.detail().unwrap_or_default())),
+            (None, _) if error.is_io_error() => Self::Failure(StoreFailure::Lost),
+            (None, _) if error.kind() == ErrorKind::AuthenticationFailed => {
+                Self::Failure(StoreFailure::Forbidden)
+            }
+            (None, _) => Self::Failure(StoreFailure::Other),
+        }
+    }
+}
+
+/// What Redis and Valkey say when an access list keeps a script from a command.
+const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script", "ACL failure in script"];
+
+fn by_code(code: &str, detail: &str) -> StoreFailure {
+    match code {
+        "READONLY" => StoreFailure::ReadOnly,
+        "LOADING" | "MASTERDOWN" => StoreFailure::Loading,
+        "CLUSTERDOWN" => StoreFailure::ClusterDown,
+        "TRYAGAIN" | "CROSSSLOT" => StoreFailure::Moving,
+        "OOM" => StoreFailure::OutOfMemory,
+        "MISCONF" | "NOREPLICAS" | "BUSY" => StoreFailure::Unwritable,
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => StoreFailure::Forbidden,
+        "WRONGTYPE" => StoreFailure::BadState,
+        "ERR" if FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words)) => StoreFailure::Forbidden,
+        "ERR" if detail.contains("script") => by_detail(detail),
+        _ => StoreFailure::Other,
+    }
+}
+
+/// Up to version 6 Redis puts the error of a command in a script behind the place
+/// in the script: `… @user_script: 66: -READONLY You can't …`.
+fn by_detail(detail: &str) -> StoreFailure {
+    let inner = detail.rsplit_once(": -").map(|(_, inner)| inner.split_once(' ').unwrap_or((inner, "")));
+    match inner {
         Some((code, detail)) if code != "ERR" => by_code(code, detail),
-        Some(_) | None => Trouble::Other,
+        Some(_) | None => StoreFailure::Other,
     }
 }
 
@@ -193,25 +207,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_in_a_script_met_is_known_on_old_servers_too() {
-        let wrapped = |met: &str| {
-            let met =
-                format!("Error running script (call to f_0a9f75e9): @user_script:1: @user_script: 1: {met}");
-            by_code("ERR", &met)
+    fn the_error_of_a_command_in_a_script_is_known_on_old_servers_too() {
+        let wrapped = |inner: &str| {
+            let detail = format!(
+                "Error running script (call to f_0a9f75e9): @user_script:1: @user_script: 1: {inner}"
+            );
+            by_code("ERR", &detail)
         };
-        for (met, trouble) in [
-            ("-READONLY You can't write against a read only replica.", Trouble::ReadOnly),
-            ("-OOM command not allowed when used memory > 'maxmemory'.", Trouble::OutOfMemory),
-            ("-NOREPLICAS Not enough good replicas to write.", Trouble::Unwritable),
-            ("The user executing the script can't run this command or subcommand", Trouble::Forbidden),
+        for (inner, failure) in [
+            ("-READONLY You can't write against a read only replica.", StoreFailure::ReadOnly),
+            ("-OOM command not allowed when used memory > 'maxmemory'.", StoreFailure::OutOfMemory),
+            ("-NOREPLICAS Not enough good replicas to write.", StoreFailure::Unwritable),
+            ("The user executing the script can't run this command or subcommand", StoreFailure::Forbidden),
             (
                 "ACL failure in script: User default has no permissions to run the 'get' command",
-                Trouble::Forbidden,
+                StoreFailure::Forbidden,
             ),
-            ("attempt to perform arithmetic on a nil value", Trouble::Other),
-            ("-ERR something: -", Trouble::Other),
+            ("attempt to perform arithmetic on a nil value", StoreFailure::Other),
+            ("-ERR something: -", StoreFailure::Other),
         ] {
-            assert_eq!(wrapped(met), trouble, "{met}");
+            assert_eq!(wrapped(inner), failure, "{inner}");
         }
     }
 }

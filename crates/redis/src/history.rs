@@ -35,7 +35,7 @@ use tollgate_history::engine::{Batch, Engine, Shared, Table, Visit};
 use tollgate_history::{Appended, Error, FlushName, Instance, Result};
 
 use crate::config::RedisConfig;
-use crate::error::Trouble;
+use crate::error::StoreFailure;
 use client::Client;
 use names::{Names, Place};
 use read::{bytes, strange};
@@ -79,7 +79,7 @@ enum Failure {
     #[error("{server} keeps something else under the keys {keys}*; remove it or set another key prefix")]
     Foreign { server: String, keys: String },
     #[error("{server} could not be asked ({})", trouble.name())]
-    Trouble { server: String, trouble: Trouble },
+    Trouble { server: String, trouble: StoreFailure },
 }
 
 impl RedisEngine {
@@ -97,7 +97,7 @@ impl RedisEngine {
     fn ask_all(&self, commands: Pipeline) -> Result<Vec<Value>> {
         let server = || self.client.server.clone();
         self.client.send(commands).map_err(|trouble| {
-            let failure = if trouble == Trouble::BadState {
+            let failure = if trouble == StoreFailure::BadState {
                 Failure::Foreign { server: server(), keys: self.names.base.clone() }
             } else {
                 Failure::Trouble { server: server(), trouble }

@@ -1,24 +1,23 @@
 //! What the store counts about itself, for metrics and health.
 //!
-//! Every part of the store adds to one [`Stats`]; whoever renders metrics reads
-//! it whenever it likes.
+//! All parts of the store add to one [`Stats`]; the metrics page reads it.
 //!
-//! Invariant: adding is one relaxed atomic addition, so that counting costs
-//! nothing that could be measured.
+//! Invariant: adding is one relaxed atomic addition, which is too cheap to be
+//! measured.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::error::Trouble;
+use crate::error::StoreFailure;
 
 /// Round trips are counted by powers of two: up to 2 µs, 4 µs, … 65 ms, more.
 pub const ROUND_TRIP_BUCKETS: usize = 17;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct StatsCounter(AtomicU64);
 
-impl Counter {
+impl StatsCounter {
     pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -33,37 +32,37 @@ impl Counter {
 #[derive(Debug, Default)]
 pub struct Stats {
     /// Requests decided.
-    pub requests: Counter,
+    pub requests: StatsCounter,
     /// Of these, with at least one limit decided without the store.
-    pub degraded: Counter,
+    pub degraded: StatsCounter,
     /// Of these, answered from the memory of denials alone.
-    pub denials_remembered: Counter,
+    pub denials_remembered: StatsCounter,
     /// Connections made.
-    pub connections: Counter,
-    /// Times that a server was given up for a while.
-    pub opened: Counter,
-    /// Servers that are given up right now: `opened` less `closed`.
-    pub closed: Counter,
+    pub connections: StatsCounter,
+    /// Circuit breakers opened.
+    pub opened: StatsCounter,
+    /// Circuit breakers closed again; `opened` less this are open now.
+    pub closed: StatsCounter,
     /// Scripts sent again because a server had forgotten them.
-    pub script_loads: Counter,
+    pub script_loads: StatsCounter,
     /// Charges given back because another server denied.
-    pub given_back: Counter,
-    /// States thrown away because they were not ours or not readable.
-    pub mended: Counter,
-    /// Calls followed to another server of a cluster.
-    pub redirects: Counter,
-    troubles: [Counter; Trouble::ALL.len()],
-    round_trips: [Counter; ROUND_TRIP_BUCKETS],
-    round_trip_sum_us: Counter,
+    pub given_back: StatsCounter,
+    /// States discarded because they could not be read.
+    pub discarded: StatsCounter,
+    /// Redirections followed in a cluster.
+    pub redirects: StatsCounter,
+    failures: [StatsCounter; StoreFailure::ALL.len()],
+    round_trips: [StatsCounter; ROUND_TRIP_BUCKETS],
+    round_trip_sum_us: StatsCounter,
 }
 
 impl Stats {
-    /// How many calls came to nothing for this reason.
-    pub fn troubles(&self, trouble: Trouble) -> u64 {
-        self.slot(trouble).map_or(0, Counter::get)
+    /// Calls that failed for this reason.
+    pub fn failures(&self, failure: StoreFailure) -> u64 {
+        self.failure_counter(failure).map_or(0, StatsCounter::get)
     }
 
-    /// Whether some server is given up right now.
+    /// Whether some circuit breaker is open right now.
     pub fn is_degraded(&self) -> bool {
         self.opened.get() > self.closed.get()
     }
@@ -84,8 +83,8 @@ impl Stats {
         self.round_trip_sum_us.get()
     }
 
-    pub(crate) fn note_trouble(&self, trouble: Trouble) {
-        if let Some(counter) = self.slot(trouble) {
+    pub(crate) fn note_failure(&self, failure: StoreFailure) {
+        if let Some(counter) = self.failure_counter(failure) {
             counter.add(1);
         }
     }
@@ -101,9 +100,9 @@ impl Stats {
         }
     }
 
-    fn slot(&self, trouble: Trouble) -> Option<&Counter> {
-        let index = Trouble::ALL.iter().position(|other| *other == trouble)?;
-        self.troubles.get(index)
+    fn failure_counter(&self, failure: StoreFailure) -> Option<&StatsCounter> {
+        let index = StoreFailure::ALL.iter().position(|other| *other == failure)?;
+        self.failures.get(index)
     }
 }
 
@@ -125,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn troubles_are_counted_by_kind() {
+    fn failures_are_counted_by_reason() {
         let stats = Stats::default();
-        stats.note_trouble(Trouble::Other);
-        for trouble in Trouble::ALL {
-            assert_eq!(stats.troubles(trouble), u64::from(trouble == Trouble::Other));
+        stats.note_failure(StoreFailure::Other);
+        for failure in StoreFailure::ALL {
+            assert_eq!(stats.failures(failure), u64::from(failure == StoreFailure::Other));
         }
     }
 }

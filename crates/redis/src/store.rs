@@ -1,15 +1,12 @@
-//! The shared store: a batch of charges in, decisions out, always in time.
+//! The shared store: a charge set in, decisions out, always in time.
 //!
-//! What is known to be denied is denied at once (`Denials`). Each other
-//! charge has a `Place`: a backend, a slot of it, and who keeps it there. A
-//! batch whose charges are all in one place, which is the rule, is one call.
-//! Others go from place to place in order (`Course`), and give back what they
-//! took if a later place denies. Where a place cannot be asked, `Local`
-//! decides.
+//! What is known to be denied is denied at once (`DenialMemory`). Each other
+//! charge has a `Placement`. Most requests have one placement for all charges and
+//! take one call. Others ask their placements in order (`MultiSlotCheck`), and
+//! give back what they took if a later one denies. Where a server cannot be
+//! asked, `LocalFallback` decides.
 //!
-//! Invariant: every call ends by one deadline, which the whole request shares.
-
-mod place;
+//! Invariant: every request ends by one deadline, which all its calls share.
 
 use std::sync::Arc;
 
@@ -19,65 +16,67 @@ use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
 use tollgate_limiter::Usage;
 use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, Store, StoreReply, counts_anyway};
 
-use crate::backend::Backend;
-use crate::codec::{self, Outcome, Seen};
+use crate::calls;
+use crate::calls::endpoint_client::EndpointClient;
+use crate::calls::script_reply::Replay;
 use crate::config::{Layout, RedisConfig};
-use crate::course::{Course, How, Picks};
-use crate::denials::Denials;
-use crate::error::{Error, Trouble};
-use crate::local::Local;
-use crate::question::Question;
+use crate::error::{Error, StoreFailure};
+use crate::placement::denial_memory::DenialMemory;
+use crate::placement::keys::RedisKeys;
+use crate::placement::local_fallback::LocalFallback;
+use crate::placement::multi_slot::{ChargeIndexes, DecidedBy, MultiSlotCheck};
+use crate::placement::{
+    ChargePlacements, CounterFormat, PlacedCharges, Placement, envoy_layout, keys, window_end,
+};
 use crate::stats::Stats;
-use crate::{envoy, keys, mend};
-use place::{Job, Keeper, Named, Place, window_end};
 
 /// State in Redis, shared with other nodes.
 ///
-/// It must be asked on a Tokio runtime; every thread that asks gets connections
-/// of its own.
+/// It needs a Tokio runtime; every thread that uses it gets connections of its
+/// own.
 #[derive(Debug)]
 pub struct RedisStore {
-    main: Backend,
-    per_second: Option<Backend>,
+    main: EndpointClient,
+    per_second: Option<EndpointClient>,
     prefix: String,
     layout: Layout,
-    local: Local,
-    denials: Option<Denials>,
-    clock: ClockOf,
+    fallback: LocalFallback,
+    denials: Option<DenialMemory>,
+    clock: ClockSource,
     stats: Arc<Stats>,
 }
 
 /// Whose clock decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClockOf {
+enum ClockSource {
     Server,
     Caller,
 }
 
-/// When a request came, and by when it is answered.
+/// What all calls for one request share.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct CheckContext {
+    /// When it came, on this process's clock.
     now: Time,
     deadline: Instant,
-    /// The age of the memory of denials.
-    age: u64,
+    denials_version: u64,
 }
 
-/// Who is to be asked.
-enum Way<'b, 'a> {
-    /// Nobody: it is known.
-    Known(Box<StoreReply>),
-    /// One place.
-    One(Job<'b, 'a>),
-    /// One place after the other.
-    Several(Box<(Course<'b, 'a>, Named)>),
+/// How a request will be decided.
+enum CheckPlan<'b, 'a> {
+    /// It is known to be denied.
+    Remembered(Box<StoreReply>),
+    /// In one call.
+    OneCall(PlacedCharges<'b, 'a>),
+    /// In several.
+    MultiSlot(Box<(MultiSlotCheck<'b, 'a>, ChargePlacements)>),
 }
 
-/// Charges decided by the store.
-struct Done {
+/// What the store decided about charges that have one placement.
+struct PlacementReply {
     now: Time,
     decisions: Decisions,
-    how: How,
+    decided_by: DecidedBy,
     /// Until when what was taken can be given back without harm.
     give_back_until: Time,
 }
@@ -89,24 +88,24 @@ impl RedisStore {
     /// If certificates or keys for TLS cannot be used.
     pub fn new(config: RedisConfig) -> Result<Self, Error> {
         let stats = Arc::new(Stats::default());
-        let backend = |endpoint| Backend::new(endpoint, &config.key_prefix, &stats);
+        let client = |endpoint| EndpointClient::new(endpoint, &config.key_prefix, &stats);
         Ok(Self {
-            main: backend(&config.main)?,
-            per_second: config.per_second.as_ref().map(backend).transpose()?,
+            main: client(&config.main)?,
+            per_second: config.per_second.as_ref().map(client).transpose()?,
             layout: config.layout,
-            local: Local::new(config.local),
-            denials: Denials::new(config.denial_bytes),
-            clock: ClockOf::Server,
+            fallback: LocalFallback::new(config.local),
+            denials: DenialMemory::new(config.denial_bytes),
+            clock: ClockSource::Server,
             prefix: config.key_prefix,
             stats,
         })
     }
 
-    /// The same, deciding at the `now` that callers bring, not the server's:
-    /// for tests and simulations.
+    /// The same, deciding at the `now` of callers instead of the server's: for
+    /// tests and simulations.
     #[must_use]
     pub const fn on_the_callers_clock(mut self) -> Self {
-        self.clock = ClockOf::Caller;
+        self.clock = ClockSource::Caller;
         self
     }
 
@@ -117,298 +116,314 @@ impl RedisStore {
 
     /// What this node remembers of the store's counters.
     pub fn local_usage(&self) -> Usage {
-        self.local.usage()
+        self.fallback.usage()
     }
 
-    /// Drops what has run out of what this node remembers.
+    /// Drops expired states from what this node remembers.
     pub fn sweep_local(&self, now: Time) {
-        self.local.sweep(self.local.store_time(now));
+        self.fallback.sweep(self.fallback.store_time(now));
     }
 
-    /// Whether every endpoint takes a write, and no server is given up. It may
-    /// take longer than a request would wait; it is for health, not for requests.
+    /// Whether every endpoint takes a write and no circuit breaker is open. It
+    /// may take longer than a request would wait; it is for health checks.
     pub async fn is_well(&self) -> bool {
-        for backend in std::iter::once(&self.main).chain(&self.per_second) {
-            if !backend.takes_a_write(&self.prefix).await {
+        for client in std::iter::once(&self.main).chain(&self.per_second) {
+            if !client.takes_a_write(&self.prefix).await {
                 return false;
             }
         }
         !self.stats.is_degraded()
     }
 
-    fn moment(&self, now: Time) -> Moment {
+    fn context(&self, now: Time) -> CheckContext {
         let main = self.main.timeout;
         let timeout = self.per_second.as_ref().map_or(main, |other| other.timeout.max(main));
-        let age = self.denials.as_ref().map_or(0, Denials::age);
-        Moment { now, deadline: Instant::now() + timeout, age }
+        let denials_version = self.denials.as_ref().map_or(0, DenialMemory::version);
+        CheckContext { now, deadline: Instant::now() + timeout, denials_version }
     }
 
     /// The store's clock, as far as this node knows it.
-    fn store_time(&self, moment: Moment) -> Time {
+    fn store_time(&self, context: CheckContext) -> Time {
         match self.clock {
-            ClockOf::Server => self.local.store_time(moment.now),
-            ClockOf::Caller => moment.now,
+            ClockSource::Server => self.fallback.store_time(context.now),
+            ClockSource::Caller => context.now,
         }
     }
 
-    fn backend(&self, place: Place) -> &Backend {
-        self.per_second.as_ref().filter(|_| place.is_per_second).unwrap_or(&self.main)
+    fn client(&self, placement: Placement) -> &EndpointClient {
+        self.per_second.as_ref().filter(|_| placement.is_per_second).unwrap_or(&self.main)
     }
 
-    fn locate(&self, key: &Key<'_>, now: Time) -> (String, Place) {
-        let is_envoy = self.layout != Layout::Tollgate && envoy::suits(key);
-        let keeper = if is_envoy { Keeper::Envoy } else { Keeper::Script };
-        let name = if is_envoy { envoy::name(&self.prefix, key, now) } else { keys::name(&self.prefix, key) };
+    fn place(&self, key: &Key<'_>, now: Time) -> (String, Placement) {
+        let is_envoy = self.layout != Layout::Tollgate && envoy_layout::fits(key);
+        let (format, name) = if is_envoy {
+            (CounterFormat::Envoy, envoy_layout::name(&self.prefix, key, now))
+        } else {
+            (CounterFormat::Script, keys::name(&self.prefix, key))
+        };
         let is_per_second = self.per_second.is_some() && key.limit.window() == Micros::SECOND;
-        let mut place = Place { keeper, is_per_second, slot: None };
-        place.slot = self.backend(place).slot(&name);
-        (name, place)
+        let mut placement = Placement { format, is_per_second, slot: None };
+        placement.slot = self.client(placement).slot(&name);
+        (name, placement)
     }
 
-    async fn decide(&self, batch: &ChargeSet<'_>, moment: Moment) -> StoreReply {
-        match self.way(batch, moment) {
-            Way::Known(answer) => *answer,
-            Way::One(job) => self.decide_in_one(job, moment).await,
+    async fn decide(&self, charge_set: &ChargeSet<'_>, context: CheckContext) -> StoreReply {
+        match self.plan(charge_set, context) {
+            CheckPlan::Remembered(reply) => *reply,
+            CheckPlan::OneCall(placed) => self.decide_in_one(placed, context).await,
             // Boxed, as all that is rare: a future is as large as its largest
             // part, and is allocated for each request.
-            Way::Several(several) => {
-                let (course, named) = *several;
-                Box::pin(self.decide_in_several(batch, course, named, moment)).await
+            CheckPlan::MultiSlot(multi_slot) => {
+                let (check, placements) = *multi_slot;
+                Box::pin(self.decide_in_several(charge_set, check, placements, context)).await
             }
         }
     }
 
-    fn way<'b, 'a>(&self, batch: &'b ChargeSet<'a>, moment: Moment) -> Way<'b, 'a> {
-        let course = self.recall(batch, moment);
-        if let Some(course) = &course {
-            let open = course.open();
-            let rest = course.part(&open);
+    fn plan<'b, 'a>(&self, charge_set: &'b ChargeSet<'a>, context: CheckContext) -> CheckPlan<'b, 'a> {
+        let denied = self.recall(charge_set, context);
+        if let Some(check) = &denied {
+            let rest = check.part(&check.open());
             if !rest.charges.iter().any(counts_anyway) {
-                return Way::Known(Box::new(self.denied_again(batch, moment)));
+                return CheckPlan::Remembered(Box::new(self.denied_again(charge_set, context)));
             }
         }
-        let (names, places) = batch.charges.iter().map(|charge| self.locate(&charge.key, moment.now)).unzip();
-        let named = Named { names, places };
-        match (course, named.only_place()) {
-            (None, Some(place)) => Way::One(Job { place, batch, names: named.names, not_after: None }),
-            (course, _) => Way::Several(Box::new((course.unwrap_or_else(|| Course::new(batch)), named))),
+        let places = charge_set.charges.iter().map(|charge| self.place(&charge.key, context.now));
+        let (keys, placements) = places.unzip();
+        let placements = ChargePlacements { keys, placements };
+        match (denied, placements.single()) {
+            (None, Some(placement)) => CheckPlan::OneCall(PlacedCharges {
+                placement,
+                charge_set,
+                keys: placements.keys,
+                not_after: None,
+            }),
+            (denied, _) => {
+                let check = denied.unwrap_or_else(|| MultiSlotCheck::new(charge_set));
+                CheckPlan::MultiSlot(Box::new((check, placements)))
+            }
         }
     }
 
-    /// What is known to be denied, if that refuses the request.
-    fn recall<'b, 'a>(&self, batch: &'b ChargeSet<'a>, moment: Moment) -> Option<Course<'b, 'a>> {
+    /// The charges that are known to be denied, if they deny the request.
+    fn recall<'b, 'a>(
+        &self,
+        charge_set: &'b ChargeSet<'a>,
+        context: CheckContext,
+    ) -> Option<MultiSlotCheck<'b, 'a>> {
         let denials = self.denials.as_ref()?;
-        let now = self.store_time(moment);
-        let mut course = Course::new(batch);
-        for (index, charge) in batch.charges.iter().enumerate() {
+        let now = self.store_time(context);
+        let mut check = MultiSlotCheck::new(charge_set);
+        for (index, charge) in charge_set.charges.iter().enumerate() {
             if let Some(decision) = denials.recall(charge, now) {
-                course.settle(&[index], &[decision], How::Kept);
+                check.settle(&[index], &[decision], DecidedBy::EnvoyOrMemory);
             }
         }
-        course.is_denied().then_some(course)
+        check.is_denied().then_some(check)
     }
 
-    /// The answer where all that is asked is known: what denies, and for the
-    /// others what this node last saw.
-    fn denied_again(&self, batch: &ChargeSet<'_>, moment: Moment) -> StoreReply {
-        let now = self.store_time(moment);
-        let decisions = self.local.peek(batch, now);
-        let mut answer = StoreReply { now, decisions, remembered: true, ..StoreReply::default() };
+    /// The reply from memory alone: the denials, and what this node last saw of
+    /// the other charges.
+    fn denied_again(&self, charge_set: &ChargeSet<'_>, context: CheckContext) -> StoreReply {
+        let now = self.store_time(context);
+        let decisions = self.fallback.peek(charge_set, now);
+        let mut reply = StoreReply { now, decisions, remembered: true, ..StoreReply::default() };
         if let Some(denials) = &self.denials {
-            for (charge, decision) in batch.charges.iter().zip(&mut answer.decisions) {
+            for (charge, decision) in charge_set.charges.iter().zip(&mut reply.decisions) {
                 *decision = denials.recall(charge, now).unwrap_or(*decision);
             }
         }
         self.stats.denials_remembered.add(1);
-        answer
+        reply
     }
 
-    async fn decide_in_one(&self, job: Job<'_, '_>, moment: Moment) -> StoreReply {
-        let batch = job.batch;
-        match self.ask(job, moment).await {
-            Ok(done) => StoreReply { now: done.now, decisions: done.decisions, ..StoreReply::default() },
+    async fn decide_in_one(&self, placed: PlacedCharges<'_, '_>, context: CheckContext) -> StoreReply {
+        let charge_set = placed.charge_set;
+        match self.ask(placed, context).await {
+            Ok(reply) => StoreReply { now: reply.now, decisions: reply.decisions, ..StoreReply::default() },
             Err(_) => {
-                let now = self.store_time(moment);
-                let degraded = smallvec::smallvec![true; batch.charges.len()];
-                StoreReply { now, decisions: self.local.check(batch, now), degraded, ..StoreReply::default() }
+                let now = self.store_time(context);
+                let degraded = smallvec::smallvec![true; charge_set.charges.len()];
+                let decisions = self.fallback.check(charge_set, now);
+                StoreReply { now, decisions, degraded, ..StoreReply::default() }
             }
         }
     }
 
     async fn decide_in_several<'a>(
         &self,
-        batch: &ChargeSet<'a>,
-        mut course: Course<'_, 'a>,
-        named: Named,
-        moment: Moment,
+        charge_set: &ChargeSet<'a>,
+        mut check: MultiSlotCheck<'_, 'a>,
+        placements: ChargePlacements,
+        context: CheckContext,
     ) -> StoreReply {
-        let open = course.open();
-        let mut now = self.store_time(moment);
-        let mut until: SmallVec<[(Place, Time); CHARGES_USUAL]> = SmallVec::new();
-        for place in named.order(&open) {
-            let picks = named.at(place, &open);
-            let part = course.part(&picks);
-            let job = Job { place, batch: &part, names: named.pick(&picks), not_after: None };
-            match self.ask(job, moment).await {
-                Ok(done) => {
-                    now = done.now;
-                    until.push((place, done.give_back_until));
-                    course.settle(&picks, &done.decisions, done.how);
+        let open = check.open();
+        let mut now = self.store_time(context);
+        let mut until: SmallVec<[(Placement, Time); CHARGES_USUAL]> = SmallVec::new();
+        for placement in placements.in_order(&open) {
+            let indexes = placements.at(placement, &open);
+            let part = check.part(&indexes);
+            let keys = placements.keys_of(&indexes);
+            let placed = PlacedCharges { placement, charge_set: &part, keys, not_after: None };
+            match self.ask(placed, context).await {
+                Ok(reply) => {
+                    now = reply.now;
+                    until.push((placement, reply.give_back_until));
+                    check.settle(&indexes, &reply.decisions, reply.decided_by);
                 }
                 Err(_) => {
-                    let decisions = self.local.check(&part, self.store_time(moment));
-                    course.settle(&picks, &decisions, How::Degraded);
+                    let decisions = self.fallback.check(&part, self.store_time(context));
+                    check.settle(&indexes, &decisions, DecidedBy::Fallback);
                 }
             }
         }
-        let due = course.to_give_back();
-        for (place, until) in until {
-            let picks = named.at(place, &due);
-            self.give_back(batch, &mut course, (place, until, picks, &named), moment).await;
+        let due = check.to_give_back();
+        for (placement, until) in until {
+            let indexes = placements.at(placement, &due);
+            let placed = (placement, placements.keys_of(&indexes), until);
+            self.give_back(charge_set, &mut check, &indexes, placed, context).await;
         }
-        let (decisions, degraded) = course.finish();
+        let (decisions, degraded) = check.finish();
         StoreReply { now, decisions, degraded, ..StoreReply::default() }
     }
 
-    /// Gives back what was taken at a place although the request is denied.
+    /// Gives back what charges of one placement took although the request is
+    /// denied.
     async fn give_back(
         &self,
-        batch: &ChargeSet<'_>,
-        course: &mut Course<'_, '_>,
-        (place, until, picks, named): (Place, Time, Picks, &Named),
-        moment: Moment,
+        charge_set: &ChargeSet<'_>,
+        check: &mut MultiSlotCheck<'_, '_>,
+        indexes: &ChargeIndexes,
+        (placement, keys, until): (Placement, RedisKeys, Time),
+        context: CheckContext,
     ) {
-        let taken = picks.iter().filter_map(|pick| batch.charges.get(*pick));
+        let taken = indexes.iter().filter_map(|index| charge_set.charges.get(*index));
         let refunds = taken.map(|charge| Charge { operation: Operation::Refund, ..*charge });
         let refund = ChargeSet { charges: refunds.collect(), ..ChargeSet::default() };
         if refund.charges.is_empty() {
             return;
         }
-        self.stats.given_back.add(u64::try_from(picks.len()).unwrap_or(0));
-        let job = Job { place, batch: &refund, names: named.pick(&picks), not_after: Some(until) };
+        self.stats.given_back.add(u64::try_from(indexes.len()).unwrap_or(0));
+        let placed = PlacedCharges { placement, charge_set: &refund, keys, not_after: Some(until) };
         // What cannot be given back stays taken: fewer pass, never more.
-        let Ok(done) = self.ask(job, moment).await else { return };
-        for (pick, decision) in picks.iter().zip(&done.decisions) {
-            course.gave_back(*pick, *decision);
+        let Ok(reply) = self.ask(placed, context).await else { return };
+        for (index, decision) in indexes.iter().zip(&reply.decisions) {
+            check.gave_back(*index, *decision);
         }
     }
 
-    /// Has the store decide charges that are all in one place.
-    async fn ask(&self, job: Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
+    /// Has a server decide charges that have one placement.
+    async fn ask(
+        &self,
+        placed: PlacedCharges<'_, '_>,
+        context: CheckContext,
+    ) -> Result<PlacementReply, StoreFailure> {
+        let charges = &placed.charge_set.charges;
         if let Some(denials) = &self.denials {
-            let refunds = job.batch.charges.iter().filter(|charge| charge.operation == Operation::Refund);
+            let refunds = charges.iter().filter(|charge| charge.operation == Operation::Refund);
             refunds.for_each(|charge| denials.forget(&charge.key));
         }
-        let done = match job.place.keeper {
-            Keeper::Script => self.ask_script(&job, moment).await?,
-            Keeper::Envoy => Box::pin(self.ask_envoy(&job, moment)).await?,
+        let reply = match placed.placement.format {
+            CounterFormat::Script => self.ask_script(&placed, context).await?,
+            CounterFormat::Envoy => Box::pin(self.ask_envoy(&placed, context)).await?,
         };
         if let Some(denials) = &self.denials {
-            for (charge, decision) in job.batch.charges.iter().zip(&done.decisions) {
-                denials.remember(charge, decision, done.now, moment.age);
+            for (charge, decision) in charges.iter().zip(&reply.decisions) {
+                denials.remember(charge, decision, reply.now, context.denials_version);
             }
         }
-        Ok(done)
+        Ok(reply)
     }
 
-    async fn ask_script(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
-        let seen = self.run_script(job, moment).await?;
-        match codec::decide(job.batch, &seen, &job.names) {
-            Ok(outcome) => self.settle(job, moment, seen.now, outcome),
-            Err(unreadable) => Box::pin(self.mend_and_ask(job, moment, unreadable)).await,
-        }
-    }
-
-    async fn mend_and_ask(
+    async fn ask_script(
         &self,
-        job: &Job<'_, '_>,
-        moment: Moment,
-        unreadable: Vec<usize>,
-    ) -> Result<Done, Trouble> {
-        let names: Vec<_> = unreadable.iter().filter_map(|charge| job.names.get(*charge)).collect();
-        mend::delete(self.backend(job.place), &names, moment.deadline, &self.stats).await?;
-        let seen = self.run_script(job, moment).await?;
-        let outcome = codec::decide(job.batch, &seen, &job.names).map_err(|_| Trouble::BadState)?;
-        self.settle(job, moment, seen.now, outcome)
-    }
-
-    async fn run_script(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Seen, Trouble> {
-        let now = (self.clock == ClockOf::Caller).then_some(moment.now);
-        let question = Question::new(job.batch, job.names.clone(), job.not_after);
-        self.backend(job.place).ask(question, now, moment.deadline).await
+        placed: &PlacedCharges<'_, '_>,
+        context: CheckContext,
+    ) -> Result<PlacementReply, StoreFailure> {
+        let now = (self.clock == ClockSource::Caller).then_some(context.now);
+        let client = self.client(placed.placement);
+        let replay = calls::decide(client, placed, now, context.deadline, &self.stats).await?;
+        self.learn_from_script(placed, context, replay)
     }
 
     /// Learns what a script did.
-    fn settle(
+    fn learn_from_script(
         &self,
-        job: &Job<'_, '_>,
-        moment: Moment,
-        now: Time,
-        mut outcome: Outcome,
-    ) -> Result<Done, Trouble> {
-        if job.not_after.is_some_and(|until| now > until) {
-            return Err(Trouble::Other);
+        placed: &PlacedCharges<'_, '_>,
+        context: CheckContext,
+        mut replay: Replay,
+    ) -> Result<PlacementReply, StoreFailure> {
+        let now = replay.now;
+        if placed.not_after.is_some_and(|until| now > until) {
+            return Err(StoreFailure::Other);
         }
-        self.local.learn_clock(moment.now, now);
+        self.fallback.learn_clock(context.now, now);
         let mut give_back_until = Time::MAX;
-        for (index, charge) in job.batch.charges.iter().enumerate() {
-            let Some(state) = outcome.take_state(index) else { continue };
+        for (index, charge) in placed.charge_set.charges.iter().enumerate() {
+            let Some(state) = replay.take_state(index) else { continue };
             if let Some(state) = &state {
                 give_back_until = give_back_until.min(state.deadline()).min(window_end(&charge.key, now));
             }
             self.learn(charge, state, now);
         }
         let give_back_until = give_back_until.before(Micros::new(1));
-        Ok(Done { now, decisions: outcome.decisions, how: How::Taken, give_back_until })
+        let decisions = replay.decisions;
+        Ok(PlacementReply { now, decisions, decided_by: DecidedBy::Script, give_back_until })
     }
 
-    async fn ask_envoy(&self, job: &Job<'_, '_>, moment: Moment) -> Result<Done, Trouble> {
+    async fn ask_envoy(
+        &self,
+        placed: &PlacedCharges<'_, '_>,
+        context: CheckContext,
+    ) -> Result<PlacementReply, StoreFailure> {
         let jitter_max_s = if let Layout::Envoy { jitter_max_s } = self.layout { jitter_max_s } else { 0 };
-        let (charges, backend) = (&job.batch.charges, self.backend(job.place));
-        let name = job.names.first().map(String::as_str).unwrap_or_default();
-        let commands = envoy::commands(charges, &job.names, jitter_max_s);
-        let answers = backend.commands(name, &commands, moment.deadline).await?;
-        if let Some(commands) = envoy::overdrawn(charges, &job.names, &answers) {
-            backend.commands(name, &commands, moment.deadline).await?;
+        let (charges, client) = (&placed.charge_set.charges, self.client(placed.placement));
+        let key = placed.keys.first().map(String::as_str).unwrap_or_default();
+        let commands = envoy_layout::commands(charges, &placed.keys, jitter_max_s);
+        let replies = client.run_commands(key, &commands, context.deadline).await?;
+        if let Some(commands) = envoy_layout::undo_excess_refunds(charges, &placed.keys, &replies) {
+            client.run_commands(key, &commands, context.deadline).await?;
         }
-        let decided = envoy::decisions(charges, answers, moment.now).ok_or(Trouble::Other)?;
+        let now = context.now;
+        let decided = envoy_layout::decisions(charges, replies, now).ok_or(StoreFailure::Other)?;
         let mut decisions = Decisions::new();
         for (charge, (decision, state)) in charges.iter().zip(decided) {
             decisions.push(decision);
-            self.learn(charge, state, moment.now);
+            self.learn(charge, state, now);
         }
-        Ok(Done { now: moment.now, decisions, how: How::Kept, give_back_until: Time::EPOCH })
+        let (decided_by, give_back_until) = (DecidedBy::EnvoyOrMemory, Time::EPOCH);
+        Ok(PlacementReply { now, decisions, decided_by, give_back_until })
     }
 
     /// Remembers what the store now has under a charge's key.
     fn learn(&self, charge: &Charge<'_>, state: Option<State>, now: Time) {
         if charge.limit().on_store_error() == OnStoreError::Local || self.denials.is_some() {
-            self.local.learn(charge, state, now);
+            self.fallback.learn(charge, state, now);
         }
     }
 }
 
 impl Store for RedisStore {
-    async fn check(&self, batch: &ChargeSet<'_>, now: Time) -> StoreReply {
-        if batch.charges.is_empty() {
+    async fn check(&self, charge_set: &ChargeSet<'_>, now: Time) -> StoreReply {
+        if charge_set.charges.is_empty() {
             return StoreReply { now, ..StoreReply::default() };
         }
         self.stats.requests.add(1);
-        let answer = self.decide(batch, self.moment(now)).await;
-        self.stats.degraded.add(u64::from(!answer.degraded.is_empty()));
-        answer
+        let reply = self.decide(charge_set, self.context(now)).await;
+        self.stats.degraded.add(u64::from(!reply.degraded.is_empty()));
+        reply
     }
 
     async fn reset(&self, key: &Key<'_>, now: Time) -> bool {
-        let moment = self.moment(now);
-        let (name, place) = self.locate(key, moment.now);
+        let context = self.context(now);
+        let (name, placement) = self.place(key, now);
         let mut delete = redis::Pipeline::new();
         delete.cmd("DEL").arg(&name);
-        let deleted = self.backend(place).commands(&name, &delete, moment.deadline).await;
+        let deleted = self.client(placement).run_commands(&name, &delete, context.deadline).await;
         if let Some(denials) = &self.denials {
             denials.forget(key);
         }
-        let was_here = self.local.forget(key);
+        let was_here = self.fallback.reset(key);
         match deleted.as_deref() {
             Ok([redis::Value::Int(count)]) => *count > 0,
             Ok(_) | Err(_) => was_here,
@@ -424,8 +439,8 @@ mod tests {
     fn a_request_on_its_way_is_small() {
         let config = RedisConfig::new("redis://127.0.0.1:1".parse().expect("an address"));
         let store = RedisStore::new(config).expect("it needs no certificates");
-        let batch = ChargeSet::default();
-        let bytes = size_of_val(&store.check(&batch, Time::EPOCH));
+        let charge_set = ChargeSet::default();
+        let bytes = size_of_val(&store.check(&charge_set, Time::EPOCH));
         println!("check {bytes}");
         assert!(bytes <= 1_024, "{bytes} bytes are moved for each request");
     }

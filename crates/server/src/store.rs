@@ -10,7 +10,7 @@
 use tollgate_core::{Key, Time};
 use tollgate_limiter::{ChargeSet, MemoryStore, Store, StoreReply};
 use tollgate_metrics::{RemoteStats, StoreStats};
-use tollgate_redis::{RedisStore, Stats, Trouble};
+use tollgate_redis::{RedisStore, Stats, StoreFailure};
 use tollgate_settings::Store as StoreSettings;
 
 use crate::error::Error;
@@ -98,8 +98,11 @@ fn remote_stats(stats: &Stats) -> RemoteStats {
         script_loads: stats.script_loads.get(),
         redirects: stats.redirects.get(),
         given_back: stats.given_back.get(),
-        mended: stats.mended.get(),
-        failures: Trouble::ALL.iter().map(|trouble| (trouble.name(), stats.troubles(*trouble))).collect(),
+        discarded: stats.discarded.get(),
+        failures: StoreFailure::ALL
+            .iter()
+            .map(|failure| (failure.name(), stats.failures(*failure)))
+            .collect(),
         round_trips: stats.round_trips().collect(),
         round_trip_sum_us: stats.round_trip_sum_us(),
     }

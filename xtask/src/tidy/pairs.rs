@@ -12,11 +12,12 @@ const ALGORITHM_FOLDER: &str = "crates/core/src/algorithm/";
 const ALGORITHMS: &[&str] =
     &["fixed_window", "sliding_log", "sliding_counter", "sliding_buckets", "token_bucket", "leaky_bucket"];
 
-/// Lua files without a twin of their name, without `.lua`: what all of them share, whose twin is
-/// `algorithm.rs`; what decides single charges, or all charges of a request together, whose twin is
-/// the limiter's `store.rs`; the one that talks to Redis; and the second way of the token bucket, whose
-/// twin is in `token_bucket.rs`.
-const LUA_WITHOUT_TWIN: &[&str] = &["ask", "singles", "together", "store", "token_bucket_interval"];
+/// Lua files without a twin of their name in that folder, without `.lua`: what all of them share, whose
+/// twin is `algorithm.rs`; what decides single charges and charge sets, whose twin is the limiter's
+/// `store.rs`; the one that talks to Redis; and the interval of the token bucket, whose twin is in
+/// `token_bucket.rs`.
+const LUA_WITHOUT_TWIN: &[&str] =
+    &["algorithm", "single_charges", "charge_sets", "store", "token_bucket_interval"];
 
 /// All maths in Lua exists in Rust under the same name, so that one can be read beside the other.
 pub(super) fn lua_twins(tree: &Tree) -> Vec<Violation> {

@@ -46,7 +46,11 @@ fn servers(page: &mut Page, stats: &RemoteStats) {
             "Charges given back because another server denied.",
             stats.given_back,
         ),
-        ("tollgate_store_mended_total", "States thrown away because they were not ours.", stats.mended),
+        (
+            "tollgate_store_discarded_total",
+            "States discarded because they could not be read.",
+            stats.discarded,
+        ),
     ];
     for (name, help, counter) in counters {
         page.single(name, Kind::Counter, help, counter);

@@ -14,9 +14,9 @@ use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use crate::backend::Backend;
+use crate::calls::endpoint_client::EndpointClient;
 use crate::config::RedisConfig;
-use crate::error::{Error, Trouble};
+use crate::error::{Error, StoreFailure};
 use crate::stats::Stats;
 
 /// A history is not in a hurry, and reads more at once than a request does; but
@@ -28,7 +28,7 @@ struct Job {
     /// A key of the slot that all commands are about.
     key: Arc<str>,
     commands: Pipeline,
-    answer: SyncSender<Result<Vec<Value>, Trouble>>,
+    answer: SyncSender<Result<Vec<Value>, StoreFailure>>,
 }
 
 /// A connection that is asked from anywhere. It is made when it is first needed.
@@ -43,7 +43,7 @@ pub(super) struct Client {
 impl Client {
     /// Asks the main endpoint about keys that are in the slot of `key`.
     pub(super) fn new(config: &RedisConfig, key: &str) -> Result<Self, Error> {
-        let backend = Backend::new(&config.main, &config.key_prefix, &Arc::new(Stats::default()))?;
+        let backend = EndpointClient::new(&config.main, &config.key_prefix, &Arc::new(Stats::default()))?;
         let (jobs, waiting) = unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -57,19 +57,19 @@ impl Client {
     }
 
     /// Sends commands and waits for all answers.
-    pub(super) fn send(&self, commands: Pipeline) -> Result<Vec<Value>, Trouble> {
+    pub(super) fn send(&self, commands: Pipeline) -> Result<Vec<Value>, StoreFailure> {
         let (answer, answered) = sync_channel(1);
         let job = Job { key: Arc::clone(&self.key), commands, answer };
-        self.jobs.send(job).map_err(|_| Trouble::Lost)?;
-        answered.recv().unwrap_or(Err(Trouble::Lost))
+        self.jobs.send(job).map_err(|_| StoreFailure::Lost)?;
+        answered.recv().unwrap_or(Err(StoreFailure::Lost))
     }
 }
 
 /// Answers one job after the other, until nobody is left to ask.
-async fn serve(backend: Backend, mut jobs: UnboundedReceiver<Job>) {
+async fn serve(backend: EndpointClient, mut jobs: UnboundedReceiver<Job>) {
     let timeout = backend.timeout.max(TIMEOUT_MIN);
     while let Some(job) = jobs.recv().await {
-        let answer = backend.commands(&job.key, &job.commands, Instant::now() + timeout).await;
+        let answer = backend.run_commands(&job.key, &job.commands, Instant::now() + timeout).await;
         // Whoever asked waits for it, and if not, nobody needs it.
         drop(job.answer.send(answer));
     }

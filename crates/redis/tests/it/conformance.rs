@@ -13,7 +13,7 @@ use tollgate_redis::RedisStore;
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{Engine, RedisServer, boundaries, random, vectors};
 
-use crate::support::{batch, charge, store};
+use crate::support::{charge, charge_set, store};
 
 struct Rig {
     runtime: Runtime,
@@ -50,7 +50,7 @@ struct RedisEngine {
 impl Engine for RedisEngine {
     fn decide(&mut self, now: Time, operation: Operation, cost: u64) -> Decision {
         let entries = [Entry { key: "engine", value: &self.key }];
-        let mut asked = batch([charge(&entries, &self.limit)]);
+        let mut asked = charge_set([charge(&entries, &self.limit)]);
         asked.charges[0].operation = operation;
         asked.charges[0].cost = cost;
         let answer = self.rig.runtime.block_on(self.rig.store.check(&asked, now));

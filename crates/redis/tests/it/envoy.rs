@@ -8,7 +8,7 @@ use tollgate_redis::RedisStore;
 use tollgate_redis::config::Layout;
 use tollgate_testkit::RedisServer;
 
-use crate::support::{batch, charge, config, limit, now};
+use crate::support::{charge, charge_set, config, limit, now};
 
 /// Gives exactly the reference's commands, and decides by its arithmetic.
 struct ReferenceClient(MultiplexedConnection);
@@ -49,7 +49,7 @@ async fn both_services_together_admit_exactly_the_limit() {
     let (mut ours, mut theirs) = (0, 0);
     for _ in 0..20 {
         let entries = [Entry { key: "user", value: "42" }];
-        let answer = store.check(&batch([charge(&entries, &limit)]), now).await;
+        let answer = store.check(&charge_set([charge(&entries, &limit)]), now).await;
         assert!(answer.degraded.is_empty());
         ours += u32::from(!answer.decisions[0].verdict.is_deny());
         theirs += u32::from(!reference.is_over_limit("42", 21, now).await);
@@ -69,7 +69,7 @@ async fn a_limit_that_the_reference_does_not_know_is_kept_as_ours_and_all_or_not
     let store = shared(&server);
     let (theirs, ours) = (hourly(1), limit(10, 60, Shape::SlidingLog));
     let entries = [Entry { key: "user", value: "42" }];
-    let both = batch([charge(&entries, &ours), charge(&entries, &theirs)]);
+    let both = charge_set([charge(&entries, &ours), charge(&entries, &theirs)]);
     let first = store.check(&both, now()).await;
     assert_eq!(first.decisions.iter().map(|decision| decision.remaining).collect::<Vec<_>>(), [9, 0]);
     let second = store.check(&both, now()).await;
@@ -86,7 +86,7 @@ async fn peeks_and_refunds_keep_the_counter_a_number_above_zero() {
     let entries = [Entry { key: "user", value: "42" }];
     let now = now();
     let ask = async |operation, cost| {
-        let mut asked = batch([charge(&entries, &limit)]);
+        let mut asked = charge_set([charge(&entries, &limit)]);
         asked.charges[0].operation = operation;
         asked.charges[0].cost = cost;
         let answer = store.check(&asked, now).await;

@@ -8,7 +8,7 @@ use tollgate_limiter::{Clock, Store, SystemClock};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{RedisCluster, RedisServer};
 
-use crate::support::{batch, charge, every_algorithm, store};
+use crate::support::{charge, charge_set, every_algorithm, store};
 
 const NODES: usize = 3;
 const CALLERS: usize = 240;
@@ -57,7 +57,7 @@ async fn admitted(nodes: &[Node], callers: usize, limits: &[Limit], users: &[&'s
                     charge
                 })
                 .collect();
-            let asked = batch(charges);
+            let asked = charge_set(charges);
             let answer = node.store.check(&asked, node.now()).await;
             assert!(answer.degraded.is_empty(), "{:?}", node.store.stats());
             !asked.is_denied(&answer.decisions)

@@ -16,7 +16,7 @@ use tollgate_redis::RedisStore;
 use tollgate_testkit::{RedisCluster, RedisSentinel, RedisServer};
 
 use crate::proxy::{Mood, Proxy};
-use crate::support::{ask, batch, charge, check, config, eventually, limit};
+use crate::support::{charge, charge_set, check, check_set, config, eventually, limit};
 
 const CALLERS: u64 = 50;
 const TIMEOUT: Duration = Duration::from_millis(100);
@@ -134,7 +134,7 @@ async fn call(store: Arc<RedisStore>, seen: Arc<Seen>, caller: u64) {
         let user = format!("{caller} {rule:?}");
         let entries = [Entry { key: "user", value: &user }];
         let begin = Instant::now();
-        let answer = ask(&store, &batch([charge(&entries, &one)])).await;
+        let answer = check_set(&store, &charge_set([charge(&entries, &one)])).await;
         seen.slowest_us.fetch_max(micros(begin.elapsed()), Ordering::SeqCst);
         let (is_degraded, decision) = (!answer.degraded.is_empty(), answer.decisions[0]);
         let is_denied = decision.verdict.is_deny();

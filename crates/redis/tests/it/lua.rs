@@ -1,10 +1,10 @@
-//! The script in process, step by step beside the maths it mirrors.
+//! The scripts in process, step by step beside the maths that they mirror.
 //!
 //! The engine runs a whole script on Lua 5.1 with a table in place of the
-//! server's keys: that for single charges of the algorithm, or that for charges
-//! together. After every step the text it keeps must be the text that
-//! `tollgate-core` would keep, and the decision that is worked out again from
-//! what it saw the same. The suites then hold it to the oracles as well.
+//! server's keys: the one for single charges of the algorithm, or the one for
+//! charge sets. After every step it must keep the text that `tollgate-core`
+//! would keep, and the replay of its reply must give the same decision. The
+//! suites then hold it to the oracles as well.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ use tollgate_core::{
     Change, Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, State, Time, decide,
 };
 use tollgate_limiter::ChargeSet;
-use tollgate_redis::codec::{self, Before, Seen};
-use tollgate_redis::question::Question;
-use tollgate_redis::round::Round;
-use tollgate_redis::script::Script;
+use tollgate_redis::calls::batch_call::BatchCall;
+use tollgate_redis::calls::script::Script;
+use tollgate_redis::calls::script_args::ScriptArgs;
+use tollgate_redis::calls::script_reply::{Replay, ScriptReply, StateBefore};
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{Engine, boundaries, random, vectors};
 
@@ -44,7 +44,7 @@ const KEYS_IN_A_TABLE: &str = "
 #[derive(Clone)]
 struct Scripts {
     lua: Rc<Lua>,
-    /// By number.
+    /// In the order of `Script::ALL`.
     functions: Rc<[Function]>,
     kept: Table,
     which: Which,
@@ -53,17 +53,19 @@ struct Scripts {
 /// Which script decides a charge that is alone.
 #[derive(Clone, Copy)]
 enum Which {
-    Single,
-    Together,
+    SingleCharges,
+    ChargeSets,
 }
 
-const BOTH: [Which; 2] = [Which::Single, Which::Together];
+const BOTH: [Which; 2] = [Which::SingleCharges, Which::ChargeSets];
 
 impl Scripts {
     fn new(which: Which) -> Self {
         let lua = Lua::new();
-        let functions: String =
-            Script::all().map(|script| format!("function(KEYS, ARGV) {} end, ", script.text())).collect();
+        let functions: String = Script::ALL
+            .into_iter()
+            .map(|script| format!("function(KEYS, ARGV) {} end, ", script.text()))
+            .collect();
         let text = format!("{KEYS_IN_A_TABLE} return {{ {functions} }}, kept");
         let (functions, kept): (Vec<Function>, Table) = lua.load(text).eval().unwrap();
         Self { lua: Rc::new(lua), functions: functions.into(), kept, which }
@@ -85,25 +87,26 @@ impl Scripts {
         LuaEngine { script: self.clone(), limit, core: None }
     }
 
-    /// What a charge of `cost` under `name` asks.
-    fn question(&self, name: &str, limit: &Limit, operation: Operation, cost: u64) -> Question {
-        let (batch, names) = (batch(limit, operation, cost), smallvec![name.to_owned()]);
+    /// The arguments for a charge of `cost` under `key`.
+    fn args(&self, key: &str, limit: &Limit, operation: Operation, cost: u64) -> ScriptArgs {
+        let (charge_set, keys) = (charge_set(limit, operation, cost), smallvec![key.to_owned()]);
         match self.which {
-            Which::Single => Question::new(&batch, names, None),
-            Which::Together => Question::together(&batch, names, None),
+            Which::SingleCharges => ScriptArgs::new(&charge_set, keys, None),
+            Which::ChargeSets => ScriptArgs::for_charge_set(&charge_set, keys, None),
         }
     }
 
-    fn run(&self, round: &Round) -> Vec<Seen> {
+    fn run(&self, call: &BatchCall) -> Vec<ScriptReply> {
         let lua = &self.lua;
-        let keys = lua.create_sequence_from(round.keys().iter().map(String::as_str)).unwrap();
-        let arguments = lua.create_sequence_from(round.arguments().map(String::as_str)).unwrap();
-        let reply: Table = self.functions[round.script.number()].call((keys, arguments)).unwrap();
-        let told = (1..=round.keys().len() + 1).map(|place| match reply.get(place).unwrap() {
+        let keys = lua.create_sequence_from(call.keys().iter().map(String::as_str)).unwrap();
+        let arguments = lua.create_sequence_from(call.arguments().map(String::as_str)).unwrap();
+        let script = Script::ALL.iter().position(|script| *script == call.script).unwrap();
+        let reply: Table = self.functions[script].call((keys, arguments)).unwrap();
+        let values = (1..=call.keys().len() + 1).map(|index| match reply.get(index).unwrap() {
             mlua::Value::String(text) => Value::BulkString(text.as_bytes().to_vec()),
             other => lua.coerce_integer(other).unwrap().map_or(Value::Nil, Value::Int),
         });
-        round.read(Value::Array(told.collect())).expect("an answer")
+        call.read(Value::Array(values.collect())).expect("a reply")
     }
 
     fn kept(&self, name: &str) -> Option<Vec<u8>> {
@@ -112,7 +115,7 @@ impl Scripts {
     }
 }
 
-fn batch(limit: &Limit, operation: Operation, cost: u64) -> ChargeSet<'_> {
+fn charge_set(limit: &Limit, operation: Operation, cost: u64) -> ChargeSet<'_> {
     const ENTRIES: &[Entry<'static>] = &[Entry { key: "k", value: "v" }];
     let key = Key { domain: "d", entries: ENTRIES, shared: &[], limit, ordinal: 0 };
     let charge = Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost };
@@ -136,9 +139,9 @@ const OPERATIONS: [Operation; 4] = [Operation::Check, Operation::Peek, Operation
 
 impl LuaEngine {
     fn run(&self, now: Time, operation: Operation, cost: u64) -> Decision {
-        let question = self.script.question(KEY, &self.limit, operation, cost);
-        let seen = self.script.run(&Round::new(question, Some(now))).remove(0);
-        codec::decide(&batch(&self.limit, operation, cost), &seen, &[KEY.into()]).unwrap().decisions[0]
+        let args = self.script.args(KEY, &self.limit, operation, cost);
+        let reply = self.script.run(&BatchCall::new(args, Some(now))).remove(0);
+        Replay::new(&charge_set(&self.limit, operation, cost), &reply, &[KEY.into()]).unwrap().decisions[0]
     }
 }
 
@@ -182,7 +185,7 @@ fn small_cases_are_decided_as_in_rust() {
         let run = |engines: &dyn Fn(Limit) -> LuaEngine| {
             exhaustive::run(&engines, scope).map_err(|failure| failure.to_string())
         };
-        Scripts::pass("small cases", &[Which::Single], run);
+        Scripts::pass("small cases", &[Which::SingleCharges], run);
     }
 }
 
@@ -202,7 +205,7 @@ fn random_sequences_are_decided_as_in_rust() {
 }
 
 #[test]
-fn the_requests_of_a_round_are_decided_one_after_the_other() {
+fn the_requests_of_a_batch_are_decided_one_after_the_other() {
     let names = ["a", "b", "c"];
     let mut dice = fastrand::Rng::with_seed(20);
     for (limit, which) in every_algorithm(9).into_iter().flat_map(|limit| BOTH.map(|which| (limit, which))) {
@@ -214,14 +217,14 @@ fn the_requests_of_a_round_are_decided_one_after_the_other() {
             let asked: Vec<_> = (0..dice.usize(1..9))
                 .map(|_| (names[dice.usize(0..3)], dice.choice(OPERATIONS).unwrap(), dice.u64(0..4)))
                 .collect();
-            let question =
-                |&(name, operation, cost): &(_, _, _)| scripts.question(name, &limit, operation, cost);
-            let mut round = Round::new(question(&asked[0]), Some(now));
-            asked.iter().skip(1).for_each(|asked| round.add(question(asked)));
-            for (seen, (name, operation, cost)) in scripts.run(&round).into_iter().zip(&asked) {
+            let args = |&(name, operation, cost): &(_, _, _)| scripts.args(name, &limit, operation, cost);
+            let mut call = BatchCall::new(args(&asked[0]), Some(now));
+            asked.iter().skip(1).for_each(|asked| call.add(args(asked)));
+            for (reply, (name, operation, cost)) in scripts.run(&call).into_iter().zip(&asked) {
                 let before = core.get(name);
-                let told = before.map_or(Before::Nothing, |state| Before::Text(text(state, &limit)));
-                assert_eq!(seen, Seen { now, before: smallvec![told] }, "{limit:?} {asked:?}");
+                let expected =
+                    before.map_or(StateBefore::Missing, |state| StateBefore::Text(text(state, &limit)));
+                assert_eq!(reply, ScriptReply { now, before: smallvec![expected] }, "{limit:?} {asked:?}");
                 match decide(before.map(State::as_ref), &limit, now, *operation, *cost).1 {
                     Change::Keep => {}
                     Change::Put(state) => drop(core.insert(name, state)),
@@ -237,7 +240,7 @@ fn the_requests_of_a_round_are_decided_one_after_the_other() {
 }
 
 #[test]
-fn what_is_not_ours_spoils_no_other_request_of_its_round() {
+fn what_is_not_ours_spoils_no_other_request_of_its_batch() {
     let garbage = ["", "x", "1 ", "1 2 3 4:\u{ff}", "1 99999999999999999999 1 1:", "-1 -1", "nan inf"];
     for (limit, which) in every_algorithm(9).into_iter().flat_map(|limit| BOTH.map(|which| (limit, which))) {
         let scripts = Scripts::new(which);
@@ -250,16 +253,16 @@ fn what_is_not_ours_spoils_no_other_request_of_its_round() {
                     // What is no text at the server is a table here.
                     None => scripts.kept.set("bad", scripts.lua.create_table().unwrap()).unwrap(),
                 }
-                let question = |name| scripts.question(name, &limit, operation, cost);
-                let mut round = Round::new(question("first"), Some(now));
-                round.add(question("bad"));
-                round.add(question("last"));
+                let args = |name| scripts.args(name, &limit, operation, cost);
+                let mut call = BatchCall::new(args("first"), Some(now));
+                call.add(args("bad"));
+                call.add(args("last"));
                 let step = format!("{limit:?} {garbage:?} {operation:?} {cost}");
-                let [first, bad, last] = scripts.run(&round).try_into().unwrap();
-                assert_ne!(bad.before[0], Before::Nothing, "{step}");
+                let [first, bad, last] = scripts.run(&call).try_into().unwrap();
+                assert_ne!(bad.before[0], StateBefore::Missing, "{step}");
                 assert_eq!(
                     (&first.before[0], &last.before[0]),
-                    (&Before::Nothing, &Before::Nothing),
+                    (&StateBefore::Missing, &StateBefore::Missing),
                     "{step}"
                 );
                 assert_eq!(scripts.kept("first"), scripts.kept("last"), "{step}");

@@ -8,19 +8,19 @@
     reason = "a test that cannot go on says so by failing"
 )]
 
+mod batch_calls;
+mod charge_sets;
 mod conformance;
 mod envoy;
 mod exact;
 mod load;
 mod lua;
 mod memory;
-mod others;
+mod multi_slot;
+mod other_servers;
 mod outage;
 mod proxy;
-mod refusals;
-mod rounds;
-mod several;
+mod server_errors;
 mod slots;
 mod support;
 mod tls;
-mod together;

@@ -7,7 +7,7 @@ use tollgate_limiter::Store;
 use tollgate_redis::{RedisStore, keys};
 use tollgate_testkit::RedisServer;
 
-use crate::support::{ask, batch, charge, check, config, limit, store};
+use crate::support::{charge, charge_set, check, check_set, config, limit, store};
 
 const HOUR_S: u64 = 3600;
 
@@ -15,7 +15,7 @@ const HOUR_S: u64 = 3600;
 async fn bytes_of_a_busy_user(server: &RedisServer, limit: &Limit) -> u64 {
     let store = store(&server.url()).on_the_callers_clock();
     let entries = [Entry { key: "user", value: "42" }];
-    let asked = batch([charge(&entries, limit)]);
+    let asked = charge_set([charge(&entries, limit)]);
     let mut now = Time::from_secs(1_700_000_000);
     for request in 0..700_u64 {
         now = now + Micros::new(7_200_000 + request * 7919 % 1_000_000);
@@ -106,9 +106,9 @@ async fn a_refund_and_a_reset_let_the_denied_ask_again() {
         assert!(check(&store, "a", &one).await.0.verdict.is_deny());
         assert!(check(&store, "a", &one).await.0.verdict.is_deny());
         if forget {
-            let mut refund = batch([charge(&entries, &one)]);
+            let mut refund = charge_set([charge(&entries, &one)]);
             refund.charges[0].operation = Operation::Refund;
-            ask(&store, &refund).await;
+            check_set(&store, &refund).await;
         } else {
             assert!(store.reset(&charge(&entries, &one).key, crate::support::now()).await);
         }
@@ -122,20 +122,20 @@ async fn a_list_with_one_denial_is_denied_from_memory_with_the_others_as_last_se
     let store = remembering(&server);
     let (burst, sustained) = (limit(2, HOUR_S, Shape::SlidingLog), limit(500, HOUR_S, Shape::SlidingCounter));
     let entries = [Entry { key: "user", value: "a" }];
-    let list = || batch([charge(&entries, &burst), charge(&entries, &sustained)]);
+    let list = || charge_set([charge(&entries, &burst), charge(&entries, &sustained)]);
     for _ in 0..3 {
-        ask(&store, &list()).await;
+        check_set(&store, &list()).await;
     }
-    let again = ask(&store, &list()).await;
+    let again = check_set(&store, &list()).await;
     assert_eq!(store.stats().denials_remembered.get(), 1);
     assert!(again.decisions[0].verdict.is_deny() && !again.decisions[1].verdict.is_deny());
     assert_eq!(again.decisions[1].remaining, 498);
     let counting = sustained.counting_rejected(true);
-    let mixed = batch([charge(&entries, &burst), charge(&entries, &counting)]);
+    let mixed = charge_set([charge(&entries, &burst), charge(&entries, &counting)]);
     assert_eq!(
-        ask(&store, &mixed).await.decisions[1].remaining,
+        check_set(&store, &mixed).await.decisions[1].remaining,
         497,
         "what counts rejected requests is asked"
     );
-    assert_eq!(ask(&store, &mixed).await.decisions[1].remaining, 496);
+    assert_eq!(check_set(&store, &mixed).await.decisions[1].remaining, 496);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{OnStoreError, Shape, Verdict};
-use tollgate_redis::Trouble;
+use tollgate_redis::StoreFailure;
 use tollgate_testkit::RedisServer;
 use tollgate_testkit::redis::free_port;
 
@@ -81,7 +81,7 @@ async fn a_frozen_store_costs_no_more_than_its_timeout_and_then_nothing() {
     // Five time out, one after the other, and open the breaker; a thousand
     // that wait would take twenty seconds.
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
-    assert_eq!(store.stats().troubles(Trouble::Timeout), 5, "{:?}", store.stats());
+    assert_eq!(store.stats().failures(StoreFailure::Timeout), 5, "{:?}", store.stats());
     server.thaw();
     eventually("counting in Redis is back", BACK_MAX, async || !check(&store, "a", &limit).await.1).await;
     assert!(!store.stats().is_degraded());

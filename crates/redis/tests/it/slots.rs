@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Entry, Limit, Shape};
-use tollgate_redis::{Trouble, keys};
+use tollgate_redis::{StoreFailure, keys};
 use tollgate_testkit::RedisCluster;
 
 use crate::support::{charge, check, eventually, limit, store};
@@ -62,7 +62,7 @@ async fn a_slot_that_moves_is_followed_and_one_that_is_gone_is_done_without() {
         server.cli(&["cluster", "delslots", &text]);
     }
     eventually("done without", BACK_MAX, async || check(&store, "42", &limit).await.1).await;
-    assert!(store.stats().troubles(Trouble::ClusterDown) > 0, "{:?}", store.stats());
+    assert!(store.stats().failures(StoreFailure::ClusterDown) > 0, "{:?}", store.stats());
     assert_eq!(to.cli(&["cluster", "addslots", &text]), "OK");
     eventually("the cluster is whole", Duration::from_secs(30), async || cluster.is_whole()).await;
     eventually("counted on again", BACK_MAX, async || !check(&store, "42", &limit).await.1).await;

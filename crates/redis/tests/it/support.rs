@@ -53,7 +53,7 @@ pub(crate) fn charge<'a>(entries: &'a [Entry<'a>], limit: &'a Limit) -> Charge<'
     Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation: Operation::Check, cost: 1 }
 }
 
-pub(crate) fn batch<'a>(charges: impl IntoIterator<Item = Charge<'a>>) -> ChargeSet<'a> {
+pub(crate) fn charge_set<'a>(charges: impl IntoIterator<Item = Charge<'a>>) -> ChargeSet<'a> {
     ChargeSet { charges: charges.into_iter().collect(), ..ChargeSet::default() }
 }
 
@@ -61,18 +61,19 @@ pub(crate) fn now() -> Time {
     SystemClock::new().now()
 }
 
-/// Asks for one charge of 1 now.
+/// Checks one charge of 1 now; whether it was decided without the store.
 pub(crate) async fn check(store: &RedisStore, user: &str, limit: &Limit) -> (Decision, bool) {
     let entries = [Entry { key: "user", value: user }];
-    let answer = ask(store, &batch([charge(&entries, limit)])).await;
-    (answer.decisions[0], answer.degraded.contains(&true))
+    let reply = check_set(store, &charge_set([charge(&entries, limit)])).await;
+    (reply.decisions[0], reply.degraded.contains(&true))
 }
 
-pub(crate) async fn ask(store: &RedisStore, batch: &ChargeSet<'_>) -> StoreReply {
-    store.check(batch, now()).await
+/// Checks several charges now.
+pub(crate) async fn check_set(store: &RedisStore, charge_set: &ChargeSet<'_>) -> StoreReply {
+    store.check(charge_set, now()).await
 }
 
-/// Asks until it holds, and fails if that takes longer than `most`.
+/// Polls until it holds, and fails if that takes longer than `most`.
 pub(crate) async fn eventually<F: Future<Output = bool>>(
     what: &str,
     most: Duration,

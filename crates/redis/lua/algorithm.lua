@@ -1,0 +1,60 @@
+-- What all algorithms share. Twin: algorithm.rs.
+--
+-- ask: operation, counts_rejected, cost, window, hard, now, and the parameters
+-- of the algorithm. An algorithm takes (state, ask) and returns
+--   fits      whether the verdict is not a denial
+--   text      nil to keep the state, false to remove it, or the new one
+--   deadline  until when the new one lives
+-- A state is text; one that cannot be read counts as none.
+--
+-- Numbers are doubles holding whole numbers below 2^53. Quotients are taken as
+-- (a - a % b) / b: a floor of a rounded quotient can be one too high.
+
+local COST_MAX = 68719476735            -- 2^36 - 1
+local USED_MAX = 9007199254740991       -- 2^53 - 1
+local TIME_MAX = 9007199254740991
+local NOW_MAX = 4503599627370496        -- 2^52
+
+local function quotient(a, b)
+  return (a - a % b) / b
+end
+
+local function quotient_ceil(a, b)
+  local rest = a % b
+  if rest == 0 then return a / b end
+  return (a - rest) / b + 1
+end
+
+-- Two numbers as a state keeps them.
+local function pair(a, b)
+  return string.format('%.0f %.0f', a, b)
+end
+
+-- The two numbers of a state, or nothing.
+local function read_pair(state)
+  if not state then return nil end
+  local a, b = string.match(state, '^(%d+) (%d+)$')
+  return tonumber(a), tonumber(b)
+end
+
+-- The end of the window, aligned to the epoch, that now is in.
+local function window_end(now, window)
+  return now - now % window + window
+end
+
+-- What to do with the cost, given whether it fits.
+local function step_of(ask, fits)
+  if ask.operation == 'refund' then return 'give_back' end
+  if ask.operation == 'report' or fits then return 'take' end
+  if ask.operation == 'check' and ask.counts_rejected then return 'count_refused' end
+  return 'refuse'
+end
+
+local function is_denied(step)
+  return step == 'refuse' or step == 'count_refused'
+end
+
+-- Whether the state must stay as it is.
+local function keeps(ask, step)
+  return ask.cost == 0 or ask.operation == 'peek' or step == 'refuse'
+end

@@ -1,0 +1,182 @@
+//! Connects to a server: sockets, TLS, login, sentinels.
+//!
+//! A [`Connector`] has the credentials and the TLS settings. It connects to an
+//! address, or to the master that the sentinels name, logs in and loads the
+//! scripts, so that a [`Connection`] is ready for calls.
+//!
+//! Invariant: a master that the sentinels name is used only if it says itself
+//! that it is one.
+//!
+//! Deliberately not here: when to connect, and how often (`server`).
+
+use std::time::Duration;
+
+use redis::{RedisConnectionInfo, Value};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::connection::Connection;
+use super::tls;
+use crate::config::{Address, Credentials, Endpoint};
+use crate::error::{Error, ServerError, StoreFailure};
+
+/// The longest that connecting takes, sentinels included. A request waits no
+/// longer than its own timeout; connecting goes on without it.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The longest that one sentinel is waited for while there are others.
+const SENTINEL_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Connects to servers with the same credentials and TLS.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    credentials: Credentials,
+    database: u32,
+    tls: Option<TlsConnector>,
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+/// Where to connect to.
+#[derive(Debug, Clone)]
+pub(crate) enum ConnectTarget {
+    /// To this address.
+    Address(Address),
+    /// To the master that the sentinels name.
+    SentinelMaster {
+        /// The name that they know it by.
+        name: String,
+        sentinels: Vec<Address>,
+        /// Connects to the sentinels.
+        connector: Connector,
+    },
+}
+
+impl Connector {
+    /// For the servers of an endpoint.
+    pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, Error> {
+        let tls = endpoint.tls.as_ref().map(tls::connector).transpose()?;
+        Ok(Self { credentials: endpoint.credentials.clone(), database: endpoint.database, tls })
+    }
+
+    /// The master that sentinels name. They have neither the users nor the
+    /// databases of the servers.
+    pub(crate) fn sentinel_master(
+        &self,
+        name: &str,
+        sentinels: &[Address],
+        credentials: &Credentials,
+    ) -> ConnectTarget {
+        let connector = Self { credentials: credentials.clone(), database: 0, tls: self.tls.clone() };
+        ConnectTarget::SentinelMaster { name: name.to_owned(), sentinels: sentinels.to_vec(), connector }
+    }
+
+    /// Connects, logs in and loads the scripts.
+    pub(crate) async fn connect_ready(&self, target: &ConnectTarget) -> Result<Connection, StoreFailure> {
+        let connecting = async {
+            match target {
+                ConnectTarget::Address(address) => self.connect_with_scripts(address).await,
+                ConnectTarget::SentinelMaster { name, sentinels, connector } => {
+                    let address = connector.ask_sentinels(name, sentinels).await?;
+                    let connection = self.connect_with_scripts(&address).await?;
+                    let role = connection.send(&redis::cmd("ROLE")).await.map_err(ServerError::failure)?;
+                    if is_master(&role) { Ok(connection) } else { Err(StoreFailure::ReadOnly) }
+                }
+            }
+        };
+        tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or(Err(StoreFailure::Timeout))
+    }
+
+    async fn connect_with_scripts(&self, address: &Address) -> Result<Connection, StoreFailure> {
+        let mut connection = self.connect(address).await?;
+        connection.load_scripts().await.map_err(ServerError::failure)?;
+        Ok(connection)
+    }
+
+    /// Connects and logs in.
+    pub(crate) async fn connect(&self, address: &Address) -> Result<Connection, StoreFailure> {
+        let info = self.login();
+        let connection = match address {
+            Address::Unix { path } => {
+                let stream = UnixStream::connect(path).await.map_err(|_| StoreFailure::Lost)?;
+                Connection::new(stream, &info).await
+            }
+            Address::Tcp { host, port } => {
+                let stream =
+                    TcpStream::connect((host.as_str(), *port)).await.map_err(|_| StoreFailure::Lost)?;
+                // Without it a request waits for the acknowledgement of the last one.
+                stream.set_nodelay(true).map_err(|_| StoreFailure::Lost)?;
+                match &self.tls {
+                    None => Connection::new(stream, &info).await,
+                    Some(tls) => {
+                        let name = ServerName::try_from(host.clone()).map_err(|_| StoreFailure::Other)?;
+                        let stream = tls.connect(name, stream).await.map_err(|error| {
+                            tracing::warn!(%address, %error, "the store's TLS handshake failed");
+                            StoreFailure::Lost
+                        })?;
+                        Connection::new(stream, &info).await
+                    }
+                }
+            }
+        };
+        connection.map_err(ServerError::failure)
+    }
+
+    fn login(&self) -> RedisConnectionInfo {
+        let mut info = RedisConnectionInfo::default().set_db(i64::from(self.database));
+        if let Some(user) = &self.credentials.user {
+            info = info.set_username(user);
+        }
+        if let Some(password) = &self.credentials.password {
+            info = info.set_password(password.reveal());
+        }
+        info
+    }
+
+    /// Where the sentinels say the master is.
+    async fn ask_sentinels(&self, name: &str, sentinels: &[Address]) -> Result<Address, StoreFailure> {
+        let mut last = StoreFailure::Lost;
+        // Not always the same one first.
+        let start = fastrand::usize(0..sentinels.len().max(1));
+        let (behind, ahead) = sentinels.split_at_checked(start).unwrap_or((sentinels, &[]));
+        for sentinel in ahead.iter().chain(behind) {
+            let asked = tokio::time::timeout(SENTINEL_TIMEOUT, self.ask_sentinel(name, sentinel)).await;
+            match asked.unwrap_or(Err(StoreFailure::Timeout)) {
+                Ok(address) => return Ok(address),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask_sentinel(&self, name: &str, sentinel: &Address) -> Result<Address, StoreFailure> {
+        let connection = self.connect(sentinel).await?;
+        let mut ask = redis::cmd("SENTINEL");
+        ask.arg("get-master-addr-by-name").arg(name);
+        let reply = connection.send(&ask).await.map_err(ServerError::failure)?;
+        let (host, port): (String, u16) = redis::from_redis_value(reply).map_err(|_| {
+            tracing::warn!(%sentinel, master = name, "a sentinel does not know this master");
+            StoreFailure::Other
+        })?;
+        Ok(Address::Tcp { host, port })
+    }
+}
+
+/// Whether the reply to `ROLE` is that of a master.
+fn is_master(role: &Value) -> bool {
+    let Value::Array(items) = role else { return false };
+    matches!(items.first(), Some(Value::BulkString(bytes)) if bytes == b"master")
+}
+
+impl std::fmt::Display for ConnectTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::SentinelMaster { name, .. } => write!(f, "master {name}"),
+        }
+    }
+}
