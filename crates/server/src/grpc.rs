@@ -39,6 +39,7 @@ use tower::Service as _;
 
 use crate::service::Service;
 use body::ReplyBody;
+use reflection::Reflection;
 
 pub use from_wire::BadRequest;
 pub use to_wire::WAIT_HEADER;
@@ -56,7 +57,7 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<ReplyBody>, Infalli
 pub struct Grpc {
     service: Arc<Service>,
     health: health::Server,
-    reflection: reflection::Servers,
+    reflection: Reflection,
 }
 
 impl std::fmt::Debug for Grpc {
@@ -69,7 +70,7 @@ impl Grpc {
     /// The services around `service`.
     pub fn new(service: Arc<Service>) -> Self {
         let health = health::server(Arc::clone(&service));
-        Self { service, health, reflection: reflection::servers() }
+        Self { service, health, reflection: Reflection::new() }
     }
 
     /// Hands a call to one of tonic's services.

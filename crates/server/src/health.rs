@@ -1,4 +1,4 @@
-//! Whether this server wants to be asked.
+//! Whether this server wants calls.
 //!
 //! Fed by the rule source, by the store and by the end of the process; read by
 //! `grpc.health.v1`, by `/healthcheck` and by the admin pages.
@@ -13,31 +13,31 @@ use tokio::sync::watch;
 
 use crate::source::RuleStatus;
 
-/// Whether this server wants to be asked.
+/// Whether this server wants calls.
 #[derive(Debug)]
 pub struct Health {
     needs_domain: bool,
     starts_without_rules: bool,
-    /// Set the moment rules are in force; `rules` is told a little later.
+    /// Set the moment rules are in force; `rules` is updated a little later.
     in_force: AtomicBool,
     rules: ArcSwap<RuleStatus>,
-    state: watch::Sender<State>,
+    state: watch::Sender<HealthState>,
 }
 
-/// What is watched for.
+/// What health depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct HealthState {
     /// The rules are as they should be.
     pub config: bool,
     /// The store answers; while it does not, limits do what their rules say.
     pub store: bool,
-    /// Without the store nobody is to ask here.
+    /// Without the store this server wants no calls.
     pub needs_store: bool,
     /// The process is about to end.
     pub stopping: bool,
 }
 
-impl State {
+impl HealthState {
     /// Whether all is well.
     pub const fn is_healthy(self) -> bool {
         self.config && !self.stopping && (self.store || !self.needs_store)
@@ -53,7 +53,7 @@ impl Health {
             starts_without_rules: false,
             in_force: AtomicBool::new(false),
             rules: ArcSwap::default(),
-            state: watch::Sender::new(State {
+            state: watch::Sender::new(HealthState {
                 config: false,
                 store: true,
                 needs_store: false,
@@ -66,47 +66,47 @@ impl Health {
     #[must_use]
     pub fn starting_without_rules(mut self, starts: bool) -> Self {
         self.starts_without_rules = starts;
-        self.rules_are(RuleStatus::default());
+        self.set_rules(RuleStatus::default());
         self
     }
 
     /// The same, healthy only while the store answers if `needs`.
     #[must_use]
-    pub fn needing_the_store(self, needs: bool) -> Self {
+    pub fn needing_store(self, needs: bool) -> Self {
         self.state.send_modify(|state| state.needs_store = needs);
         self
     }
 
-    /// Takes note of whether the store answers.
-    pub fn store_is(&self, well: bool) {
+    /// Whether the store answers.
+    pub fn set_store_up(&self, well: bool) {
         self.state.send_if_modified(|state| std::mem::replace(&mut state.store, well) != well);
     }
 
-    /// Takes note that rules are in force, before it is known what they are.
-    pub fn rules_are_in_force(&self) {
+    /// Rules are in force; [`Health::set_rules`] says later which.
+    pub fn set_rules_in_force(&self) {
         self.in_force.store(true, Ordering::Release);
     }
 
-    /// Takes note of rules that were loaded or refused.
-    pub fn rules_are(&self, status: RuleStatus) {
+    /// Rules were loaded or refused.
+    pub fn set_rules(&self, status: RuleStatus) {
         let is_started = status.is_loaded() || self.starts_without_rules;
         let config = is_started && status.is_healthy(self.needs_domain);
         self.rules.store(Arc::new(status));
         self.state.send_if_modified(|state| std::mem::replace(&mut state.config, config) != config);
     }
 
-    /// Takes note that the process is about to end.
+    /// The process is about to end.
     pub fn stop(&self) {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.stopping, true));
     }
 
     /// How it is now.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> HealthState {
         *self.state.borrow()
     }
 
     /// Follows how it is.
-    pub fn watch(&self) -> watch::Receiver<State> {
+    pub fn watch(&self) -> watch::Receiver<HealthState> {
         self.state.subscribe()
     }
 
@@ -129,23 +129,23 @@ mod tests {
     fn a_demanded_domain_makes_the_difference_and_stopping_is_final() {
         let health = Health::new(true);
         assert!(!health.state().is_healthy());
-        health.rules_are(RuleStatus { domains: 1, loads: 1, ..RuleStatus::default() });
+        health.set_rules(RuleStatus { domains: 1, loads: 1, ..RuleStatus::default() });
         assert!(health.state().is_healthy());
-        health.rules_are(RuleStatus { domains: 0, loads: 2, ..RuleStatus::default() });
+        health.set_rules(RuleStatus { domains: 0, loads: 2, ..RuleStatus::default() });
         assert!(!health.state().is_healthy());
         health.stop();
-        health.rules_are(RuleStatus { domains: 1, loads: 3, ..RuleStatus::default() });
+        health.set_rules(RuleStatus { domains: 1, loads: 3, ..RuleStatus::default() });
         assert!(!health.state().is_healthy());
     }
 
     #[test]
     fn a_lost_store_makes_ill_only_those_who_need_it() {
         for (needs, healthy) in [(false, true), (true, false)] {
-            let health = Health::new(false).starting_without_rules(true).needing_the_store(needs);
+            let health = Health::new(false).starting_without_rules(true).needing_store(needs);
             assert!(health.state().is_healthy());
-            health.store_is(false);
+            health.set_store_up(false);
             assert_eq!(health.state().is_healthy(), healthy, "{needs}");
-            health.store_is(true);
+            health.set_store_up(true);
             assert!(health.state().is_healthy());
         }
     }

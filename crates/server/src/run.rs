@@ -88,7 +88,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let authz = Arc::new(Authz::load(settings)?);
     let health = Health::new(settings.rules.healthy_needs_domain);
     let health = health.starting_without_rules(settings.rules.force_start);
-    let health = Arc::new(health.needing_the_store(settings.health_needs_store));
+    let health = Arc::new(health.needing_store(settings.health_needs_store));
     let snapshots = store::snapshots(settings).map(Arc::new);
     let store = store::open(settings, snapshots.as_deref())?;
     let metrics = Arc::new(Metrics::new(metrics_config(settings)));
@@ -282,7 +282,7 @@ impl Server<'_> {
         tokio::spawn(async move {
             while status.changed().await.is_ok() {
                 let now = status.borrow_and_update().clone();
-                health.rules_are(now);
+                health.set_rules(now);
             }
         });
         let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
@@ -291,7 +291,7 @@ impl Server<'_> {
         let on_load = move |outcome: Result<Loaded, LoadError>| match outcome {
             Ok(loaded) => {
                 service.limiter().replace_rules(loaded.rules);
-                service.health().rules_are_in_force();
+                service.health().set_rules_in_force();
                 let rules = service.limiter().rules();
                 if std::mem::take(&mut is_first) {
                     first_lines::what_to_try(&rules, &curl);

@@ -1,27 +1,28 @@
 //! Where rules come from: files that change, or an xDS server.
 //!
 //! [`tollgate_settings::Rules`] says where to look; [`RuleSource::run`] loads,
-//! watches and loads again, hands every outcome on, and keeps a [`RuleStatus`]
+//! watches and loads again, hands every result on, and keeps a [`RuleStatus`]
 //! for health, metrics and the admin pages.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `files` | what rule files there are, and what they say |
-//! | `watch` | a hint that a file may have changed |
-//! | `follow` | looks at files again and again, loads what changed |
+//! | `files` | which rule files there are, and their texts |
+//! | `folder_watch` | the system's notifications that a file may have changed |
+//! | `poll` | polls the files and loads what has changed |
 //! | `xds` | keeps a stream to an xDS server, loads what it sends |
-//! | `tell` | hands an outcome on, logs it, keeps the status |
+//! | `report` | hands a loaded or refused set on, logs it, updates the status |
+//! | `status` | [`RuleStatus`], what is known about the rules in force |
 //!
 //! Invariant: a set that cannot be loaded changes nothing but the status.
-//! Invariant: the outcome does not depend on the order of files.
+//! Invariant: the result does not depend on the order of files.
 //!
 //! Deliberately not here: what rules mean, and who puts them in force.
 
 mod files;
-mod follow;
+mod folder_watch;
+mod poll;
+mod report;
 mod status;
-mod tell;
-mod watch;
 mod xds;
 
 use std::path::PathBuf;
@@ -30,11 +31,11 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
 use tollgate_limiter::Clock;
 use tollgate_rules::{LoadError, Loaded, Options};
-
-use files::Files;
-pub use status::{Failure, RuleStatus};
-use tell::Teller;
 use tollgate_settings::{Origin, Rules};
+
+use files::RuleFiles;
+use report::LoadReporter;
+pub use status::{LoadFailure, RuleStatus};
 
 /// Where rules come from.
 ///
@@ -52,8 +53,8 @@ use tollgate_settings::{Origin, Rules};
 /// let limiter = Arc::new(Limiter::new(Default::default()));
 /// let (target, reload) = (Arc::clone(&limiter), Arc::new(Notify::new()));
 /// tokio::spawn(source.run(
-///     move |outcome| {
-///         if let Ok(loaded) = outcome {
+///     move |result| {
+///         if let Ok(loaded) = result {
 ///             target.replace_rules(loaded.rules);
 ///         }
 ///     },
@@ -113,15 +114,12 @@ impl RuleSource {
         shutdown: impl Future<Output = ()> + Send,
     ) {
         let Self { origin, base, options, clock, status } = self;
-        let teller = Teller::new(on_load, clock, status);
+        let reporter = LoadReporter::new(on_load, clock, status);
         let work = async {
             match origin {
-                Origin::Xds(xds) => {
-                    let make = xds::Make { options };
-                    xds::follow(xds, make, teller, &reload).await;
-                }
+                Origin::Xds(xds) => xds::run(xds, options, reporter, &reload).await,
                 Origin::Paths(_) | Origin::Runtime(_) | Origin::Default => {
-                    follow::follow(Files::new(origin, base), options, teller, &reload).await;
+                    poll::run(RuleFiles::new(origin, base), options, reporter, &reload).await;
                 }
             }
         };

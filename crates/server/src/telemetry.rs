@@ -7,12 +7,12 @@
 //! |---|---|
 //! | [`log`] | lines on stderr, for people or as JSON |
 //! | [`trace`] | spans for a collector, by OTLP |
-//! | `parent` | whose child a call is, from its headers |
+//! | `propagation` | the parent span of a call, from its headers |
 //!
-//! Deliberately not here: what is counted; that is [`tollgate_metrics`].
+//! Deliberately not here: counters; see [`tollgate_metrics`].
 
 pub mod log;
-mod parent;
+mod propagation;
 pub mod trace;
 
 pub use trace::{CallSpan, TraceError, Tracer};

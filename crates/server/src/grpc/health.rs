@@ -17,7 +17,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::health::State;
+use crate::health::HealthState;
 use crate::service::Service;
 use tollgate_metrics::Call;
 
@@ -68,7 +68,7 @@ impl Health for Reporter {
 
 /// What a watcher is told: every change, and the end.
 struct Watched {
-    states: WatchStream<State>,
+    states: WatchStream<HealthState>,
     name: String,
     last: Option<ServingStatus>,
     is_over: bool,
@@ -94,7 +94,7 @@ impl Stream for Watched {
     }
 }
 
-const fn serving(state: State) -> ServingStatus {
+const fn serving(state: HealthState) -> ServingStatus {
     if state.is_healthy() { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 

@@ -44,6 +44,6 @@ pub(super) async fn look_after(service: Arc<Service>, mut done: watch::Receiver<
             _ = every.tick() => {}
         }
         let is_well = service.limiter().store().is_well().await;
-        service.health().store_is(is_well);
+        service.health().set_store_up(is_well);
     }
 }

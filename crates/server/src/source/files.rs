@@ -1,7 +1,7 @@
 //! Rules in files: what is there at some instant.
 //!
-//! Before loading: an [`Origin`] → a [`Scan`] with the texts of all rule
-//! files, and the folders to watch for the next change. [`super::follow`]
+//! Before loading: an [`Origin`] → a [`FileScan`] with the texts of all rule
+//! files, and the folders to watch for the next change. [`super::poll`]
 //! scans again and again and loads what has changed.
 //!
 //! Invariant: scanning changes nothing, and two scans of the same files are
@@ -9,8 +9,8 @@
 //!
 //! Deliberately not here: what the files say, and waiting for changes.
 
-mod places;
 mod runtime;
+mod watch_folders;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -26,17 +26,17 @@ const DEFAULT_FOLDER: &str = "rules";
 pub(super) const EXAMPLE_NAME: &str = "built-in example";
 const EXAMPLE: &str = include_str!("example.yaml");
 
-/// Files to look at.
+/// The rule files of an origin.
 #[derive(Debug, Clone)]
-pub(super) struct Files {
+pub(super) struct RuleFiles {
     origin: Origin,
     /// Where paths that do not begin with `/` are looked for; empty for the folder of this process.
     base: PathBuf,
 }
 
-/// What was there.
+/// The rule files at some instant.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct FileScan {
     /// Where the rules come from, to show.
     pub(super) origin: String,
     /// The texts, or why they could not be read.
@@ -47,13 +47,13 @@ pub(super) struct Scan {
     pub(super) folders: Vec<PathBuf>,
 }
 
-impl Files {
+impl RuleFiles {
     pub(super) fn new(origin: Origin, base: PathBuf) -> Self {
         Self { origin, base }
     }
 
-    /// Looks at everything.
-    pub(super) fn scan(&self) -> Scan {
+    /// Reads everything.
+    pub(super) fn scan(&self) -> FileScan {
         match &self.origin {
             Origin::Paths(paths) => self.paths(paths),
             Origin::Runtime(layout) => runtime::scan(layout),
@@ -61,19 +61,19 @@ impl Files {
         }
     }
 
-    fn paths(&self, paths: &[PathBuf]) -> Scan {
+    fn paths(&self, paths: &[PathBuf]) -> FileScan {
         let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.base.join(path)).collect();
-        Scan {
+        FileScan {
             origin: shown.join(", "),
             sources: tollgate_rules::read(&paths),
             warnings: Vec::new(),
-            folders: places::folders(&paths),
+            folders: watch_folders::of(&paths),
         }
     }
 
     /// Looked up anew each time, so that a folder made later is found.
-    fn anywhere(&self) -> Scan {
+    fn anywhere(&self) -> FileScan {
         let folder = self.base.join(DEFAULT_FOLDER);
         if folder.exists() {
             return self.paths(&[PathBuf::from(DEFAULT_FOLDER)]);
@@ -83,16 +83,16 @@ impl Files {
             return runtime::scan(&layout);
         }
         let example = SourceFile { name: EXAMPLE_NAME.to_owned(), text: EXAMPLE.to_owned() };
-        Scan {
+        FileScan {
             origin: EXAMPLE_NAME.to_owned(),
             sources: Ok(vec![example]),
             warnings: Vec::new(),
-            folders: places::folders(&[folder]),
+            folders: watch_folders::of(&[folder]),
         }
     }
 }
 
-impl Scan {
+impl FileScan {
     /// Equal for equal rules; different, as good as surely, for different ones.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

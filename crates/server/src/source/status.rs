@@ -18,7 +18,7 @@ pub struct RuleStatus {
     /// What is odd about them.
     pub warnings: Vec<String>,
     /// Why the newest set was refused; none if the newest is in force.
-    pub last_error: Option<Failure>,
+    pub last_error: Option<LoadFailure>,
     /// Why nothing new can come, such as a server that cannot be reached; none if all is well.
     pub source_error: Option<String>,
     /// How many loads succeeded, ever.
@@ -29,7 +29,7 @@ pub struct RuleStatus {
 
 /// Why a set was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct LoadFailure {
     /// When.
     pub at: Time,
     /// All that is wrong, one line each.

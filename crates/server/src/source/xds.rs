@@ -10,10 +10,9 @@
 //!
 //! Deliberately not here: delta xDS.
 
-mod connect;
-mod make;
-mod messages;
-mod waits;
+mod backoff;
+mod channel;
+mod resources;
 
 use std::time::Duration;
 
@@ -22,27 +21,28 @@ use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service
 use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use envoy_types::pb::google::rpc::Status as RpcStatus;
+use envoy_types::pb::ratelimit::config::ratelimit::v3::RateLimitConfig;
 use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
-use tollgate_rules::{LoadError, Loaded};
-
-use super::tell::{About, Teller};
-use connect::chain;
-pub(super) use make::Make;
-use messages::{RateLimitConfig, TYPE_URL};
+use tollgate_rules::{LoadError, Loaded, Options};
 use tollgate_settings::Xds;
-use waits::Waits;
 
+use super::report::{LoadOrigin, LoadReporter};
+use backoff::RetryBackoff;
+use channel::error_chain;
+
+/// What a resource of rules is called.
+const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 /// The most bytes of a reason that the server is sent; it stands in a log there.
 const REASON_MAX: usize = 4_096;
 /// `INVALID_ARGUMENT` of gRPC.
 const INVALID_ARGUMENT: i32 = 3;
 
 /// How a stream ended.
-enum End {
+enum StreamEnd {
     /// It never began.
     NotConnected(String),
     /// It broke.
@@ -50,13 +50,14 @@ enum End {
 }
 
 /// Keeps a stream open for ever.
-pub(super) async fn follow<F>(xds: Xds, make: Make, teller: Teller<F>, reload: &Notify)
+pub(super) async fn run<F>(xds: Xds, options: Options, reporter: LoadReporter<F>, reload: &Notify)
 where
     F: FnMut(Result<Loaded, LoadError>),
 {
-    let waits = Waits::new(&xds.backoff);
-    let mut client = Client { origin: format!("xDS server {}", xds.server), xds, make, teller, waits };
-    client.teller.begin(&client.origin);
+    let backoff = RetryBackoff::new(&xds.backoff);
+    let origin = format!("xDS server {}", xds.server);
+    let mut client = XdsClient { origin, xds, options, reporter, backoff };
+    client.reporter.set_origin(&client.origin);
     loop {
         let end = tokio::select! {
             end = client.stream() => Some(end),
@@ -65,10 +66,10 @@ where
         };
         let (wait, why) = match end {
             None => continue,
-            Some(End::NotConnected(why)) => (client.xds.retry_interval, why),
-            Some(End::Broken(why)) => (client.waits.next(), why),
+            Some(StreamEnd::NotConnected(why)) => (client.xds.retry_interval, why),
+            Some(StreamEnd::Broken(why)) => (client.backoff.next(), why),
         };
-        client.tell_break(&why, wait);
+        client.log_break(&why, wait);
         tokio::select! {
             () = sleep(wait) => {}
             () = reload.notified() => {}
@@ -76,56 +77,56 @@ where
     }
 }
 
-struct Client<F> {
+struct XdsClient<F> {
     origin: String,
     xds: Xds,
-    make: Make,
-    teller: Teller<F>,
-    waits: Waits,
+    options: Options,
+    reporter: LoadReporter<F>,
+    backoff: RetryBackoff,
 }
 
-impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
+impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
     /// Opens a stream and answers what comes, until it breaks.
-    async fn stream(&mut self) -> End {
-        let channel = match connect::channel(&self.xds).await {
+    async fn stream(&mut self) -> StreamEnd {
+        let channel = match channel::connect(&self.xds).await {
             Ok(channel) => channel,
-            Err(error) => return End::NotConnected(chain(&error)),
+            Err(error) => return StreamEnd::NotConnected(error_chain(&error)),
         };
         // One answer for each response, and the first request.
         let (answers, outgoing) = mpsc::channel(2);
-        let request = match connect::request(&self.xds, ReceiverStream::new(outgoing)) {
+        let request = match channel::request(&self.xds, ReceiverStream::new(outgoing)) {
             Ok(request) => request,
-            Err(error) => return End::NotConnected(chain(&error)),
+            Err(error) => return StreamEnd::NotConnected(error_chain(&error)),
         };
         let mut client = AggregatedDiscoveryServiceClient::new(channel)
             .max_decoding_message_size(self.xds.max_message_bytes);
         let first = self.request(String::new(), String::new(), None);
         if answers.send(first).await.is_err() {
-            return End::Broken("the stream closed at once".to_owned());
+            return StreamEnd::Broken("the stream closed at once".to_owned());
         }
         let mut incoming = match client.stream_aggregated_resources(request).await {
             Ok(response) => response.into_inner(),
-            Err(status) => return End::Broken(shown(&status)),
+            Err(status) => return StreamEnd::Broken(shown(&status)),
         };
-        self.teller.source_is(None);
+        self.reporter.set_source_error(None);
         let mut acknowledged = String::new();
         loop {
             let response = match incoming.message().await {
                 Ok(Some(response)) => response,
-                Ok(None) => return End::Broken("the server ended the stream".to_owned()),
-                Err(status) => return End::Broken(shown(&status)),
+                Ok(None) => return StreamEnd::Broken("the server ended the stream".to_owned()),
+                Err(status) => return StreamEnd::Broken(shown(&status)),
             };
             let (version, nonce) = (response.version_info.clone(), response.nonce.clone());
             let answer = match self.take(response).await {
                 Ok(()) => {
                     acknowledged.clone_from(&version);
-                    self.waits.reset();
+                    self.backoff.reset();
                     self.request(version, nonce, None)
                 }
                 Err(reason) => self.request(acknowledged.clone(), nonce, Some(reason)),
             };
             if answers.send(answer).await.is_err() {
-                return End::Broken("the server takes no answers".to_owned());
+                return StreamEnd::Broken("the server takes no answers".to_owned());
             }
         }
     }
@@ -136,27 +137,27 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
             Ok(resources) => resources,
             Err(reason) => {
                 let origin = &self.origin;
-                let then = if self.teller.has_rules() {
+                let then = if self.reporter.has_rules() {
                     "the rules in force stay"
                 } else {
                     "there are none in force"
                 };
                 tracing::error!(%origin, %reason, "a message of the xDS server was refused; {then}");
-                self.teller.source_is(Some(reason.clone()));
+                self.reporter.set_source_error(Some(reason.clone()));
                 return Err(reason);
             }
         };
-        self.teller.source_is(None);
-        let mut files: Vec<String> = resources.iter().map(|one| make::name_of(one).to_owned()).collect();
+        self.reporter.set_source_error(None);
+        let mut files: Vec<String> = resources.iter().map(|one| resources::name_of(one).to_owned()).collect();
         files.sort();
-        let make = self.make.clone();
-        let outcome = match spawn_blocking(move || make.rules(resources)).await {
-            Ok(outcome) => outcome,
-            Err(error) => return Err(format!("the rules could not be looked at: {error}")),
+        let options = self.options.clone();
+        let result = match spawn_blocking(move || resources::rules(resources, &options)).await {
+            Ok(result) => result,
+            Err(error) => return Err(format!("the rules could not be read: {error}")),
         };
-        let refusal = outcome.as_ref().err().map(ToString::to_string);
-        let about = About { origin: self.origin.clone(), files, warnings: Vec::new() };
-        self.teller.tell(about, outcome);
+        let refusal = result.as_ref().err().map(ToString::to_string);
+        let from = LoadOrigin { origin: self.origin.clone(), files, warnings: Vec::new() };
+        self.reporter.report(from, result);
         refusal.map_or(Ok(()), Err)
     }
 
@@ -183,10 +184,10 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Client<F> {
     }
 
     /// The same break again and again is news only once.
-    fn tell_break(&mut self, why: &str, wait: Duration) {
-        let is_news = self.teller.source_is(Some(format!("no stream to the server: {why}")));
+    fn log_break(&mut self, why: &str, wait: Duration) {
+        let is_news = self.reporter.set_source_error(Some(format!("no stream to the server: {why}")));
         let origin = &self.origin;
-        if is_news && self.teller.has_rules() {
+        if is_news && self.reporter.has_rules() {
             tracing::warn!(%origin, %why, "no stream to the xDS server; the rules in force stay, and it is tried again");
         } else if is_news {
             tracing::warn!(

@@ -1,6 +1,6 @@
 //! Lines on stderr: for people, or one JSON object each.
 //!
-//! Set up once, before anything else says something.
+//! Set up once, before anything is logged.
 //!
 //! Invariant: one event is one line, whatever is in it.
 
@@ -46,7 +46,7 @@ where
     let registry = tracing_subscriber::registry().with(filter(log.level));
     match log.format {
         LogFormat::Text => Box::new(registry.with(lines.with_target(false))),
-        LogFormat::Json => Box::new(registry.with(lines.event_format(Json))),
+        LogFormat::Json => Box::new(registry.with(lines.event_format(JsonLines))),
     }
 }
 
@@ -64,9 +64,9 @@ fn filter(level: LogLevel) -> Targets {
 }
 
 /// The reference's JSON: `@timestamp`, `@message`, `level`, and the fields.
-struct Json;
+struct JsonLines;
 
-impl<S, N> FormatEvent<S, N> for Json
+impl<S, N> FormatEvent<S, N> for JsonLines
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -77,11 +77,11 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields(Map::new());
+        let mut fields = JsonFields(Map::new());
         event.record(&mut fields);
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
-        let Fields(mut fields) = fields;
+        let JsonFields(mut fields) = fields;
         let message = fields.remove("message").unwrap_or_else(|| Value::from(""));
         fields.insert("@timestamp".to_owned(), Value::from(time));
         fields.insert("@message".to_owned(), message);
@@ -101,15 +101,15 @@ fn level_name(level: Level) -> &'static str {
     }
 }
 
-struct Fields(Map<String, Value>);
+struct JsonFields(Map<String, Value>);
 
-impl Fields {
+impl JsonFields {
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
         self.0.insert(field.name().to_owned(), value.into());
     }
 }
 
-impl Visit for Fields {
+impl Visit for JsonFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field, value);
     }
@@ -147,9 +147,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Captured(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for Captured {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -161,11 +161,11 @@ mod tests {
     }
 
     fn logged(level: LogLevel, format: LogFormat, say: impl FnOnce()) -> String {
-        let kept = Kept::default();
-        let writer = kept.clone();
+        let captured = Captured::default();
+        let writer = captured.clone();
         let subscriber = subscriber(Log { level, format }, move || writer.clone(), false);
         tracing::subscriber::with_default(subscriber, say);
-        let bytes = kept.0.lock().unwrap().clone();
+        let bytes = captured.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
 

@@ -26,16 +26,16 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter};
 use tokio::runtime::Handle;
 use tokio_rustls::rustls;
+use tollgate_settings::{OtlpProtocol, Tracing};
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
-use super::parent;
-use tollgate_settings::{OtlpProtocol, Tracing};
+use super::propagation;
 
 /// The name of the span around a call, as the reference has it.
-const CALL: &str = "ShouldRateLimit Execution";
-/// So long may sending the last spans take when the process ends.
-const LAST_SPANS: Duration = Duration::from_secs(5);
+const CALL_SPAN: &str = "ShouldRateLimit Execution";
+/// How long sending the last spans may take when the process ends.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why traces cannot be sent as asked for.
 #[derive(Debug, thiserror::Error)]
@@ -63,10 +63,10 @@ pub enum TraceError {
 
 /// Makes spans, or is off.
 #[derive(Debug, Clone, Default)]
-pub struct Tracer(Option<Arc<Sending>>);
+pub struct Tracer(Option<Arc<SpanPipeline>>);
 
 #[derive(Debug)]
-struct Sending {
+struct SpanPipeline {
     tracer: SdkTracer,
     provider: SdkTracerProvider,
 }
@@ -94,11 +94,11 @@ impl Tracer {
             OtlpProtocol::Http => over_http(tracing)?,
             OtlpProtocol::Grpc => over_grpc(tracing)?,
         };
-        let exporter = OnRuntime {
+        let exporter = RuntimeExporter {
             exporter: Arc::new(exporter),
             handle: Handle::current(),
             endpoint: endpoint(tracing),
-            is_complained: AtomicBool::new(false),
+            is_outage_logged: AtomicBool::new(false),
         };
         let begun_here = Sampler::TraceIdRatioBased(tracing.sampling_rate);
         let provider = SdkTracerProvider::builder()
@@ -106,7 +106,7 @@ impl Tracer {
             .with_sampler(Sampler::ParentBased(Box::new(begun_here)))
             .with_batch_exporter(exporter)
             .build();
-        Ok(Self(Some(Arc::new(Sending { tracer: provider.tracer("tollgate"), provider }))))
+        Ok(Self(Some(Arc::new(SpanPipeline { tracer: provider.tracer("tollgate"), provider }))))
     }
 
     /// Whether spans are made at all.
@@ -114,19 +114,20 @@ impl Tracer {
         self.0.is_some()
     }
 
-    /// A call has come in with these headers, whose names are in small letters.
+    /// A call has come in with these headers, whose names are in lower case.
     pub fn call<'h>(&self, header: impl Fn(&str) -> Option<&'h str>) -> CallSpan {
-        let Some(sending) = &self.0 else { return CallSpan(None) };
-        let parent = parent::context(header);
-        let builder = sending.tracer.span_builder(CALL).with_kind(SpanKind::Server);
-        CallSpan(Some(Box::new(builder.start_with_context(&sending.tracer, &parent))))
+        let Some(pipeline) = &self.0 else { return CallSpan(None) };
+        let parent = propagation::context(header);
+        let builder = pipeline.tracer.span_builder(CALL_SPAN).with_kind(SpanKind::Server);
+        CallSpan(Some(Box::new(builder.start_with_context(&pipeline.tracer, &parent))))
     }
 
     /// Sends what is left, for a few seconds at most. No spans after this.
     pub async fn shutdown(&self) {
-        let Some(sending) = self.0.clone() else { return };
+        let Some(pipeline) = self.0.clone() else { return };
         // The SDK waits for its thread, which waits for this runtime.
-        let last = tokio::task::spawn_blocking(move || sending.provider.shutdown_with_timeout(LAST_SPANS));
+        let last =
+            tokio::task::spawn_blocking(move || pipeline.provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
         if let Ok(Err(error)) = last.await {
             tracing::warn!(%error, "the last spans were not sent");
         }
@@ -164,8 +165,7 @@ fn resource(tracing: &Tracing) -> Resource {
 
 /// A random UUID.
 fn random_id() -> String {
-    use std::hash::{BuildHasher as _, RandomState};
-    let (high, low) = (RandomState::new().hash_one(1), RandomState::new().hash_one(2));
+    let (high, low) = (fastrand::u64(..), fastrand::u64(..));
     let (version, variant) = ((high & 0x0fff) | 0x4000, ((low >> 48) & 0x3fff) | 0x8000);
     let node = low & 0xffff_ffff_ffff;
     format!("{:08x}-{:04x}-{version:04x}-{variant:04x}-{node:012x}", high >> 32, (high >> 16) & 0xffff)
@@ -277,27 +277,27 @@ fn roots(tracing: &Tracing, pem: &[u8]) -> Result<rustls::RootCertStore, TraceEr
 
 /// Sends on a runtime what a thread of the SDK hands over, which has none.
 #[derive(Debug)]
-struct OnRuntime<E> {
+struct RuntimeExporter<E> {
     exporter: Arc<E>,
     handle: Handle,
     endpoint: String,
-    is_complained: AtomicBool,
+    is_outage_logged: AtomicBool,
 }
 
-impl<E: SpanExporter + 'static> SpanExporter for OnRuntime<E> {
+impl<E: SpanExporter + 'static> SpanExporter for RuntimeExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let exporter = Arc::clone(&self.exporter);
         let sent = self.handle.spawn(async move { exporter.export(batch).await }).await;
         let sent = sent.unwrap_or_else(|error| Err(OTelSdkError::InternalFailure(error.to_string())));
         match &sent {
             Ok(()) => {
-                if self.is_complained.swap(false, Ordering::Relaxed) {
-                    tracing::info!(endpoint = self.endpoint, "traces are taken again");
+                if self.is_outage_logged.swap(false, Ordering::Relaxed) {
+                    tracing::info!(endpoint = self.endpoint, "the collector takes traces again");
                 }
             }
             Err(error) => {
-                if !self.is_complained.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(endpoint = self.endpoint, %error, "traces are not taken, and dropped");
+                if !self.is_outage_logged.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(endpoint = self.endpoint, %error, "the collector takes no traces; they are dropped");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The tables against the generated messages, by somebody else's reader.
+//! The protos against the generated messages, by somebody else's reader.
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -15,16 +15,16 @@ use envoy_types::pb::google::protobuf::{Duration, ListValue, Struct, Timestamp, 
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 
-use super::envoy;
+use super::RATE_LIMIT_SERVICE;
 
-/// What a message says, read by the tables: as JSON, and whether all of it was known.
+/// What a message says, read by the protos: as JSON, and whether all of it was known.
 fn read(name: &str, message: &impl prost::Message) -> serde_json::Value {
-    let pool = DescriptorPool::from_file_descriptor_set(envoy()).expect("every name leads somewhere");
+    let pool = DescriptorPool::decode(RATE_LIMIT_SERVICE).expect("every name leads somewhere");
     let descriptor = pool.get_message_by_name(name).expect("the message is described");
     let bytes = message.encode_to_vec();
     let read = DynamicMessage::decode(descriptor, bytes.as_slice()).expect("numbers and kinds agree");
-    assert_eq!(read.unknown_fields().count(), 0, "a field of {name} is not in the tables");
-    assert_eq!(read.encode_to_vec().len(), bytes.len(), "a field inside of {name} is not in the tables");
+    assert_eq!(read.unknown_fields().count(), 0, "a field of {name} is not in the protos");
+    assert_eq!(read.encode_to_vec().len(), bytes.len(), "a field inside of {name} is not in the protos");
     serde_json::to_value(&read).expect("it can be told")
 }
 

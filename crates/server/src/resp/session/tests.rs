@@ -28,8 +28,8 @@ fn shared(rules: &str, password: Option<&str>) -> Arc<Shared> {
     service
         .limiter()
         .replace_rules(load(vec![source], &Options::default()).expect("the rules are right").rules);
-    service.health().rules_are_in_force();
-    service.health().rules_are(RuleStatus { loads: 1, loaded_at: Some(START), ..RuleStatus::default() });
+    service.health().set_rules_in_force();
+    service.health().set_rules(RuleStatus { loads: 1, loaded_at: Some(START), ..RuleStatus::default() });
     Arc::new(Shared { service, password: password.map(Secret::new) })
 }
 

@@ -15,28 +15,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tollgate_rules::{FILES_MAX, FOLDER_DEPTH_MAX, LoadError, Problem, SourceFile};
-
-use super::{Scan, places};
 use tollgate_settings::RuntimeLayout;
 
-pub(super) fn scan(layout: &RuntimeLayout) -> Scan {
+use super::{FileScan, watch_folders};
+
+pub(super) fn scan(layout: &RuntimeLayout) -> FileScan {
     let base = layout.root.join(layout.subdirectory.trim_matches('/'));
     let app = base.join(layout.app_directory.trim_matches('/'));
     let top = if layout.watch_root { base } else { app.clone() };
     let mut walk =
-        Walk { layout, top: &top, sources: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
+        RuntimeWalk { layout, top: &top, sources: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
     walk.folder(&top, 0);
-    let Walk { mut sources, problems, warnings, .. } = walk;
+    let RuntimeWalk { mut sources, problems, warnings, .. } = walk;
     sources.sort_by(|one, other| one.name.cmp(&other.name));
-    Scan {
+    FileScan {
         origin: app.display().to_string(),
         sources: if problems.is_empty() { Ok(sources) } else { Err(LoadError { problems }) },
         warnings,
-        folders: places::folders(&[layout.root.clone(), top]),
+        folders: watch_folders::of(&[layout.root.clone(), top]),
     }
 }
 
-struct Walk<'a> {
+struct RuntimeWalk<'a> {
     layout: &'a RuntimeLayout,
     top: &'a Path,
     sources: Vec<SourceFile>,
@@ -44,7 +44,7 @@ struct Walk<'a> {
     warnings: Vec<String>,
 }
 
-impl Walk<'_> {
+impl RuntimeWalk<'_> {
     fn folder(&mut self, folder: &Path, depth: usize) {
         if depth > FOLDER_DEPTH_MAX {
             let message = format!("folders are nested deeper than {FOLDER_DEPTH_MAX} levels");
@@ -99,7 +99,7 @@ impl Walk<'_> {
         }
         match File::open(path) {
             Ok(_) => {}
-            // It went between the list and the look; the next look will tell.
+            // It went between listing and reading; the next scan will tell.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return,
             Err(error) => return self.leave_out(path, &error),
         }

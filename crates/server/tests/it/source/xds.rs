@@ -4,13 +4,17 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use envoy_types::pb::ratelimit::config::ratelimit::v3::{
+    RateLimitConfig as Config, RateLimitDescriptor as Descriptor, RateLimitPolicy as Policy,
+    RateLimitReplace as Replace,
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tollgate_core::{Mode, Unit, Value};
 use tollgate_settings::{Backoff, ClientTls, Origin, Secret, Xds};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-use super::xds_server::{Config, Descriptor, Policy, Replace, Snapshot, XdsServer};
+use super::xds_server::{Snapshot, XdsServer};
 use super::{Running, source};
 
 const SECOND: i32 = 1;

@@ -1,7 +1,4 @@
 //! A small xDS server: it sends what it is told to, and tells what it is sent.
-//!
-//! The messages of rules are written here a second time, with their numbers,
-//! so that a wrong number on either side is noticed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +9,8 @@ use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service
 use envoy_types::pb::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
-use envoy_types::pb::google::protobuf::{Any, Struct};
+use envoy_types::pb::google::protobuf::Any;
+use envoy_types::pb::ratelimit::config::ratelimit::v3::RateLimitConfig;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -28,56 +26,6 @@ use super::DEADLINE;
 
 pub(super) const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Config {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(string, tag = "2")]
-    pub(super) domain: String,
-    #[prost(message, repeated, tag = "3")]
-    pub(super) descriptors: Vec<Descriptor>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Descriptor {
-    #[prost(string, tag = "1")]
-    pub(super) key: String,
-    #[prost(string, tag = "2")]
-    pub(super) value: String,
-    #[prost(message, optional, tag = "3")]
-    pub(super) rate_limit: Option<Policy>,
-    #[prost(message, repeated, tag = "4")]
-    pub(super) descriptors: Vec<Descriptor>,
-    #[prost(bool, tag = "5")]
-    pub(super) shadow_mode: bool,
-    #[prost(bool, tag = "6")]
-    pub(super) detailed_metric: bool,
-    #[prost(bool, tag = "7")]
-    pub(super) quota_mode: bool,
-    #[prost(message, optional, tag = "8")]
-    pub(super) metadata: Option<Struct>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Policy {
-    #[prost(int32, tag = "1")]
-    pub(super) unit: i32,
-    #[prost(uint32, tag = "2")]
-    pub(super) requests_per_unit: u32,
-    #[prost(bool, tag = "3")]
-    pub(super) unlimited: bool,
-    #[prost(string, tag = "4")]
-    pub(super) name: String,
-    #[prost(message, repeated, tag = "5")]
-    pub(super) replaces: Vec<Replace>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Replace {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-}
-
 /// All that the server has at some version.
 #[derive(Clone, Default)]
 pub(super) struct Snapshot {
@@ -86,7 +34,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn new(version: &str, configs: &[Config]) -> Self {
+    pub(super) fn new(version: &str, configs: &[RateLimitConfig]) -> Self {
         let resources = configs
             .iter()
             .map(|config| Any { type_url: TYPE_URL.to_owned(), value: config.encode_to_vec() })

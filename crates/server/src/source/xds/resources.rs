@@ -8,53 +8,46 @@
 use std::collections::HashMap;
 
 use envoy_types::pb::google::protobuf::{Struct, Value as WireValue, value::Kind};
+use envoy_types::pb::ratelimit::config::ratelimit::v3::{
+    RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
+};
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
 use tollgate_core::{Limit, Mode, RuleError, RuleSet, Shape, Unit, Value};
 use tollgate_rules::{LoadError, Loaded, Options, Problem};
 use tollgate_yaml::PROBLEMS_MAX;
 
-use super::messages::{RateLimitConfig, RateLimitDescriptor, RateLimitPolicy};
-
-/// How rules are made of resources.
-#[derive(Debug, Clone)]
-pub(in crate::source) struct Make {
-    pub(in crate::source) options: Options,
-}
-
-impl Make {
-    /// The rules of all resources, or all that is wrong with them.
-    pub(super) fn rules(&self, mut resources: Vec<RateLimitConfig>) -> Result<Loaded, LoadError> {
-        resources.sort_by(|one, other| name_of(one).cmp(name_of(other)));
-        let files = resources.len();
-        let mut walk = Walk { make: self, resource: String::new(), problems: Vec::new() };
-        let mut places: HashMap<String, usize> = HashMap::new();
-        let mut domains: Vec<DomainSpec> = Vec::new();
-        for resource in resources {
-            walk.resource = name_of(&resource).to_owned();
-            let spec = walk.domain(resource);
-            // On its own first, so that a mistake is put to the resource that makes it.
-            if let Err(error) = RuleSet::new(vec![spec.clone()]) {
-                walk.refuse(&error);
-                continue;
-            }
-            match places.get(&spec.name).and_then(|index| domains.get_mut(*index)) {
-                None => {
-                    places.insert(spec.name.clone(), domains.len());
-                    domains.push(spec);
-                }
-                Some(known) if self.options.merge_domains => known.descriptors.extend(spec.descriptors),
-                Some(_) => walk.refuse(&RuleError::DomainTwice { domain: spec.name }),
-            }
+/// The rules of all resources, or all that is wrong with them.
+pub(super) fn rules(mut resources: Vec<RateLimitConfig>, options: &Options) -> Result<Loaded, LoadError> {
+    resources.sort_by(|one, other| name_of(one).cmp(name_of(other)));
+    let files = resources.len();
+    let mut reader = ResourceReader { options, resource: String::new(), problems: Vec::new() };
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut domains: Vec<DomainSpec> = Vec::new();
+    for resource in resources {
+        reader.resource = name_of(&resource).to_owned();
+        let spec = reader.domain(resource);
+        // On its own first, so that a mistake is put to the resource that makes it.
+        if let Err(error) = RuleSet::new(vec![spec.clone()]) {
+            reader.refuse(&error);
+            continue;
         }
-        if !walk.problems.is_empty() {
-            return Err(LoadError { problems: walk.problems });
-        }
-        match RuleSet::new(domains) {
-            Ok(rules) => Ok(Loaded { rules, warnings: Vec::new(), files }),
-            Err(error) => {
-                walk.refuse(&error);
-                Err(LoadError { problems: walk.problems })
+        match places.get(&spec.name).and_then(|index| domains.get_mut(*index)) {
+            None => {
+                places.insert(spec.name.clone(), domains.len());
+                domains.push(spec);
             }
+            Some(known) if options.merge_domains => known.descriptors.extend(spec.descriptors),
+            Some(_) => reader.refuse(&RuleError::DomainTwice { domain: spec.name }),
+        }
+    }
+    if !reader.problems.is_empty() {
+        return Err(LoadError { problems: reader.problems });
+    }
+    match RuleSet::new(domains) {
+        Ok(rules) => Ok(Loaded { rules, warnings: Vec::new(), files }),
+        Err(error) => {
+            reader.refuse(&error);
+            Err(LoadError { problems: reader.problems })
         }
     }
 }
@@ -64,13 +57,13 @@ pub(super) fn name_of(resource: &RateLimitConfig) -> &str {
     if resource.name.is_empty() { &resource.domain } else { &resource.name }
 }
 
-struct Walk<'a> {
-    make: &'a Make,
+struct ResourceReader<'a> {
+    options: &'a Options,
     resource: String,
     problems: Vec<Problem>,
 }
 
-impl Walk<'_> {
+impl ResourceReader<'_> {
     fn error(&mut self, message: String, help: &str) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem::of_file(&self.resource, message, help));
@@ -122,7 +115,7 @@ impl Walk<'_> {
         mode: Mode,
         metadata: Option<Value>,
     ) -> LimitsSpec {
-        let unit = unit_of(policy.unit);
+        let unit = unit_of(policy.unit());
         let label = policy.name;
         let mut replaces = Vec::new();
         for other in policy.replaces {
@@ -150,7 +143,7 @@ impl Walk<'_> {
         };
         match Limit::new(policy.requests_per_unit, unit.length(), Shape::FixedWindow) {
             Ok(limit) => {
-                let limit = limit.counting_rejected(!self.make.options.stop_counting_rejected);
+                let limit = limit.counting_rejected(!self.options.stop_counting_rejected);
                 LimitsSpec::Limits(vec![RuleSpec {
                     label,
                     limit,
@@ -193,16 +186,15 @@ impl Walk<'_> {
     }
 }
 
-/// The unit of that number, as in `envoy.type.v3.RateLimitUnit`, and 7 for a week.
-fn unit_of(number: i32) -> Option<Unit> {
-    match number {
-        1 => Some(Unit::Second),
-        2 => Some(Unit::Minute),
-        3 => Some(Unit::Hour),
-        4 => Some(Unit::Day),
-        5 => Some(Unit::Month),
-        6 => Some(Unit::Year),
-        7 => Some(Unit::Week),
-        _ => None,
+fn unit_of(unit: RateLimitUnit) -> Option<Unit> {
+    match unit {
+        RateLimitUnit::Unknown => None,
+        RateLimitUnit::Second => Some(Unit::Second),
+        RateLimitUnit::Minute => Some(Unit::Minute),
+        RateLimitUnit::Hour => Some(Unit::Hour),
+        RateLimitUnit::Day => Some(Unit::Day),
+        RateLimitUnit::Week => Some(Unit::Week),
+        RateLimitUnit::Month => Some(Unit::Month),
+        RateLimitUnit::Year => Some(Unit::Year),
     }
 }

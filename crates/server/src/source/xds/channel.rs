@@ -1,4 +1,4 @@
-//! The way to an xDS server: address, certificates, headers.
+//! The gRPC channel to an xDS server: address, certificates, headers.
 //!
 //! Certificates are read for every connection, so that new ones are used
 //! after the next break.
@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// HTTP/2, which many xDS servers punish if they come more often than they like.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Why there is no way.
+/// Why there is no channel.
 #[derive(Debug, Error)]
 pub(super) enum ConnectError {
     #[error("cannot read {path}: {source}")]
@@ -30,7 +30,7 @@ pub(super) enum ConnectError {
 }
 
 /// Connects.
-pub(super) async fn channel(xds: &Xds) -> Result<Channel, ConnectError> {
+pub(super) async fn connect(xds: &Xds) -> Result<Channel, ConnectError> {
     let scheme = if xds.tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", xds.server))?
         .connect_timeout(CONNECT_TIMEOUT)
@@ -77,7 +77,7 @@ pub(super) fn request<T>(xds: &Xds, stream: T) -> Result<tonic::Request<T>, Conn
 }
 
 /// An error with what caused it, on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -1,4 +1,4 @@
-//! Hands an outcome on, logs it, and keeps the status.
+//! Hands a loaded or refused set on, logs it, and updates the status.
 //!
 //! After loading, whatever the rules came from.
 
@@ -9,29 +9,29 @@ use tollgate_limiter::Clock;
 use tollgate_rules::{LoadError, Loaded};
 
 use super::files::EXAMPLE_NAME;
-use super::status::{Failure, RuleStatus};
+use super::status::{LoadFailure, RuleStatus};
 
 /// The most lines about one set that are logged; the status has all of them.
 const LINES_MAX: usize = 50;
 
-/// Tells outcomes.
-pub(super) struct Teller<F> {
+/// Hands results on to whoever puts rules in force.
+pub(super) struct LoadReporter<F> {
     on_load: F,
     pub(super) clock: Arc<dyn Clock>,
     status: watch::Sender<RuleStatus>,
 }
 
-/// What an outcome is about.
-pub(super) struct About {
+/// Where a set of rules came from.
+pub(super) struct LoadOrigin {
     /// Where the rules come from, to show.
     pub(super) origin: String,
     /// The files or resources.
     pub(super) files: Vec<String>,
-    /// What is to be said besides what loading says.
+    /// Warnings besides those of loading.
     pub(super) warnings: Vec<String>,
 }
 
-impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
+impl<F: FnMut(Result<Loaded, LoadError>)> LoadReporter<F> {
     pub(super) fn new(on_load: F, clock: Arc<dyn Clock>, status: watch::Sender<RuleStatus>) -> Self {
         Self { on_load, clock, status }
     }
@@ -41,14 +41,14 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
         self.status.borrow().is_loaded()
     }
 
-    /// Says where rules will come from.
-    pub(super) fn begin(&mut self, origin: &str) {
+    /// Where rules will come from.
+    pub(super) fn set_origin(&mut self, origin: &str) {
         self.status.send_modify(|status| origin.clone_into(&mut status.origin));
     }
 
-    /// Says that nothing new can come, and why, or that all is well; whether
-    /// that is news.
-    pub(super) fn source_is(&mut self, error: Option<String>) -> bool {
+    /// Why nothing new can come, or none if all is well; whether this differs
+    /// from what was reported last.
+    pub(super) fn set_source_error(&mut self, error: Option<String>) -> bool {
         self.status.send_if_modified(|status| {
             let is_other = status.source_error != error;
             status.source_error = error;
@@ -56,16 +56,16 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
         })
     }
 
-    /// Hands rules or a refusal on.
-    pub(super) fn tell(&mut self, about: About, outcome: Result<Loaded, LoadError>) {
-        match outcome {
-            Ok(loaded) => self.loaded(about, loaded),
-            Err(error) => self.refused(&about, error),
+    /// Hands rules on, or why they were refused.
+    pub(super) fn report(&mut self, from: LoadOrigin, result: Result<Loaded, LoadError>) {
+        match result {
+            Ok(loaded) => self.loaded(from, loaded),
+            Err(error) => self.refused(&from, error),
         }
     }
 
-    fn loaded(&mut self, about: About, loaded: Loaded) {
-        let About { origin, files, mut warnings } = about;
+    fn loaded(&mut self, from: LoadOrigin, loaded: Loaded) {
+        let LoadOrigin { origin, files, mut warnings } = from;
         let (domains, rules) = (loaded.rules.domains().count(), loaded.rules.rules().len());
         warnings.extend(loaded.warnings.iter().map(ToString::to_string));
         if origin == EXAMPLE_NAME {
@@ -96,9 +96,9 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
         });
     }
 
-    fn refused(&mut self, about: &About, error: LoadError) {
+    fn refused(&mut self, from: &LoadOrigin, error: LoadError) {
         let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
-        let origin = &about.origin;
+        let origin = &from.origin;
         if self.has_rules() {
             tracing::error!(%origin, problems = problems.len(), "rules refused; those in force stay");
         } else {
@@ -113,7 +113,7 @@ impl<F: FnMut(Result<Loaded, LoadError>)> Teller<F> {
             if status.loads == 0 {
                 status.origin.clone_from(origin);
             }
-            status.last_error = Some(Failure { at, problems });
+            status.last_error = Some(LoadFailure { at, problems });
             status.failures += 1;
         });
     }

@@ -1,4 +1,4 @@
-//! Whose child a call is, from its headers.
+//! The parent span of a call, from its headers.
 //!
 //! W3C `traceparent` first, as new proxies send it; else B3, one header or
 //! several, as older ones do.
@@ -8,9 +8,9 @@ use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
-/// The context that the headers tell of; an empty one if they tell of none.
+/// The context that the headers carry; an empty one if they carry none.
 pub(super) fn context<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Context {
-    let headers = Headers { traceparent: header("traceparent"), tracestate: header("tracestate") };
+    let headers = W3cHeaders { traceparent: header("traceparent"), tracestate: header("tracestate") };
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
     if context.has_active_span() {
         return context;
@@ -22,12 +22,12 @@ pub(super) fn context<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Context {
 }
 
 /// The two headers that W3C names.
-struct Headers<'h> {
+struct W3cHeaders<'h> {
     traceparent: Option<&'h str>,
     tracestate: Option<&'h str>,
 }
 
-impl Extractor for Headers<'_> {
+impl Extractor for W3cHeaders<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             "traceparent" => self.traceparent,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_tell_a_parent_is_read() {
+    fn every_way_to_name_a_parent_is_read() {
         let (traceparent, single) = (format!("00-{TRACE}-{SPAN}-01"), format!("{TRACE}-{SPAN}-1"));
         let several = [("x-b3-traceid", TRACE), ("x-b3-spanid", SPAN), ("x-b3-sampled", "1")];
         let ways: [&[(&str, &str)]; 3] = [&[("traceparent", &traceparent)], &[("b3", &single)], &several];

@@ -1,11 +1,11 @@
-//! The folders in which a change of rule files shows.
+//! Which folders to watch for changes of rule files.
 //!
 //! For a file that is the folder it lies in. For a link it is also the folder
 //! where each link on the way lies, so that a swapped link is seen; for a
 //! folder, all folders below it.
 //!
 //! What is missed here, for instance because there are too many folders, is
-//! found by the next look at everything, a second later.
+//! found by the next poll, a second later.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ const FOLDERS_MAX: usize = 1_024;
 const LINKS_MAX: usize = 40;
 
 /// The folders to watch for these paths, sorted.
-pub(super) fn folders(paths: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn of(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     for path in paths {
         links(path, &mut found);

@@ -1,8 +1,8 @@
-//! Notices that something happens in a folder.
+//! Notices that something has changed in a folder.
 //!
-//! The system's own notifications make a change known at once. They are only
-//! a hint to look sooner: where there are none (network file systems, too
-//! many watches), the next look at everything finds the change.
+//! The system's notifications make a change known at once. They are only a
+//! hint to poll sooner: where there are none (network file systems, too many
+//! watches), the next poll finds the change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 /// Folders under watch.
-pub(super) struct Watch {
+pub(super) struct FolderWatch {
     changed: Arc<Notify>,
     folders: Vec<PathBuf>,
     watcher: Option<RecommendedWatcher>,
 }
 
-impl Watch {
+impl FolderWatch {
     pub(super) fn new() -> Self {
         Self { changed: Arc::new(Notify::new()), folders: Vec::new(), watcher: None }
     }
@@ -27,13 +27,13 @@ impl Watch {
         self.changed.notified().await;
     }
 
-    /// Whether it is these folders that are watched.
-    pub(super) fn is_on(&self, folders: &[PathBuf]) -> bool {
+    /// Whether these folders are watched.
+    pub(super) fn covers(&self, folders: &[PathBuf]) -> bool {
         self.folders == folders
     }
 
-    /// Watches these folders from now on, and no others; anew even if they
-    /// are the same, because one of them may have been replaced.
+    /// Watches these folders from now on, and no others; anew even if they are
+    /// the same, because one of them may have been replaced.
     pub(super) async fn moved_to(mut self, folders: Vec<PathBuf>) -> Self {
         let changed = Arc::clone(&self.changed);
         // A file system that hangs must not hold up the runtime.
@@ -47,12 +47,12 @@ impl Watch {
     fn watch(&mut self, folders: Vec<PathBuf>) {
         self.watcher = None;
         let changed = Arc::clone(&self.changed);
-        let tell = move |event: notify::Result<Event>| match event {
+        let on_event = move |event: notify::Result<Event>| match event {
             // Looking at the files ourselves is no change of theirs.
             Ok(Event { kind: EventKind::Access(_), .. }) => {}
             Ok(_) | Err(_) => changed.notify_one(),
         };
-        let watcher = notify::recommended_watcher(tell).map(|mut watcher| {
+        let watcher = notify::recommended_watcher(on_event).map(|mut watcher| {
             for folder in &folders {
                 add(&mut watcher, folder);
             }
@@ -62,7 +62,7 @@ impl Watch {
         match watcher {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {
-                tracing::debug!(%error, "the system tells no changes of files; they are looked for")
+                tracing::debug!(%error, "no file notifications from the system; rule files are polled")
             }
         }
     }
@@ -71,6 +71,6 @@ impl Watch {
 fn add(watcher: &mut RecommendedWatcher, folder: &Path) {
     if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
         let folder = folder.display();
-        tracing::debug!(%folder, %error, "the system tells no changes of this folder; they are looked for");
+        tracing::debug!(%folder, %error, "no notifications for this folder; it is polled");
     }
 }

@@ -1,0 +1,19 @@
+//! Compiles the description of Envoy's rate limit service that reflection serves.
+//!
+//! protox is a compiler in Rust, so that no `protoc` has to be installed.
+
+use std::error::Error;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler.include_imports(true).open_file("envoy/service/ratelimit/v3/rls.proto")?;
+    let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
+    std::fs::write(Path::new(&out).join("rls.binpb"), compiler.encode_file_descriptor_set())?;
+    // Cargo reads this.
+    #[expect(clippy::print_stdout, reason = "it is how a build script talks to cargo")]
+    {
+        println!("cargo:rerun-if-changed=proto");
+    }
+    Ok(())
+}
