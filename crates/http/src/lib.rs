@@ -18,6 +18,7 @@ pub mod response;
 
 pub use error::Error;
 pub use request::{
-    Action, AddressHeader, ClientAddress, Fact, Facts, Mapped, Mapping, Paths, Prefixes, TokenSource, Tokens,
+    Action, AddressHeader, AddressPrefixes, ClientAddress, Fact, HttpRequestFacts, MappedRequest, Mapping,
+    PathTemplates, TokenSource, TokenVerifier,
 };
 pub use response::{CallerView, RateLimitFields, ResponseSettings};

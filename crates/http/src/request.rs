@@ -1,11 +1,11 @@
 //! From an HTTP request to descriptors, in the words of Envoy's rate limit actions.
 //!
-//! Whoever speaks HTTP makes [`Facts`] of a request; a [`Mapping`] turns them
+//! Whoever speaks HTTP makes [`HttpRequestFacts`] of a request; a [`Mapping`] turns them
 //! into descriptors; the limiter takes it from there.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`facts`] | [`Facts`]: what is known about a request |
+//! | [`facts`] | [`HttpRequestFacts`]: what is known about a request |
 //! | [`mapping`] | [`Mapping`]: which facts become which entries |
 //! | [`address`] | who asks: addresses behind trusted proxies, and their prefixes |
 //! | [`path`] | one spelling for each path; templates |
@@ -21,8 +21,8 @@ mod query;
 pub mod token;
 pub mod value;
 
-pub use address::{AddressHeader, ClientAddress, Prefixes};
-pub use facts::Facts;
-pub use mapping::{Action, Fact, Mapped, Mapping};
-pub use path::Paths;
-pub use token::{TokenSource, Tokens};
+pub use address::{AddressHeader, AddressPrefixes, ClientAddress};
+pub use facts::HttpRequestFacts;
+pub use mapping::{Action, Fact, MappedRequest, Mapping};
+pub use path::PathTemplates;
+pub use token::{TokenSource, TokenVerifier};

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
-pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
+pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
 
 /// What the limit lets through at once.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -44,8 +44,8 @@ pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The IETF's field of what is left.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Headers, in the order in which they are sent.
-pub type Headers = SmallVec<[(HeaderName, HeaderValue); 8]>;
+/// ResponseHeaders, in the order in which they are sent.
+pub type ResponseHeaders = SmallVec<[(HeaderName, HeaderValue); 8]>;
 
 /// What an operator sets about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,8 +94,8 @@ impl<'a> CallerView<'a> {
     }
 
     /// The headers.
-    pub fn headers(&self) -> Headers {
-        let mut headers = Headers::new();
+    pub fn headers(&self) -> ResponseHeaders {
+        let mut headers = ResponseHeaders::new();
         if let Verdict::Delay { wait } = self.reply.verdict {
             headers.push((WAIT, wait.as_millis_ceil().into()));
         }
@@ -126,8 +126,8 @@ impl<'a> CallerView<'a> {
     }
 
     /// The body of a refusal that is answered with `status`.
-    pub fn problem(&self, status: u16) -> Problem<'a> {
-        Problem::new(self, status)
+    pub fn problem(&self, status: u16) -> QuotaProblem<'a> {
+        QuotaProblem::new(self, status)
     }
 
     /// In how many seconds the next request passes: at once where something is

@@ -357,7 +357,7 @@ pub struct History {
     /// The route of a request is the value of its first entry with one of these keys.
     pub route_keys: Vec<String>,
     /// The templates of routes.
-    pub templates: tollgate_http::Paths,
+    pub templates: tollgate_http::PathTemplates,
     /// How many names this process tracks.
     pub caps: tollgate_history::Caps,
     /// How many series are kept.

@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `elements` | one element of `X-Forwarded-For` or `Forwarded` |
-//! | `prefix` | [`Prefixes`]: how much of an address is the key |
+//! | `prefix` | [`AddressPrefixes`]: how much of an address is the key |
 //!
 //! Invariants: from a peer that is not trusted, no header is read. An element
 //! that makes no sense ends the walk at the hop before it, which is trusted.
@@ -27,7 +27,7 @@ use ipnet::IpNet;
 
 use crate::error::Error;
 
-pub use prefix::Prefixes;
+pub use prefix::AddressPrefixes;
 
 /// The most hops that are walked. A request that passed more proxies than this
 /// came from nobody who means well.

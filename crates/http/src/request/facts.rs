@@ -12,25 +12,8 @@ use http::HeaderMap;
 use tollgate_core::Time;
 
 /// What is known about an HTTP request.
-///
-/// ```
-/// use http::HeaderMap;
-/// use tollgate_core::Time;
-/// use tollgate_http::Facts;
-/// let headers = HeaderMap::new();
-/// let facts = Facts {
-///     peer: "203.0.113.9".parse().ok(),
-///     method: "GET",
-///     target: b"/users/42?page=2",
-///     host: Some("shop.example"),
-///     headers: &headers,
-///     now: Time::from_secs(1_700_000_000),
-/// };
-/// assert_eq!(facts.path(), b"/users/42");
-/// assert_eq!(facts.query(), Some(&b"page=2"[..]));
-/// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct HttpRequestFacts<'a> {
     /// Who is connected to us: a proxy or the client; none if that is no address.
     pub peer: Option<IpAddr>,
     /// The method.
@@ -45,7 +28,7 @@ pub struct Facts<'a> {
     pub now: Time,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> HttpRequestFacts<'a> {
     /// The path as it was sent.
     pub fn path(&self) -> &'a [u8] {
         split(self.target).0

@@ -19,10 +19,10 @@ use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Request};
 
 use crate::error::Error;
-use crate::request::address::{ClientAddress, Prefixes};
-use crate::request::facts::Facts;
-use crate::request::path::Paths;
-use crate::request::token::{Claims, TokenSource, Tokens};
+use crate::request::address::{AddressPrefixes, ClientAddress};
+use crate::request::facts::HttpRequestFacts;
+use crate::request::path::PathTemplates;
+use crate::request::token::{Claims, TokenSource, TokenVerifier};
 use crate::request::{cookie, query, value};
 
 /// The most descriptors. Each is a lookup per request.
@@ -51,7 +51,7 @@ pub struct Action {
 #[non_exhaustive]
 pub enum Fact {
     /// The client's address.
-    RemoteAddress(Prefixes),
+    RemoteAddress(AddressPrefixes),
     /// The first header of that name.
     Header(HeaderName),
     /// Path and query as they were sent; Envoy calls it the header `:path`.
@@ -61,7 +61,7 @@ pub enum Fact {
     /// The method.
     Method,
     /// The path, by template.
-    Path(Paths),
+    Path(PathTemplates),
     /// The first parameter of that name in the query.
     Query(String),
     /// The first cookie of that name.
@@ -113,18 +113,18 @@ impl Action {
 /// ```
 /// use http::HeaderMap;
 /// use tollgate_core::Time;
-/// use tollgate_http::{Action, ClientAddress, Fact, Facts, Mapping, Paths, Prefixes};
+/// use tollgate_http::{Action, ClientAddress, Fact, HttpRequestFacts, Mapping, PathTemplates, AddressPrefixes};
 ///
-/// let by_address = vec![Action::new("remote_address", Fact::RemoteAddress(Prefixes::default()))];
+/// let by_address = vec![Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()))];
 /// let by_key = vec![
 ///     Action::new("api_key", Fact::header("x-api-key")?),
-///     Action::new("path", Fact::Path(Paths::new(&["/users/{id}"])?)),
+///     Action::new("path", Fact::Path(PathTemplates::new(&["/users/{id}"])?)),
 /// ];
 /// let mapping = Mapping::new("shop", vec![by_address, by_key])?.with_proxies(ClientAddress::default());
 ///
 /// let mut headers = HeaderMap::new();
 /// headers.insert("x-api-key", "k1".parse()?);
-/// let facts = Facts {
+/// let facts = HttpRequestFacts {
 ///     peer: "203.0.113.9".parse().ok(),
 ///     method: "GET",
 ///     target: b"/users/42",
@@ -145,7 +145,7 @@ pub struct Mapping {
     domain: String,
     descriptors: Vec<Vec<Action>>,
     proxies: ClientAddress,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<Arc<TokenVerifier>>,
 }
 
 impl Mapping {
@@ -182,7 +182,7 @@ impl Mapping {
 
     /// The same, verifying tokens; without this no token is valid.
     #[must_use]
-    pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
+    pub fn with_tokens(mut self, tokens: Arc<TokenVerifier>) -> Self {
         self.tokens = Some(tokens);
         self
     }
@@ -199,7 +199,7 @@ impl Mapping {
 
     /// The templates of the first entry that is a path, for whoever wants the
     /// same name for the same page.
-    pub fn paths(&self) -> Option<&Paths> {
+    pub fn paths(&self) -> Option<&PathTemplates> {
         self.descriptors.iter().flatten().find_map(|action| match &action.fact {
             Fact::Path(paths) => Some(paths),
             Fact::RemoteAddress(_)
@@ -215,9 +215,10 @@ impl Mapping {
     }
 
     /// What a request becomes.
-    pub fn map<'a>(&'a self, facts: &Facts<'a>) -> Mapped<'a> {
-        let mut looking = Looking { mapping: self, facts, address: None, claims: SmallVec::new() };
-        let mut mapped = Mapped { domain: &self.domain, entries: SmallVec::new(), ends: SmallVec::new() };
+    pub fn map<'a>(&'a self, facts: &HttpRequestFacts<'a>) -> MappedRequest<'a> {
+        let mut looking = FactLookup { mapping: self, facts, address: None, claims: SmallVec::new() };
+        let mut mapped =
+            MappedRequest { domain: &self.domain, entries: SmallVec::new(), ends: SmallVec::new() };
         for actions in &self.descriptors {
             let start = mapped.entries.len();
             let is_whole = actions.iter().all(|action| match looking.value(&action.fact) {
@@ -238,14 +239,14 @@ impl Mapping {
 }
 
 /// One request being looked at, and what was found out about it already.
-struct Looking<'f, 'a> {
+struct FactLookup<'f, 'a> {
     mapping: &'a Mapping,
-    facts: &'f Facts<'a>,
+    facts: &'f HttpRequestFacts<'a>,
     address: Option<IpAddr>,
     claims: SmallVec<[(&'a TokenSource, Option<Claims>); 1]>,
 }
 
-impl<'a> Looking<'_, 'a> {
+impl<'a> FactLookup<'_, 'a> {
     fn value(&mut self, fact: &'a Fact) -> Option<Cow<'a, str>> {
         let facts = self.facts;
         match fact {
@@ -266,7 +267,7 @@ impl<'a> Looking<'_, 'a> {
 
     fn address(&mut self) -> Option<IpAddr> {
         if self.address.is_none() {
-            let Facts { peer, headers, .. } = self.facts;
+            let HttpRequestFacts { peer, headers, .. } = self.facts;
             self.address = peer.map(|peer| self.mapping.proxies.find(peer, headers));
         }
         self.address
@@ -284,34 +285,28 @@ impl<'a> Looking<'_, 'a> {
     }
 }
 
-/// Entries in a row, most often without an allocation.
-pub type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
-
-/// Descriptors in a row, most often without an allocation.
-pub type Descriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL]>;
-
 /// What a request became.
 #[derive(Debug, Clone)]
-pub struct Mapped<'a> {
+pub struct MappedRequest<'a> {
     domain: &'a str,
     entries: SmallVec<[(&'a str, Cow<'a, str>); ENTRIES_USUAL]>,
     /// Where each descriptor's entries end.
     ends: SmallVec<[usize; DESCRIPTORS_USUAL]>,
 }
 
-impl Mapped<'_> {
+impl MappedRequest<'_> {
     /// Whether there is nothing to ask about.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The entries of all descriptors, for [`Mapped::descriptors`].
-    pub fn entries(&self) -> Entries<'_> {
+    /// The entries of all descriptors, for [`MappedRequest::descriptors`].
+    pub fn entries(&self) -> SmallVec<[Entry<'_>; ENTRIES_USUAL]> {
         self.entries.iter().map(|(key, value)| Entry { key, value }).collect()
     }
 
-    /// The descriptors, made of what [`Mapped::entries`] gave, for [`Mapped::request`].
-    pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>]) -> Descriptors<'e> {
+    /// The descriptors, made of what [`MappedRequest::entries`] gave, for [`MappedRequest::request`].
+    pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>]) -> SmallVec<[Descriptor<'e>; DESCRIPTORS_USUAL]> {
         let mut start = 0;
         let descriptor = |end: &usize| {
             let own = entries.get(start..*end).unwrap_or_default();
@@ -321,7 +316,7 @@ impl Mapped<'_> {
         self.ends.iter().map(descriptor).collect()
     }
 
-    /// The request of cost 1, made of what [`Mapped::descriptors`] gave.
+    /// The request of cost 1, made of what [`MappedRequest::descriptors`] gave.
     pub const fn request<'d>(&'d self, descriptors: &'d [Descriptor<'d>]) -> Request<'d> {
         Request::new(self.domain, descriptors)
     }

@@ -22,8 +22,8 @@ pub const TEMPLATES_MAX: usize = 10_000;
 /// Turns paths into values.
 ///
 /// ```
-/// use tollgate_http::Paths;
-/// let paths = Paths::new(&["/users/{id}", "/users/me", "/files/{*rest}"])?;
+/// use tollgate_http::PathTemplates;
+/// let paths = PathTemplates::new(&["/users/{id}", "/users/me", "/files/{*rest}"])?;
 /// assert_eq!(paths.value(b"/users/42"), "/users/{id}");
 /// assert_eq!(paths.value(b"/users/me"), "/users/me");
 /// assert_eq!(paths.value(b"/files/a/b.txt"), "/files/{*rest}");
@@ -31,7 +31,7 @@ pub const TEMPLATES_MAX: usize = 10_000;
 /// # Ok::<(), tollgate_http::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Paths {
+pub struct PathTemplates {
     templates: matchit::Router<Box<str>>,
     count: usize,
     length_max: usize,
@@ -39,16 +39,16 @@ pub struct Paths {
 }
 
 /// Without templates: every path is its own value.
-impl Default for Paths {
+impl Default for PathTemplates {
     fn default() -> Self {
         Self { templates: matchit::Router::new(), count: 0, length_max: VALUE_MAX, unmatched: None }
     }
 }
 
-impl fmt::Debug for Paths {
+impl fmt::Debug for PathTemplates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count, length_max, unmatched, templates: _ } = self;
-        f.debug_struct("Paths")
+        f.debug_struct("PathTemplates")
             .field("templates", count)
             .field("length_max", length_max)
             .field("unmatched", unmatched)
@@ -56,7 +56,7 @@ impl fmt::Debug for Paths {
     }
 }
 
-impl Paths {
+impl PathTemplates {
     /// By these templates; a path that matches none is its own value.
     ///
     /// # Errors
@@ -128,14 +128,6 @@ impl Paths {
     }
 
     /// The template that a path matches, or what was set for all others.
-    ///
-    /// ```
-    /// use tollgate_http::Paths;
-    /// let paths = Paths::new(&["/users/{id}"])?;
-    /// assert_eq!(paths.matched(b"/users/42/"), Some("/users/{id}"));
-    /// assert_eq!(paths.matched(b"/cart"), None);
-    /// # Ok::<(), tollgate_http::Error>(())
-    /// ```
     pub fn matched(&self, path: &[u8]) -> Option<&str> {
         if self.count == 0 {
             return self.unmatched.as_deref();
@@ -156,12 +148,6 @@ impl Paths {
 }
 
 /// The one spelling of a path.
-///
-/// ```
-/// use tollgate_http::request::path::normal;
-/// assert_eq!(normal(b"/a/b"), "/a/b");
-/// assert_eq!(normal(b"/a//b/../%7euser/%2f%c3%a9"), "/a/~user/%2F%C3%A9");
-/// ```
 pub fn normal(path: &[u8]) -> Cow<'_, str> {
     if let Some(path) = as_is(path) {
         return Cow::Borrowed(path);
@@ -279,7 +265,7 @@ mod tests {
 
     #[test]
     fn templates_match_whatever_the_spelling() {
-        let paths = Paths::new(&["/users/{id}", "/users/{id}/posts/{post}", "/"]).unwrap();
+        let paths = PathTemplates::new(&["/users/{id}", "/users/{id}/posts/{post}", "/"]).unwrap();
         for (path, value) in [
             ("/users/42", "/users/{id}"),
             ("/users/42/", "/users/{id}"),
@@ -297,18 +283,18 @@ mod tests {
 
     #[test]
     fn values_can_be_kept_few_and_short() {
-        let paths = Paths::new(&["/users/{id}"]).unwrap().with_unmatched("other");
+        let paths = PathTemplates::new(&["/users/{id}"]).unwrap().with_unmatched("other");
         assert_eq!(paths.value(b"/made/up"), "other");
-        let paths = Paths::default().with_length_max(6);
+        let paths = PathTemplates::default().with_length_max(6);
         assert_eq!(paths.value(b"/a/b/c/d"), "/a/b/c");
         assert_eq!(paths.value(b"//a/b/c/d"), "/a/b/c");
         let long = format!("/{}", "x".repeat(100_000));
-        assert_eq!(Paths::default().value(long.as_bytes()).len(), VALUE_MAX);
+        assert_eq!(PathTemplates::default().value(long.as_bytes()).len(), VALUE_MAX);
     }
 
     #[test]
     fn what_is_no_template_is_refused_with_the_reason() {
-        let refused = |templates: &[&str]| Paths::new(templates).unwrap_err().to_string();
+        let refused = |templates: &[&str]| PathTemplates::new(templates).unwrap_err().to_string();
         assert!(refused(&["users"]).contains("does not begin with a slash"));
         assert!(refused(&["/a/{id", "/b"]).contains("'/a/{id' cannot be a path template"));
         assert!(refused(&["/a/{id}", "/a/{name}"]).contains("it matches the same paths as /a/{id}"));

@@ -31,7 +31,7 @@ use tollgate_core::{Micros, Time};
 
 use crate::error::Error;
 use crate::request::cookie;
-use keys::Keys;
+use keys::VerifyingKeys;
 
 pub use claims::Claims;
 pub use jsonwebtoken::Algorithm;
@@ -148,13 +148,13 @@ pub enum TokenError {
 
 /// Verifies tokens with keys from files.
 #[derive(Debug)]
-pub struct Tokens {
+pub struct TokenVerifier {
     spec: TokenSpec,
-    keys: ArcSwap<Keys>,
+    keys: ArcSwap<VerifyingKeys>,
 }
 
 #[derive(serde::Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: Algorithm,
     #[serde(default)]
     kid: Option<String>,
@@ -162,7 +162,7 @@ struct Header {
     crit: Option<serde::de::IgnoredAny>,
 }
 
-impl Tokens {
+impl TokenVerifier {
     /// Reads the keys.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Tokens {
         if spec.files.is_empty() {
             return Err(Error::NoKeys);
         }
-        let keys = Keys::read(&spec.files)?;
+        let keys = VerifyingKeys::read(&spec.files)?;
         Ok(Self { spec, keys: ArcSwap::from_pointee(keys) })
     }
 
@@ -180,7 +180,7 @@ impl Tokens {
     /// # Errors
     /// If a file cannot be read or used; the old keys stay.
     pub fn refresh(&self) -> Result<bool, Error> {
-        let keys = Keys::read(&self.spec.files)?;
+        let keys = VerifyingKeys::read(&self.spec.files)?;
         let is_other = !keys.is_same(&self.keys.load());
         if is_other {
             self.keys.store(std::sync::Arc::new(keys));
@@ -196,8 +196,9 @@ impl Tokens {
         if token.len() > TOKEN_MAX {
             return Err(TokenError::Malformed);
         }
-        let Parts { header, payload, message, signature } = Parts::of(token).ok_or(TokenError::Malformed)?;
-        let header: Header = json(header)?;
+        let TokenParts { header, payload, message, signature } =
+            TokenParts::of(token).ok_or(TokenError::Malformed)?;
+        let header: TokenHeader = json(header)?;
         if header.crit.is_some() {
             return Err(TokenError::Critical);
         }
@@ -217,7 +218,7 @@ impl Tokens {
 }
 
 /// The parts of a token.
-struct Parts<'a> {
+struct TokenParts<'a> {
     header: &'a [u8],
     payload: &'a [u8],
     /// Header and payload, which are signed together.
@@ -225,7 +226,7 @@ struct Parts<'a> {
     signature: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> TokenParts<'a> {
     fn of(token: &'a [u8]) -> Option<Self> {
         let dot = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'.');
         let (message, signature) = token.split_at_checked(dot(token)?)?;

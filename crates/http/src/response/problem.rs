@@ -19,7 +19,7 @@ const NAMES_MAX: usize = 64;
 
 /// The body of a refusal.
 #[derive(Debug, Clone, Serialize)]
-pub struct Problem<'a> {
+pub struct QuotaProblem<'a> {
     /// The kind of problem.
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -36,7 +36,7 @@ pub struct Problem<'a> {
     pub retry_after_ms: Option<u64>,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> QuotaProblem<'a> {
     pub(super) fn new(view: &CallerView<'a>, status: u16) -> Self {
         let retry_after = match view.reply.verdict {
             Verdict::Deny { retry_after } => retry_after,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use tollgate_http::request::address::HOPS_MAX;
-use tollgate_http::{AddressHeader, ClientAddress, Prefixes};
+use tollgate_http::{AddressHeader, AddressPrefixes, ClientAddress};
 
 const OURS: [&str; 3] = ["10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.1"];
 
@@ -188,7 +188,7 @@ proptest! {
     /// Two addresses share a key just if they share the prefix.
     #[test]
     fn a_key_is_the_prefix(one in any::<u128>(), two in any::<u128>(), bits in 0_u8..=128) {
-        let prefixes = Prefixes::new(32, bits).expect("there are so many bits");
+        let prefixes = AddressPrefixes::new(32, bits).expect("there are so many bits");
         // Outside of the range that stands for IPv4.
         let (one, two) = (one | 1 << 127, two | 1 << 127);
         let shared = (one ^ two).leading_zeros() >= u32::from(bits);

@@ -3,10 +3,13 @@
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::Time;
 use tollgate_http::request::value::VALUE_MAX;
-use tollgate_http::{Action, ClientAddress, Error, Fact, Facts, Mapping, Paths, Prefixes, TokenSource};
+use tollgate_http::{
+    Action, AddressPrefixes, ClientAddress, Error, Fact, HttpRequestFacts, Mapping, PathTemplates,
+    TokenSource,
+};
 
-fn facts(headers: &HeaderMap) -> Facts<'_> {
-    Facts {
+fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
+    HttpRequestFacts {
         peer: "203.0.113.9".parse().ok(),
         method: "GET",
         target: b"/users/42?key=q%201",
@@ -21,7 +24,7 @@ fn mapping(descriptors: Vec<Vec<Action>>) -> Mapping {
 }
 
 /// The descriptors as `key=value,key=value`.
-fn mapped(mapping: &Mapping, facts: &Facts<'_>) -> Vec<String> {
+fn mapped(mapping: &Mapping, facts: &HttpRequestFacts<'_>) -> Vec<String> {
     mapping.map(facts).with_request(|request| {
         assert_eq!((request.domain, request.cost), (mapping.domain(), 1));
         let entries = |entries: &[tollgate_core::Entry<'_>]| {
@@ -40,16 +43,16 @@ fn every_fact_becomes_an_entry() {
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_static("k1"));
     headers.insert("cookie", HeaderValue::from_static("a=1; sid=s1"));
-    let paths = Paths::new(&["/users/{id}"]).expect("it is a template");
+    let paths = PathTemplates::new(&["/users/{id}"]).expect("it is a template");
     let all = [
-        ("remote_address", Fact::RemoteAddress(Prefixes::default()), "203.0.113.9"),
+        ("remote_address", Fact::RemoteAddress(AddressPrefixes::default()), "203.0.113.9"),
         ("api_key", header("X-Api-Key"), "k1"),
         ("target", header(":path"), "/users/42?key=q%201"),
         ("host", header(":authority"), "shop.example"),
         ("verb", header(":method"), "GET"),
         ("method", Fact::Method, "GET"),
         ("path", Fact::Path(paths), "/users/{id}"),
-        ("bare", Fact::Path(Paths::default()), "/users/42"),
+        ("bare", Fact::Path(PathTemplates::default()), "/users/42"),
         ("key", Fact::Query("key".to_owned()), "q 1"),
         ("sid", Fact::Cookie("sid".to_owned()), "s1"),
         ("generic_key", Fact::Text("web".to_owned()), "web"),
@@ -81,9 +84,9 @@ fn an_absent_value_drops_its_descriptor_and_no_other() {
         let lenient = mapping(vec![vec![text("with"), Action::new("absent", fact).or_skip(), text("it")]]);
         assert_eq!(mapped(&lenient, &facts(&headers)), ["g=with,g=it"]);
     }
-    let nobody = Facts { peer: None, host: None, ..facts(&headers) };
+    let nobody = HttpRequestFacts { peer: None, host: None, ..facts(&headers) };
     let of_nobody = mapping(vec![
-        vec![Action::new("a", Fact::RemoteAddress(Prefixes::default()))],
+        vec![Action::new("a", Fact::RemoteAddress(AddressPrefixes::default()))],
         vec![Action::new("h", Fact::Host).or_skip()],
     ]);
     assert!(of_nobody.map(&nobody).is_empty());
@@ -101,7 +104,7 @@ fn an_empty_value_is_a_value() {
 #[test]
 fn the_address_is_found_behind_the_proxies_of_the_mapping() {
     let proxies = ClientAddress::new(&["203.0.113.9"], tollgate_http::AddressHeader::XForwardedFor);
-    let mapping = mapping(vec![vec![Action::new("a", Fact::RemoteAddress(Prefixes::default()))]])
+    let mapping = mapping(vec![vec![Action::new("a", Fact::RemoteAddress(AddressPrefixes::default()))]])
         .with_proxies(proxies.expect("it is a network"));
     let mut headers = HeaderMap::new();
     headers.insert("x-forwarded-for", HeaderValue::from_static("1.1.1.1, 2001:db8:0:1:2:3:4:5"));
@@ -116,7 +119,7 @@ fn hostile_values_are_bounded() {
     headers.insert("x-odd", HeaderValue::from_bytes(b"a\xffb\xfe").expect("a header may hold it"));
     headers.insert("cookie", HeaderValue::from_bytes(b"==;;;\xff=\xff; sid=\xf0\x9f; =").expect("it may"));
     let target = format!("/a?{}&key={long}", "a=1&".repeat(50_000));
-    let facts = Facts { target: target.as_bytes(), method: &long, ..facts(&headers) };
+    let facts = HttpRequestFacts { target: target.as_bytes(), method: &long, ..facts(&headers) };
     let keys = [
         Action::new("long", header("x-long")),
         Action::new("odd", header("x-odd")),

@@ -1,7 +1,7 @@
 //! One spelling for each path, over made-up paths.
 
 use proptest::prelude::*;
-use tollgate_http::Paths;
+use tollgate_http::PathTemplates;
 use tollgate_http::request::path::normal;
 
 fn any_path() -> impl Strategy<Value = Vec<u8>> {
@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn a_value_is_short_whatever_the_path(path in any_path(), max in 1_usize..300) {
-        let paths = Paths::new(&["/a/{b}"]).expect("it is a template").with_length_max(max);
+        let paths = PathTemplates::new(&["/a/{b}"]).expect("it is a template").with_length_max(max);
         let value = paths.value(&path);
         prop_assert!(value.len() <= max.min(256) || value == "/a/{b}", "{}", value);
     }

@@ -1,4 +1,4 @@
-//! Tokens, signed with real keys. The private keys in `keys/` are for these tests alone.
+//! TokenVerifier, signed with real keys. The private keys in `keys/` are for these tests alone.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use ring::signature::{
 };
 use tollgate_core::{Micros, Time};
 use tollgate_http::request::token::{Algorithm, KeyFile, KeyForm, TokenError, TokenSpec};
-use tollgate_http::{Action, Error, Fact, Facts, Mapping, TokenSource, Tokens};
+use tollgate_http::{Action, Error, Fact, HttpRequestFacts, Mapping, TokenSource, TokenVerifier};
 
 const NOW: Time = Time::from_secs(1_700_000_000);
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -83,25 +83,25 @@ fn spec(files: Vec<KeyFile>) -> TokenSpec {
     TokenSpec { files, ..TokenSpec::default() }
 }
 
-fn pem(name: &str) -> Tokens {
-    Tokens::load(spec(vec![file(keys(name), KeyForm::Pem)])).expect("the key can be used")
+fn pem(name: &str) -> TokenVerifier {
+    TokenVerifier::load(spec(vec![file(keys(name), KeyForm::Pem)])).expect("the key can be used")
 }
 
 /// Keys in a file of its own.
 struct Written {
     folder: tempfile::TempDir,
-    tokens: Tokens,
+    tokens: TokenVerifier,
 }
 
 fn written(text: &[u8], form: KeyForm) -> Written {
     let folder = tempfile::tempdir().expect("there is room");
     std::fs::write(folder.path().join("keys"), text).expect("there is room");
-    let tokens =
-        Tokens::load(spec(vec![file(folder.path().join("keys"), form)])).expect("the keys can be used");
+    let tokens = TokenVerifier::load(spec(vec![file(folder.path().join("keys"), form)]))
+        .expect("the keys can be used");
     Written { folder, tokens }
 }
 
-fn subject(tokens: &Tokens, token: &str) -> Result<String, TokenError> {
+fn subject(tokens: &TokenVerifier, token: &str) -> Result<String, TokenError> {
     let claims = tokens.verify(token.as_bytes(), NOW)?;
     Ok(claims.text(&["sub".to_owned()]).expect("the claim is there").into_owned())
 }
@@ -217,7 +217,7 @@ fn issuer_audience_and_leeway_are_those_of_the_mapping() {
         leeway: Micros::from_secs(60),
         ..spec(vec![file(own.folder.path().join("keys"), KeyForm::Secret)])
     };
-    let tokens = Tokens::load(spec).expect("the keys can be used");
+    let tokens = TokenVerifier::load(spec).expect("the keys can be used");
     let right = r#"{"sub":"42","iss":"https://id.example","aud":["shop"],"exp":1699999950}"#;
     assert_eq!(subject(&tokens, &hs256(right)), ok());
     assert_eq!(subject(&tokens, &hs256(&right.replace("id.", "evil."))), Err(TokenError::Issuer));
@@ -267,7 +267,7 @@ fn keys_of_a_set_are_chosen_by_their_id_and_used_for_their_algorithm() {
 #[test]
 fn algorithms_can_be_narrowed() {
     let narrow = KeyFile { algorithms: vec![Algorithm::RS512], ..file(keys("rsa_public.pem"), KeyForm::Pem) };
-    let tokens = Tokens::load(spec(vec![narrow])).expect("the key can be used");
+    let tokens = TokenVerifier::load(spec(vec![narrow])).expect("the key can be used");
     assert_eq!(subject(&tokens, &signed(r#"{"alg":"RS512"}"#, CLAIMS, rsa(&RSA_PKCS1_SHA512))), ok());
     let other = signed(r#"{"alg":"RS256"}"#, CLAIMS, rsa(&RSA_PKCS1_SHA256));
     assert_eq!(subject(&tokens, &other), Err(TokenError::NoKey));
@@ -276,7 +276,7 @@ fn algorithms_can_be_narrowed() {
 #[test]
 fn files_that_cannot_be_used_say_why() {
     let load = |path: PathBuf, form| {
-        Tokens::load(spec(vec![file(path, form)])).expect_err("it is wrong").to_string()
+        TokenVerifier::load(spec(vec![file(path, form)])).expect_err("it is wrong").to_string()
     };
     for (name, form, words) in [
         ("none.pem", KeyForm::Pem, "cannot be read"),
@@ -299,7 +299,7 @@ fn files_that_cannot_be_used_say_why() {
         let error = load(path, form);
         assert!(error.contains(words), "{error}");
     }
-    assert_eq!(Tokens::load(TokenSpec::default()).expect_err("it is wrong"), Error::NoKeys);
+    assert_eq!(TokenVerifier::load(TokenSpec::default()).expect_err("it is wrong"), Error::NoKeys);
 }
 
 #[test]
@@ -339,8 +339,14 @@ fn a_claim_becomes_an_entry_only_if_the_token_is_valid() {
     let seen = |name: &'static str, value: String| {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(&value).expect("it is plain text"));
-        let facts =
-            Facts { peer: None, method: "GET", target: b"/", host: None, headers: &headers, now: NOW };
+        let facts = HttpRequestFacts {
+            peer: None,
+            method: "GET",
+            target: b"/",
+            host: None,
+            headers: &headers,
+            now: NOW,
+        };
         mapping.map(&facts).with_request(|request| {
             let entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
             entries.map(|entry| format!("{}={}", entry.key, entry.value)).collect::<Vec<_>>()

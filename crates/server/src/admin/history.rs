@@ -22,7 +22,7 @@ use tollgate_history::query::Rows;
 use tollgate_history::{By, Error, Outcome};
 
 use crate::history::{Keeper, Kept, Unanswered};
-use crate::http::v1::refusal::Refusal;
+use crate::http::v1::error::V1Error;
 use crate::http::v1::to_wire;
 use crate::service::Service;
 use answers::respond;
@@ -147,7 +147,7 @@ pub(super) async fn values(
 ) -> Response {
     let asking = async {
         let params = Params::read(query, params::VALUES)?;
-        let by: By = name.parse().map_err(|_| Refusal::NoSuchPath {
+        let by: By = name.parse().map_err(|_| V1Error::NoSuchPath {
             path: format!("/v1/history/labels/{name}/values; there are route, rule and key"),
         })?;
         let limit = params.number("limit", NAMES_MAX, NAMES_MAX)?;
@@ -176,7 +176,7 @@ pub(super) async fn status(State(service): State<Arc<Service>>, query: RawQuery)
         let (keeper, now) = (Arc::clone(keeper(&service)?), service.now());
         // Only a panic could end it early.
         let looking = tokio::task::spawn_blocking(move || keeper.look(now)).await;
-        let status = looking.map_err(|_| Refusal::from(Unanswered::Broken))?;
+        let status = looking.map_err(|_| V1Error::from(Unanswered::Broken))?;
         Ok(answers::json(&status))
     };
     answered(asking.await)
@@ -206,22 +206,22 @@ fn now_s(service: &Service) -> u64 {
     service.now().get() / 1_000_000
 }
 
-fn keeper(service: &Service) -> Result<&Arc<Keeper>, Refusal> {
+fn keeper(service: &Service) -> Result<&Arc<Keeper>, V1Error> {
     service.history().ok_or_else(|| Unanswered::Off.into())
 }
 
 async fn ask<T: Send + 'static>(
     service: &Service,
     question: impl Fn(&Kept) -> Result<T, Error> + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, V1Error> {
     Ok(keeper(service)?.ask(service.now(), question).await?)
 }
 
-fn answered(answer: Result<Response, Refusal>) -> Response {
+fn answered(answer: Result<Response, V1Error>) -> Response {
     answer.unwrap_or_else(|refusal| to_wire::refuse(&refusal))
 }
 
-impl From<Unanswered> for Refusal {
+impl From<Unanswered> for V1Error {
     fn from(why: Unanswered) -> Self {
         let (status, fix) = match why {
             Unanswered::Off => {

@@ -19,12 +19,12 @@ use utoipa::ToSchema;
 use super::openapi::{ForgottenSchema, InspectedSchema};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 use crate::http::v1::decide::take;
-use crate::http::v1::from_wire::{self, Asked};
+use crate::http::v1::error::{FieldError, V1Error};
+use crate::http::v1::from_wire::{self, V1Request};
 use crate::http::v1::openapi::RequestSchema;
-use crate::http::v1::refusal::{Bound, Refusal};
-use crate::http::v1::to_wire::{self, Word};
+use crate::http::v1::to_wire::{self, VerdictName};
 use crate::service::Service;
-use tollgate_http::response::Headers;
+use tollgate_http::response::ResponseHeaders;
 
 /// What the counters of a key hold.
 #[derive(Debug, Serialize, ToSchema)]
@@ -57,7 +57,7 @@ pub(super) struct CounterBody<'a> {
     /// When it is as good as new, nothing else happening.
     reset_after_ms: u64,
     /// What a request of cost 1 would be told by this limit.
-    next: Word,
+    next: VerdictName,
     /// When a request of cost 1 would pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -94,7 +94,7 @@ pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -
         let descriptors = [Descriptor::new(&entries)];
         look(&service, &Asking::new(&domain, &descriptors).with_cost(0)).await
     };
-    looking.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+    looking.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
 }
 
 /// Looks at the key of a body.
@@ -111,7 +111,7 @@ pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: R
         let descriptors = asked.descriptors(&entries, false);
         look(&service, &asked.request(&descriptors)).await
     };
-    looking.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+    looking.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
 }
 
 /// Forgets the key of a query.
@@ -130,7 +130,7 @@ pub(super) async fn reset(State(service): State<Arc<Service>>, query: Pairs) -> 
         let descriptors = [Descriptor::new(&entries)];
         forget(&service, &Asking::new(&domain, &descriptors)).await
     };
-    forgetting.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+    forgetting.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
 }
 
 /// Forgets the key of a body.
@@ -147,23 +147,23 @@ pub(super) async fn reset_body(State(service): State<Arc<Service>>, request: Req
         let descriptors = asked.descriptors(&entries, false);
         forget(&service, &asked.request(&descriptors)).await
     };
-    forgetting.await.unwrap_or_else(|refusal: Refusal| to_wire::refuse(&refusal))
+    forgetting.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
 }
 
-fn single(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
+fn single(bytes: &[u8]) -> Result<V1Request<'_>, V1Error> {
     match from_wire::body(bytes)? {
-        from_wire::Body::One(asked) => Ok(asked),
-        from_wire::Body::Batch(_) => Err(Bound::OneKey.at("")),
+        from_wire::V1Body::One(asked) => Ok(asked),
+        from_wire::V1Body::Batch(_) => Err(FieldError::OneKey.at("")),
     }
 }
 
-async fn look(service: &Service, request: &Asking<'_>) -> Result<Response, Refusal> {
+async fn look(service: &Service, request: &Asking<'_>) -> Result<Response, V1Error> {
     let at = service.now();
     let now = service.operate(&request.with_cost(0), Operation::Peek, at).await?;
     let next = service.operate(&request.with_cost(1), Operation::Peek, at).await?;
     let counters = now.decisions.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
     let body = KeyBody { counters: counters.flatten().collect() };
-    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body))
+    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), &body))
 }
 
 fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody<'a>> {
@@ -187,22 +187,23 @@ fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody
     })
 }
 
-async fn forget(service: &Service, request: &Asking<'_>) -> Result<Response, Refusal> {
+async fn forget(service: &Service, request: &Asking<'_>) -> Result<Response, V1Error> {
     let forgotten = service.reset(request).await?;
-    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &ResetBody { forgotten }))
+    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), &ResetBody { forgotten }))
 }
 
 /// The domain and the entries of a query.
-fn named(query: Pairs) -> Result<(String, Vec<(String, String)>), Refusal> {
-    let Query(mut pairs) = query.map_err(|_| Bound::Query.at(""))?;
-    let at = pairs.iter().position(|(key, _)| key == "domain").ok_or_else(|| Bound::Domain.at("/domain"))?;
+fn named(query: Pairs) -> Result<(String, Vec<(String, String)>), V1Error> {
+    let Query(mut pairs) = query.map_err(|_| FieldError::Query.at(""))?;
+    let at =
+        pairs.iter().position(|(key, _)| key == "domain").ok_or_else(|| FieldError::Domain.at("/domain"))?;
     let (_, domain) = pairs.remove(at);
     if domain.is_empty() {
-        return Err(Bound::Domain.at("/domain"));
+        return Err(FieldError::Domain.at("/domain"));
     }
     let is_long = |(key, value): &(String, String)| key.len() > KEY_MAX || value.len() > VALUE_MAX;
     if pairs.is_empty() || pairs.len() > ENTRIES_MAX || domain.len() > KEY_MAX || pairs.iter().any(is_long) {
-        return Err(Bound::Query.at(""));
+        return Err(FieldError::Query.at(""));
     }
     Ok((domain, pairs))
 }

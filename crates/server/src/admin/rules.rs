@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::http::v1::to_wire;
 use crate::service::Service;
 use crate::source::RuleStatus;
-use tollgate_http::response::Headers;
+use tollgate_http::response::ResponseHeaders;
 
 /// The rules in force.
 #[derive(Debug, Serialize, ToSchema)]
@@ -128,7 +128,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
         rules: rules.rules().iter().map(rule).collect(),
         unlimited: rules.unlimited().iter().map(unlimited).collect(),
     };
-    to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), &body)
+    to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), &body)
 }
 
 fn status(known: &RuleStatus) -> StatusBody<'_> {

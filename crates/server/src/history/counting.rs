@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use tollgate_core::{Entry, Time};
 use tollgate_history::{DecisionCount, Instance, Outcome, Recorder, RequestCount};
-use tollgate_http::Paths;
+use tollgate_http::PathTemplates;
 use tollgate_limiter::{Event, EventSink};
 
 use super::routes::Routes;
@@ -39,7 +39,7 @@ impl Counting {
 
     /// The route of a path: by the templates of the settings, or by those of a
     /// mapping, or the path itself.
-    pub fn route_of<'a>(&'a self, path: &'a [u8], mapped: Option<&'a Paths>) -> Cow<'a, str> {
+    pub fn route_of<'a>(&'a self, path: &'a [u8], mapped: Option<&'a PathTemplates>) -> Cow<'a, str> {
         let by_template = self.routes.templates.matched(path);
         if let Some(template) = by_template.or_else(|| mapped?.matched(path)) {
             return Cow::Borrowed(template);

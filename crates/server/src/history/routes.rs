@@ -7,13 +7,13 @@ use std::borrow::Cow;
 
 use tollgate_core::Request;
 use tollgate_history::route::normalise;
-use tollgate_http::Paths;
+use tollgate_http::PathTemplates;
 
 /// Which entries are routes, and which routes are one.
 #[derive(Debug)]
 pub(super) struct Routes {
     pub(super) keys: Vec<String>,
-    pub(super) templates: Paths,
+    pub(super) templates: PathTemplates,
 }
 
 impl Routes {
@@ -45,7 +45,7 @@ mod tests {
     fn route(entries: &[(&str, &str)]) -> Option<String> {
         let routes = Routes {
             keys: vec!["path".into(), "route".into()],
-            templates: Paths::new(&["/users/{id}"]).expect("a template"),
+            templates: PathTemplates::new(&["/users/{id}"]).expect("a template"),
         };
         let entries: Vec<Entry<'_>> = entries.iter().map(|entry| Entry::from(*entry)).collect();
         let (first, rest) = entries.split_at(1);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_an_adapter_knows_comes_first() {
-        let routes = Routes { keys: vec!["path".into()], templates: Paths::default() };
+        let routes = Routes { keys: vec!["path".into()], templates: PathTemplates::default() };
         let entries = [Entry::from(("path", "/a"))];
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("d", &descriptors).with_route("/b/{c}");

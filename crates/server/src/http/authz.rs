@@ -31,13 +31,13 @@ use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
 use tollgate_core::{Micros, Request, Time, Verdict};
-use tollgate_http::{CallerView, Facts, Mapped, Mapping, Tokens};
+use tollgate_http::{CallerView, HttpRequestFacts, MappedRequest, Mapping, TokenVerifier};
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::listen::life::stopped;
 use crate::service::Service;
-use to_wire::Refusal;
+use to_wire::AuthzError;
 use tollgate_metrics::Call;
 use tollgate_settings::{ForwardAuth, HttpMapping, Settings};
 
@@ -49,7 +49,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 #[derive(Debug)]
 pub(crate) struct Authz {
     mapping: Option<Mapping>,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<Arc<TokenVerifier>>,
     settings: ForwardAuth,
     /// Whether a peer that is not trusted was told about in the log.
     has_warned: AtomicBool,
@@ -61,7 +61,7 @@ impl Authz {
     /// # Errors
     /// If one cannot be read or used.
     pub(crate) fn load(settings: &Settings) -> Result<Self, Error> {
-        let load = |spec| Tokens::load(spec).map(Arc::new).map_err(Error::Keys);
+        let load = |spec| TokenVerifier::load(spec).map(Arc::new).map_err(Error::Keys);
         let (mapping, tokens) = match settings.mapping.clone() {
             None => (None, None),
             Some(HttpMapping { mapping, tokens: None }) => (Some(mapping), None),
@@ -98,8 +98,8 @@ impl Authz {
     }
 
     /// The mapping, if this peer may ask.
-    fn mapping_for(&self, peer: Option<IpAddr>) -> Result<&Mapping, Refusal> {
-        let mapping = self.mapping.as_ref().ok_or(Refusal::NoMapping)?;
+    fn mapping_for(&self, peer: Option<IpAddr>) -> Result<&Mapping, AuthzError> {
+        let mapping = self.mapping.as_ref().ok_or(AuthzError::NoMapping)?;
         if peer.is_some_and(|peer| mapping.proxies().trusts(peer)) {
             return Ok(mapping);
         }
@@ -107,7 +107,7 @@ impl Authz {
             let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
             tracing::warn!(peer, "asked at /v1/authz and is not in mapping.trusted_proxies; it is refused");
         }
-        Err(Refusal::Untrusted)
+        Err(AuthzError::Untrusted)
     }
 }
 
@@ -150,12 +150,12 @@ struct Decided {
     hold: Option<Duration>,
 }
 
-async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<Decided, Refusal> {
+async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<Decided, AuthzError> {
     let peer = question.extensions.get::<Peer>().map(|peer| peer.0);
     let mapping = authz.mapping_for(peer)?;
     let deny_status = from_wire::deny_status(question.uri.query())?.unwrap_or(authz.settings.deny_status);
     let original = from_wire::original(question, authz.settings.request_from)?;
-    let facts = Facts {
+    let facts = HttpRequestFacts {
         peer,
         method: original.method,
         target: original.target,
@@ -178,21 +178,21 @@ async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<De
 
 /// What a proxy asks.
 struct Asked<'a, 'm> {
-    mapped: &'a Mapped<'m>,
+    mapped: &'a MappedRequest<'m>,
     /// The path by template, if somebody wants to know.
     route: Option<&'a str>,
     deny_status: u16,
     now: Time,
 }
 
-async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Result<Decided, Refusal> {
+async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Result<Decided, AuthzError> {
     let Asked { mapped, route, deny_status, now } = asked;
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
     let request = Request { route, ..mapped.request(&descriptors) };
     let max_hold = authz.settings.max_hold;
     let patience = Micros::new(u64::try_from(max_hold.as_micros()).unwrap_or(u64::MAX));
-    let reply = service.check_within(&request, now, patience).await.map_err(Refusal::Service)?;
+    let reply = service.check_within(&request, now, patience).await.map_err(AuthzError::Service)?;
     let hold = match reply.verdict {
         Verdict::Delay { wait } => Some(wait.into()),
         Verdict::Allow | Verdict::Deny { .. } => None,

@@ -18,7 +18,7 @@ use crate::bounds::JSON_BODY_MAX;
 use crate::grpc;
 use crate::service::Service;
 use crate::telemetry::CallSpan;
-use to_wire::Refusal;
+use to_wire::JsonError;
 use tollgate_metrics::Call;
 
 pub(super) use to_wire::whole;
@@ -39,8 +39,8 @@ pub(super) async fn answer(State(context): State<Context>, request: Request<Body
     })
 }
 
-async fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, Refusal> {
+async fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, JsonError> {
     let wire = from_wire::request(bytes)?;
-    let response = grpc::respond::<Refusal>(service, &wire, service.now(), span).await?;
+    let response = grpc::respond::<JsonError>(service, &wire, service.now(), span).await?;
     to_wire::respond(&response)
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `from_wire` | JSON → requests |
 //! | `to_wire` | answers → JSON; errors → problems |
-//! | `refusal` | why a call gets no answer, and what to send instead |
+//! | `error` | why a call gets no answer, and what to send instead |
 //! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
 //! | `openapi` | the document that describes all of it |
 //!
@@ -12,9 +12,9 @@
 //! are told besides (`tollgate_http::response`), and the paths of the admin listener (`admin`).
 
 pub(crate) mod decide;
+pub(crate) mod error;
 pub(crate) mod from_wire;
 pub(crate) mod openapi;
-pub(crate) mod refusal;
 pub(crate) mod to_wire;
 
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 
 use crate::service::Service;
-use refusal::Refusal;
+use error::V1Error;
 
 pub(crate) use decide::{answer, operation};
-pub(crate) use to_wire::Written;
+pub(crate) use to_wire::V1Response;
 
 /// The paths for callers of the limiter.
 pub(crate) fn router(service: Arc<Service>) -> Router {
@@ -43,10 +43,10 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 
 /// The answer for a path that is none.
 pub(crate) async fn no_such_path(uri: Uri) -> Response {
-    to_wire::refuse(&Refusal::NoSuchPath { path: uri.path().to_owned() })
+    to_wire::refuse(&V1Error::NoSuchPath { path: uri.path().to_owned() })
 }
 
 /// Refuses other methods than `allowed` with a problem that names them.
 pub(crate) fn only(allowed: &'static str, methods: MethodRouter<Arc<Service>>) -> MethodRouter<Arc<Service>> {
-    methods.fallback(async move || to_wire::refuse(&Refusal::Method { allowed }))
+    methods.fallback(async move || to_wire::refuse(&V1Error::Method { allowed }))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_history::{Bounds, Caps};
-use tollgate_http::Paths;
+use tollgate_http::PathTemplates;
 
 use crate::file::Given;
 use crate::reader::{Found, Reader};
@@ -46,11 +46,11 @@ fn route_keys(reader: &mut Reader<'_>) -> Vec<String> {
     keys
 }
 
-fn templates(reader: &mut Reader<'_>) -> Paths {
-    let Some((place, templates)) = list("history.templates", reader) else { return Paths::default() };
-    Paths::new(&templates).unwrap_or_else(|error| {
+fn templates(reader: &mut Reader<'_>) -> PathTemplates {
+    let Some((place, templates)) = list("history.templates", reader) else { return PathTemplates::default() };
+    PathTemplates::new(&templates).unwrap_or_else(|error| {
         reader.mistake(place, format!("{error}; write paths such as /users/{{id}}"));
-        Paths::default()
+        PathTemplates::default()
     })
 }
 

@@ -7,29 +7,19 @@ use crate::error::Error;
 
 /// How many bits of an address are the key. A home or a server gets a /64 of
 /// IPv6 or more, so that limiting single addresses would limit nobody.
-///
-/// ```
-/// use tollgate_http::Prefixes;
-/// let prefixes = Prefixes::default();
-/// assert_eq!(prefixes.shown("203.0.113.9".parse()?), "203.0.113.9");
-/// assert_eq!(prefixes.shown("2001:db8:1:2:3:4:5:6".parse()?), "2001:db8:1:2::/64");
-/// let coarse = Prefixes::new(24, 48)?;
-/// assert_eq!(coarse.shown("203.0.113.9".parse()?), "203.0.113.0/24");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prefixes {
+pub struct AddressPrefixes {
     v4: u8,
     v6: u8,
 }
 
-impl Default for Prefixes {
+impl Default for AddressPrefixes {
     fn default() -> Self {
         Self { v4: 32, v6: 64 }
     }
 }
 
-impl Prefixes {
+impl AddressPrefixes {
     /// So many bits of IPv4 and of IPv6.
     ///
     /// # Errors
@@ -80,15 +70,15 @@ mod tests {
             (32, 64, "::ffff:203.0.113.9", "203.0.113.9"),
             (24, 64, "::ffff:203.0.113.9", "203.0.113.0/24"),
         ] {
-            let prefixes = Prefixes::new(v4, v6).unwrap();
+            let prefixes = AddressPrefixes::new(v4, v6).unwrap();
             assert_eq!(prefixes.shown(address.parse().unwrap()), shown);
         }
     }
 
     #[test]
     fn no_address_has_more_bits() {
-        let error = Prefixes::new(33, 64).unwrap_err().to_string();
+        let error = AddressPrefixes::new(33, 64).unwrap_err().to_string();
         assert_eq!(error, "an IPv4 address has 32 bits and not 33; write 0 to 32");
-        assert!(Prefixes::new(32, 129).is_err());
+        assert!(AddressPrefixes::new(32, 129).is_err());
     }
 }

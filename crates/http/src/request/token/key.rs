@@ -14,23 +14,23 @@ const P256_POINT: usize = 65;
 const P384_POINT: usize = 97;
 
 /// One key.
-pub(super) struct Key {
+pub(super) struct VerifyingKey {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
 }
 
 /// Nothing of the key itself.
-impl fmt::Debug for Key {
+impl fmt::Debug for VerifyingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
+        f.debug_struct("VerifyingKey")
             .field("id", &self.id)
             .field("algorithms", &self.algorithms)
             .finish_non_exhaustive()
     }
 }
 
-impl Key {
+impl VerifyingKey {
     /// A secret of HMAC.
     pub(super) fn secret(bytes: &[u8]) -> Self {
         let key = DecodingKey::from_secret(bytes);

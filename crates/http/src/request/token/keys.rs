@@ -8,7 +8,7 @@ use jsonwebtoken::Algorithm;
 use jsonwebtoken::jwk::JwkSet;
 use ring::digest::{Context, SHA256};
 
-use super::key::Key;
+use super::key::VerifyingKey;
 use super::{KeyFile, KeyForm};
 use crate::error::Error;
 
@@ -20,13 +20,13 @@ const KEYS_MAX: usize = 1_000;
 
 /// All keys.
 #[derive(Debug)]
-pub(super) struct Keys {
-    keys: Vec<Key>,
+pub(super) struct VerifyingKeys {
+    keys: Vec<VerifyingKey>,
     /// A hash of the files, to see whether they changed.
     seen: Vec<u8>,
 }
 
-impl Keys {
+impl VerifyingKeys {
     /// Reads them.
     pub(super) fn read(files: &[KeyFile]) -> Result<Self, Error> {
         let mut keys = Vec::new();
@@ -39,7 +39,9 @@ impl Keys {
             seen.update(&bytes);
             let found = of_file(file, &bytes).map_err(|reason| wrong(&file.path, reason))?;
             let before = keys.len();
-            keys.extend(found.into_iter().map(|key| key.only(&file.algorithms)).filter(Key::is_usable));
+            keys.extend(
+                found.into_iter().map(|key| key.only(&file.algorithms)).filter(VerifyingKey::is_usable),
+            );
             if keys.len() == before {
                 let reason = "there is no key in it that can verify a token by the algorithms asked for; \
                               HMAC, RSA, EC (P-256, P-384) and Ed25519 are known";
@@ -58,7 +60,11 @@ impl Keys {
     }
 
     /// The keys that may have signed a token.
-    pub(super) fn fitting(&self, algorithm: Algorithm, id: Option<&str>) -> impl Iterator<Item = &Key> {
+    pub(super) fn fitting(
+        &self,
+        algorithm: Algorithm,
+        id: Option<&str>,
+    ) -> impl Iterator<Item = &VerifyingKey> {
         self.keys.iter().filter(move |key| key.fits(algorithm, id))
     }
 }
@@ -77,7 +83,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn of_file(file: &KeyFile, bytes: &[u8]) -> Result<Vec<Key>, String> {
+fn of_file(file: &KeyFile, bytes: &[u8]) -> Result<Vec<VerifyingKey>, String> {
     match file.form {
         KeyForm::Secret => {
             let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -88,13 +94,13 @@ fn of_file(file: &KeyFile, bytes: &[u8]) -> Result<Vec<Key>, String> {
             if secret.starts_with(b"-----BEGIN ") {
                 return Err("it holds PEM and no secret; write pem_file".to_owned());
             }
-            Ok(vec![Key::secret(secret)])
+            Ok(vec![VerifyingKey::secret(secret)])
         }
-        KeyForm::Pem => Ok(vec![Key::pem(bytes)?]),
+        KeyForm::Pem => Ok(vec![VerifyingKey::pem(bytes)?]),
         KeyForm::Jwks => {
             let set: JwkSet = serde_json::from_slice(bytes)
                 .map_err(|error| format!("it is no set of keys: {error}; write {{\"keys\": […]}}"))?;
-            Ok(set.keys.iter().filter_map(Key::jwk).collect())
+            Ok(set.keys.iter().filter_map(VerifyingKey::jwk).collect())
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tollgate_history::query::{csv, ndjson};
 
 use super::{Format, Rows, to_wire};
-use tollgate_http::response::Headers;
+use tollgate_http::response::ResponseHeaders;
 
 /// The answer in a format.
 pub(super) fn respond(format: Format, answer: &(impl Rows + Serialize)) -> Response {
@@ -21,5 +21,5 @@ pub(super) fn respond(format: Format, answer: &(impl Rows + Serialize)) -> Respo
 
 /// The answer as one document.
 pub(super) fn json(answer: &impl Serialize) -> Response {
-    to_wire::respond(StatusCode::OK, to_wire::JSON, Headers::new(), answer)
+    to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), answer)
 }

@@ -7,7 +7,7 @@ use axum::extract::RawQuery;
 use tollgate_history::query::{Compare, Order, SeriesQuestion, Span, TopQuestion};
 use tollgate_history::{By, Error, Outcome, when};
 
-use super::{ROWS_USUAL, Refusal};
+use super::{ROWS_USUAL, V1Error};
 
 /// The parameters of each path.
 pub(super) const SERIES: &[&str] =
@@ -36,7 +36,7 @@ pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
     /// Reads those that a path takes.
-    pub(super) fn read(RawQuery(query): RawQuery, taken: &[&str]) -> Result<Self, Refusal> {
+    pub(super) fn read(RawQuery(query): RawQuery, taken: &[&str]) -> Result<Self, V1Error> {
         let query = query.unwrap_or_default();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         for (at, (name, _)) in pairs.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Params {
     }
 
     /// A number of at least one.
-    pub(super) fn number(&self, name: &'static str, usual: u64, most: u64) -> Result<u64, Refusal> {
+    pub(super) fn number(&self, name: &'static str, usual: u64, most: u64) -> Result<u64, V1Error> {
         let Some(text) = self.text(name) else { return Ok(usual) };
         let number = text.parse().ok().filter(|number| (1..=most).contains(number));
         number.ok_or_else(|| {
@@ -69,7 +69,7 @@ impl Params {
         })
     }
 
-    pub(super) fn format(&self) -> Result<Format, Refusal> {
+    pub(super) fn format(&self) -> Result<Format, V1Error> {
         match self.text("format") {
             None | Some("json") => Ok(Format::Json),
             Some("ndjson") => Ok(Format::Ndjson),
@@ -81,7 +81,7 @@ impl Params {
     }
 
     /// Only these verdicts; none for all.
-    pub(super) fn verdicts(&self) -> Result<Option<Vec<Outcome>>, Refusal> {
+    pub(super) fn verdicts(&self) -> Result<Option<Vec<Outcome>>, V1Error> {
         let Some(text) = self.text("verdict") else { return Ok(None) };
         let one = |name: &str| {
             Outcome::from_name(name.trim()).ok_or_else(|| {
@@ -92,7 +92,7 @@ impl Params {
         text.split(',').map(one).collect::<Result<_, _>>().map(Some)
     }
 
-    pub(super) fn series(&self, now_s: u64) -> Result<SeriesQuestion, Refusal> {
+    pub(super) fn series(&self, now_s: u64) -> Result<SeriesQuestion, V1Error> {
         let usual = SeriesQuestion::new(self.by()?, self.span(now_s)?);
         let compare = self.text("compare").map(|text| text.parse::<Compare>()).transpose();
         Ok(SeriesQuestion {
@@ -104,7 +104,7 @@ impl Params {
         })
     }
 
-    pub(super) fn top(&self, now_s: u64) -> Result<(TopQuestion, Order), Refusal> {
+    pub(super) fn top(&self, now_s: u64) -> Result<(TopQuestion, Order), V1Error> {
         let order = self.text("order").map(|text| text.parse::<Order>()).transpose();
         let order = order.map_err(|error| asked("order", &error))?.unwrap_or_default();
         let limit = self.number("limit", ROWS_USUAL, ROWS_MAX)?;
@@ -113,7 +113,7 @@ impl Params {
     }
 
     /// When.
-    pub(super) fn span(&self, now_s: u64) -> Result<Span, Refusal> {
+    pub(super) fn span(&self, now_s: u64) -> Result<Span, V1Error> {
         let instant = |name: &'static str| {
             let read = |text| when::instant(text, now_s).map_err(|error| asked(name, &error));
             self.text(name).map(read).transpose()
@@ -136,12 +136,12 @@ impl Params {
         Ok(Span { from_s, to_s })
     }
 
-    fn by(&self) -> Result<By, Refusal> {
+    fn by(&self) -> Result<By, V1Error> {
         let by = self.text("by").map(str::parse).transpose();
         by.map(Option::unwrap_or_default).map_err(|error| asked("by", &error))
     }
 
-    fn step(&self) -> Result<Option<u64>, Refusal> {
+    fn step(&self) -> Result<Option<u64>, V1Error> {
         match self.text("step") {
             None | Some("auto") => Ok(None),
             Some(text) => {
@@ -153,12 +153,12 @@ impl Params {
     }
 }
 
-fn wrong(name: &str, detail: impl Into<String>, fix: impl Into<String>) -> Refusal {
-    Refusal::Field { pointer: format!("/{name}"), detail: detail.into(), fix: fix.into() }
+fn wrong(name: &str, detail: impl Into<String>, fix: impl Into<String>) -> V1Error {
+    V1Error::Field { pointer: format!("/{name}"), detail: detail.into(), fix: fix.into() }
 }
 
 /// What the history says about a text; its words name the fix.
-fn asked(name: &str, error: &Error) -> Refusal {
+fn asked(name: &str, error: &Error) -> V1Error {
     let fix = match name {
         "from" | "to" => "send RFC 3339, unix seconds, or now-6h",
         "last" | "step" => "send a number with s, m, h, d, w or y, such as 24h",

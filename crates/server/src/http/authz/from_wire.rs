@@ -9,7 +9,7 @@ use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
-use super::to_wire::Refusal;
+use super::to_wire::AuthzError;
 use tollgate_settings::RequestFrom;
 
 /// The path that the question is asked at.
@@ -25,7 +25,7 @@ const ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
 
 /// The request that a proxy asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Original<'a> {
+pub(super) struct OriginalRequest<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a [u8],
     pub(super) host: Option<&'a str>,
@@ -33,34 +33,36 @@ pub(super) struct Original<'a> {
 
 /// What one kind of headers says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Said<'a> {
+struct RequestDescription<'a> {
     method: Option<&'a str>,
     target: Option<&'a [u8]>,
 }
 
-impl Said<'_> {
+impl RequestDescription<'_> {
     const fn is_nothing(&self) -> bool {
         self.method.is_none() && self.target.is_none()
     }
 }
 
 /// The request that a proxy asks about.
-pub(super) fn original(question: &Parts, from: RequestFrom) -> Result<Original<'_>, Refusal> {
+pub(super) fn original(question: &Parts, from: RequestFrom) -> Result<OriginalRequest<'_>, AuthzError> {
     let headers = &question.headers;
     let own_host = text(headers, &HOST)?;
-    let own = Original { method: question.method.as_str(), target: own_target(question), host: own_host };
-    let of = |said: Said<'static>| said;
+    let own =
+        OriginalRequest { method: question.method.as_str(), target: own_target(question), host: own_host };
+    let of = |said: RequestDescription<'static>| said;
     let _ = of;
-    let x_forwarded = || -> Result<Original<'_>, Refusal> {
-        let Said { method, target } = said(headers, &FORWARDED_METHOD, &[FORWARDED_URI])?;
+    let x_forwarded = || -> Result<OriginalRequest<'_>, AuthzError> {
+        let RequestDescription { method, target } = said(headers, &FORWARDED_METHOD, &[FORWARDED_URI])?;
         let host = text(headers, &FORWARDED_HOST)?.or(own.host);
-        Ok(Original { method: method.unwrap_or(own.method), target: target.unwrap_or(b"/"), host })
+        Ok(OriginalRequest { method: method.unwrap_or(own.method), target: target.unwrap_or(b"/"), host })
     };
-    let x_original = || -> Result<Original<'_>, Refusal> {
-        let Said { method, target } = said(headers, &ORIGINAL_METHOD, &[ORIGINAL_URI, ORIGINAL_URL])?;
+    let x_original = || -> Result<OriginalRequest<'_>, AuthzError> {
+        let RequestDescription { method, target } =
+            said(headers, &ORIGINAL_METHOD, &[ORIGINAL_URI, ORIGINAL_URL])?;
         let target = target.unwrap_or(b"/");
         let host = host_of(target).or(own.host);
-        Ok(Original { method: method.unwrap_or(own.method), target, host })
+        Ok(OriginalRequest { method: method.unwrap_or(own.method), target, host })
     };
     match from {
         RequestFrom::XForwarded => x_forwarded(),
@@ -74,7 +76,7 @@ pub(super) fn original(question: &Parts, from: RequestFrom) -> Result<Original<'
                 (false, true) => x_forwarded(),
                 (true, false) => x_original(),
                 (false, false) if forwarded == original => x_forwarded(),
-                (false, false) => Err(Refusal::Disagree),
+                (false, false) => Err(AuthzError::Disagree),
             }
         }
     }
@@ -85,26 +87,26 @@ fn said<'a>(
     headers: &'a HeaderMap,
     method: &HeaderName,
     targets: &[HeaderName],
-) -> Result<Said<'a>, Refusal> {
+) -> Result<RequestDescription<'a>, AuthzError> {
     let mut target = None;
     for name in targets {
         target = target.or(single(headers, name)?);
     }
-    Ok(Said { method: text(headers, method)?, target })
+    Ok(RequestDescription { method: text(headers, method)?, target })
 }
 
 /// The bytes of a header that is there once.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Refusal> {
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, AuthzError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
-        (_, Some(_)) => Err(Refusal::Twice { name: name.clone() }),
+        (_, Some(_)) => Err(AuthzError::Twice { name: name.clone() }),
         (value, None) => Ok(value.map(|value| value.as_bytes())),
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, AuthzError> {
     let bytes = single(headers, name)?;
-    let read = |bytes| std::str::from_utf8(bytes).map_err(|_| Refusal::NoText { name: name.clone() });
+    let read = |bytes| std::str::from_utf8(bytes).map_err(|_| AuthzError::NoText { name: name.clone() });
     bytes.map(read).transpose()
 }
 
@@ -122,12 +124,12 @@ fn host_of(target: &[u8]) -> Option<&str> {
 }
 
 /// The status that a refusal is to have, if the question says so: `?deny=403`.
-pub(super) fn deny_status(query: Option<&str>) -> Result<Option<u16>, Refusal> {
+pub(super) fn deny_status(query: Option<&str>) -> Result<Option<u16>, AuthzError> {
     let mut pairs = query.unwrap_or_default().split('&');
     match pairs.find_map(|pair| pair.strip_prefix("deny=")) {
         None => Ok(None),
         Some("403") => Ok(Some(403)),
         Some("429") => Ok(Some(429)),
-        Some(_) => Err(Refusal::DenyStatus),
+        Some(_) => Err(AuthzError::DenyStatus),
     }
 }

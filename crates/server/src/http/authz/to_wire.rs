@@ -19,7 +19,7 @@ const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 
 /// Why a question gets no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum AuthzError {
     /// The settings do not say what to make of a request.
     #[error("there is no mapping from HTTP requests to descriptors; write mapping: in tollgate.yaml")]
     NoMapping,
@@ -40,7 +40,7 @@ pub(super) enum Refusal {
     },
     /// Two descriptions of the request that differ.
     #[error(
-        "X-Forwarded-… and X-Original-… headers describe different requests; \
+        "X-Forwarded-… and X-OriginalRequest-… headers describe different requests; \
          set forward_auth.request_from to the kind that the proxy writes"
     )]
     Disagree,
@@ -52,7 +52,7 @@ pub(super) enum Refusal {
     Service(ServiceError),
 }
 
-impl Refusal {
+impl AuthzError {
     const fn status(&self) -> StatusCode {
         match self {
             Self::NoMapping => StatusCode::NOT_FOUND,
@@ -76,7 +76,7 @@ struct Problem<'a> {
 }
 
 /// What a proxy is told whose question gets no answer.
-pub(super) fn refuse(refusal: &Refusal) -> Response {
+pub(super) fn refuse(refusal: &AuthzError) -> Response {
     let status = refusal.status();
     let title = status.canonical_reason().unwrap_or_default();
     let problem = Problem { title, status: status.as_u16(), detail: refusal.to_string() };

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use httpdate::HttpDate;
 use tollgate_core::Time;
 
-use super::super::v1::Written;
+use super::super::v1::V1Response;
 
 /// The date as headers have it, which changes once a second.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ impl Date {
 }
 
 /// Appends an answer.
-pub(super) fn put(written: &Written, date: &str, out: &mut Vec<u8>) {
-    let Written { status, kind, headers, body } = written;
+pub(super) fn put(written: &V1Response, date: &str, out: &mut Vec<u8>) {
+    let V1Response { status, kind, headers, body } = written;
     let mut length = itoa::Buffer::new();
     let reason = status.canonical_reason().unwrap_or_default();
     for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind] {

@@ -16,48 +16,49 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_li
 use envoy_types::pb::google::protobuf::UInt64Value;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
-use super::to_wire::Refusal;
+use super::to_wire::JsonError;
 
 /// Envoy's request in `bytes`.
-pub(super) fn request(bytes: &[u8]) -> Result<RateLimitRequest, Refusal> {
+pub(super) fn request(bytes: &[u8]) -> Result<RateLimitRequest, JsonError> {
     if bytes.trim_ascii().is_empty() {
-        return Err(Refusal::Empty);
+        return Err(JsonError::Empty);
     }
-    let asked: Asked<'_> = serde_json::from_slice(bytes).map_err(|error| Refusal::Json(error.to_string()))?;
+    let asked: JsonRequest<'_> =
+        serde_json::from_slice(bytes).map_err(|error| JsonError::Json(error.to_string()))?;
     Ok(RateLimitRequest {
         domain: text(asked.domain),
         descriptors: asked.descriptors.unwrap_or_default().into_iter().map(descriptor).collect(),
-        hits_addend: asked.hits_addend.map_or(0, |Whole(number)| number),
+        hits_addend: asked.hits_addend.map_or(0, |ProtoNumber(number)| number),
     })
 }
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Asked<'a> {
+struct JsonRequest<'a> {
     #[serde(borrow, default)]
     domain: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    descriptors: Option<Vec<Descriptor<'a>>>,
+    descriptors: Option<Vec<JsonDescriptor<'a>>>,
     #[serde(alias = "hits_addend", default)]
-    hits_addend: Option<Whole<u32>>,
+    hits_addend: Option<ProtoNumber<u32>>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Descriptor<'a> {
+struct JsonDescriptor<'a> {
     #[serde(borrow, default)]
-    entries: Option<Vec<Entry<'a>>>,
+    entries: Option<Vec<JsonEntry<'a>>>,
     #[serde(default)]
-    limit: Option<Limit>,
+    limit: Option<JsonLimit>,
     #[serde(alias = "hits_addend", default)]
-    hits_addend: Option<Whole<u64>>,
+    hits_addend: Option<ProtoNumber<u64>>,
     #[serde(alias = "is_negative_hits", default)]
     is_negative_hits: Option<bool>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry<'a> {
+struct JsonEntry<'a> {
     #[serde(borrow, default)]
     key: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -66,9 +67,9 @@ struct Entry<'a> {
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Limit {
+struct JsonLimit {
     #[serde(alias = "requests_per_unit", default)]
-    requests_per_unit: Option<Whole<u32>>,
+    requests_per_unit: Option<ProtoNumber<u32>>,
     #[serde(default)]
     unit: Option<UnitNumber>,
 }
@@ -77,31 +78,31 @@ fn text(text: Option<Cow<'_, str>>) -> String {
     text.map(Cow::into_owned).unwrap_or_default()
 }
 
-fn descriptor(asked: Descriptor<'_>) -> RateLimitDescriptor {
-    let entry = |entry: Entry<'_>| WireEntry { key: text(entry.key), value: text(entry.value) };
+fn descriptor(asked: JsonDescriptor<'_>) -> RateLimitDescriptor {
+    let entry = |entry: JsonEntry<'_>| WireEntry { key: text(entry.key), value: text(entry.value) };
     RateLimitDescriptor {
         entries: asked.entries.unwrap_or_default().into_iter().map(entry).collect(),
         limit: asked.limit.map(|limit| RateLimitOverride {
-            requests_per_unit: limit.requests_per_unit.map_or(0, |Whole(number)| number),
+            requests_per_unit: limit.requests_per_unit.map_or(0, |ProtoNumber(number)| number),
             unit: limit.unit.map_or(0, |UnitNumber(number)| number),
         }),
-        hits_addend: asked.hits_addend.map(|Whole(value)| UInt64Value { value }),
+        hits_addend: asked.hits_addend.map(|ProtoNumber(value)| UInt64Value { value }),
         is_negative_hits: asked.is_negative_hits.unwrap_or(false),
     }
 }
 
 /// A whole number, written as a number or as a text.
-struct Whole<T>(T);
+struct ProtoNumber<T>(T);
 
-impl<'de, T: TryFrom<u64> + std::str::FromStr> Deserialize<'de> for Whole<T> {
+impl<'de, T: TryFrom<u64> + std::str::FromStr> Deserialize<'de> for ProtoNumber<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WholeVisitor(PhantomData)).map(Self)
+        deserializer.deserialize_any(ProtoNumberVisitor(PhantomData)).map(Self)
     }
 }
 
-struct WholeVisitor<T>(PhantomData<T>);
+struct ProtoNumberVisitor<T>(PhantomData<T>);
 
-impl<T: TryFrom<u64> + std::str::FromStr> Visitor<'_> for WholeVisitor<T> {
+impl<T: TryFrom<u64> + std::str::FromStr> Visitor<'_> for ProtoNumberVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,13 +125,13 @@ impl<'de> Deserialize<'de> for UnitNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(serde::Deserialize)]
         #[serde(untagged)]
-        enum Written<'a> {
+        enum UnitText<'a> {
             Number(i32),
             Name(#[serde(borrow)] Cow<'a, str>),
         }
-        match Written::deserialize(deserializer)? {
-            Written::Number(number) => Ok(Self(number)),
-            Written::Name(name) => {
+        match UnitText::deserialize(deserializer)? {
+            UnitText::Number(number) => Ok(Self(number)),
+            UnitText::Name(name) => {
                 Unit::from_str_name(&name).map(|unit| Self(i32::from(unit))).ok_or_else(|| {
                     D::Error::custom(format!(
                         "unknown unit `{name}`, expected SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"
@@ -147,7 +148,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         match request(text.as_bytes()) {
-            Err(Refusal::Json(message)) => message,
+            Err(JsonError::Json(message)) => message,
             other => panic!("{text} is not refused: {other:?}"),
         }
     }

@@ -26,7 +26,7 @@ use crate::service::ServiceError;
 
 /// Why a request gets no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum JsonError {
     /// There is nothing in it.
     #[error(
         "the body is empty; send a rate limit request as JSON, such as \
@@ -50,7 +50,7 @@ pub(super) enum Refusal {
     Answer,
 }
 
-impl Refusal {
+impl JsonError {
     /// Whose fault it is, in HTTP's words.
     const fn status(&self) -> StatusCode {
         match self {
@@ -68,7 +68,7 @@ impl Refusal {
 
 /// What a caller is told who gets no answer: whose fault it is by the status,
 /// and what to do in the text.
-pub(super) fn refuse(refusal: &Refusal) -> Response {
+pub(super) fn refuse(refusal: &JsonError) -> Response {
     let status = refusal.status();
     let reason = status.canonical_reason().unwrap_or_default();
     let mut response = Response::new(Body::from(format!("{reason}: {refusal}\n")));
@@ -78,13 +78,13 @@ pub(super) fn refuse(refusal: &Refusal) -> Response {
 }
 
 /// The response with its status: 200, 429, or 500 if it says neither.
-pub(super) fn respond(wire: &RateLimitResponse) -> Result<Response, Refusal> {
+pub(super) fn respond(wire: &RateLimitResponse) -> Result<Response, JsonError> {
     let status = match Code::try_from(wire.overall_code) {
         Ok(Code::Ok) => StatusCode::OK,
         Ok(Code::OverLimit) => StatusCode::TOO_MANY_REQUESTS,
         Ok(Code::Unknown) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let bytes = serde_json::to_vec(&Told::from(wire)).map_err(|_| Refusal::Answer)?;
+    let bytes = serde_json::to_vec(&JsonResponse::from(wire)).map_err(|_| JsonError::Answer)?;
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -93,50 +93,50 @@ pub(super) fn respond(wire: &RateLimitResponse) -> Result<Response, Refusal> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+struct JsonResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     overall_code: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    statuses: Vec<Status<'a>>,
+    statuses: Vec<JsonStatus<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    response_headers_to_add: Vec<Header<'a>>,
+    response_headers_to_add: Vec<JsonHeader<'a>>,
     /// Bytes are base64 in protobuf's JSON.
     #[serde(skip_serializing_if = "String::is_empty")]
     raw_body: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dynamic_metadata: Option<Fields<'a>>,
+    dynamic_metadata: Option<JsonStruct<'a>>,
 }
 
-impl<'a> From<&'a RateLimitResponse> for Told<'a> {
+impl<'a> From<&'a RateLimitResponse> for JsonResponse<'a> {
     fn from(wire: &'a RateLimitResponse) -> Self {
         Self {
             overall_code: code(wire.overall_code),
-            statuses: wire.statuses.iter().map(Status::from).collect(),
-            response_headers_to_add: wire.response_headers_to_add.iter().map(Header::from).collect(),
+            statuses: wire.statuses.iter().map(JsonStatus::from).collect(),
+            response_headers_to_add: wire.response_headers_to_add.iter().map(JsonHeader::from).collect(),
             raw_body: BASE64_STANDARD.encode(&wire.raw_body),
-            dynamic_metadata: wire.dynamic_metadata.as_ref().map(Fields),
+            dynamic_metadata: wire.dynamic_metadata.as_ref().map(JsonStruct),
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'a> {
+struct JsonStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    current_limit: Option<Limit<'a>>,
+    current_limit: Option<JsonRateLimit<'a>>,
     #[serde(skip_serializing_if = "is_zero")]
     limit_remaining: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_until_reset: Option<String>,
 }
 
-impl<'a> From<&'a DescriptorStatus> for Status<'a> {
+impl<'a> From<&'a DescriptorStatus> for JsonStatus<'a> {
     fn from(wire: &'a DescriptorStatus) -> Self {
         Self {
             code: code(wire.code),
-            current_limit: wire.current_limit.as_ref().map(Limit::from),
+            current_limit: wire.current_limit.as_ref().map(JsonRateLimit::from),
             limit_remaining: wire.limit_remaining,
             // All of ours are whole seconds.
             duration_until_reset: wire.duration_until_reset.map(|span| format!("{}s", span.seconds)),
@@ -146,7 +146,7 @@ impl<'a> From<&'a DescriptorStatus> for Status<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Limit<'a> {
+struct JsonRateLimit<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     name: &'a str,
     #[serde(skip_serializing_if = "is_zero")]
@@ -155,7 +155,7 @@ struct Limit<'a> {
     unit: Option<&'static str>,
 }
 
-impl<'a> From<&'a RateLimit> for Limit<'a> {
+impl<'a> From<&'a RateLimit> for JsonRateLimit<'a> {
     fn from(wire: &'a RateLimit) -> Self {
         let unit =
             rate_limit::Unit::try_from(wire.unit).ok().filter(|unit| *unit != rate_limit::Unit::Unknown);
@@ -168,37 +168,38 @@ impl<'a> From<&'a RateLimit> for Limit<'a> {
 }
 
 #[derive(Serialize)]
-struct Header<'a> {
+struct JsonHeader<'a> {
     key: &'a str,
     value: &'a str,
 }
 
-impl<'a> From<&'a WireHeader> for Header<'a> {
+impl<'a> From<&'a WireHeader> for JsonHeader<'a> {
     fn from(wire: &'a WireHeader) -> Self {
         Self { key: &wire.key, value: &wire.value }
     }
 }
 
 /// A struct; its fields are sorted, since the wire's have no order.
-struct Fields<'a>(&'a Struct);
+struct JsonStruct<'a>(&'a Struct);
 
-impl Serialize for Fields<'_> {
+impl Serialize for JsonStruct<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let sorted: BTreeMap<_, _> = self.0.fields.iter().map(|(name, value)| (name, Value(value))).collect();
+        let sorted: BTreeMap<_, _> =
+            self.0.fields.iter().map(|(name, value)| (name, JsonValue(value))).collect();
         sorted.serialize(serializer)
     }
 }
 
-struct Value<'a>(&'a WireValue);
+struct JsonValue<'a>(&'a WireValue);
 
-impl Serialize for Value<'_> {
+impl Serialize for JsonValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0.kind {
             None | Some(Kind::NullValue(_)) => serializer.serialize_unit(),
             Some(Kind::BoolValue(is)) => serializer.serialize_bool(*is),
             Some(Kind::StringValue(text)) => serializer.serialize_str(text),
-            Some(Kind::StructValue(fields)) => Fields(fields).serialize(serializer),
-            Some(Kind::ListValue(list)) => serializer.collect_seq(list.values.iter().map(Value)),
+            Some(Kind::StructValue(fields)) => JsonStruct(fields).serialize(serializer),
+            Some(Kind::ListValue(list)) => serializer.collect_seq(list.values.iter().map(JsonValue)),
             Some(Kind::NumberValue(number)) => match whole(*number) {
                 Some(whole) => serializer.serialize_i64(whole),
                 None => serializer.serialize_f64(*number),

@@ -13,10 +13,10 @@ use axum::response::Response;
 use hyper::body::Bytes;
 use tollgate_core::{Operation, Time};
 
-use super::from_wire::{self, Asked};
+use super::error::V1Error;
+use super::from_wire::{self, V1Request};
 use super::openapi::{BodySchema, DecidedSchema};
-use super::refusal::Refusal;
-use super::to_wire::{self, Written};
+use super::to_wire::{self, V1Response};
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
 use crate::service::Service;
@@ -73,16 +73,16 @@ pub(crate) async fn answer(
     operation: Operation,
     content_type: Option<&[u8]>,
     bytes: &[u8],
-) -> Written {
+) -> V1Response {
     let start = service.now();
     let decided = match may_be_json(content_type) {
         true => decide(service, operation, bytes, start).await,
-        false => Err(Refusal::MediaType),
+        false => Err(V1Error::MediaType),
     };
     told(service, start, decided)
 }
 
-fn told(service: &Service, start: Time, decided: Result<Written, Refusal>) -> Written {
+fn told(service: &Service, start: Time, decided: Result<V1Response, V1Error>) -> V1Response {
     service.metrics().served(Call::Http, service.now().since(start));
     decided.unwrap_or_else(|refusal| to_wire::refusal(&refusal))
 }
@@ -92,12 +92,12 @@ async fn decide(
     operation: Operation,
     bytes: &[u8],
     now: Time,
-) -> Result<Written, Refusal> {
+) -> Result<V1Response, V1Error> {
     let asking = Asking { service, operation, now };
     match from_wire::body(bytes)? {
-        from_wire::Body::One(asked) => asking.decide(&asked, to_wire::one).await,
-        from_wire::Body::Batch(batch) => {
-            let mut replies = to_wire::Replies::new(batch.len());
+        from_wire::V1Body::One(asked) => asking.decide(&asked, to_wire::one).await,
+        from_wire::V1Body::Batch(batch) => {
+            let mut replies = to_wire::BatchBody::new(batch.len());
             for asked in &batch {
                 asking.decide(asked, |view| replies.add(view)).await?;
             }
@@ -117,9 +117,9 @@ impl Asking<'_> {
     /// Decides one request, and hands what there is to tell about it to `tell`.
     async fn decide<R>(
         &self,
-        asked: &Asked<'_>,
+        asked: &V1Request<'_>,
         tell: impl FnOnce(&CallerView<'_>) -> R,
-    ) -> Result<R, Refusal> {
+    ) -> Result<R, V1Error> {
         let entries = asked.entries();
         let descriptors = asked.descriptors(&entries, self.operation == Operation::Refund);
         let request = asked.request(&descriptors);
@@ -129,9 +129,9 @@ impl Asking<'_> {
 }
 
 /// The bytes of a request whose body is JSON.
-pub(crate) async fn take(request: Request<Body>) -> Result<Bytes, Refusal> {
+pub(crate) async fn take(request: Request<Body>) -> Result<Bytes, V1Error> {
     if !may_be_json(request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes())) {
-        return Err(Refusal::MediaType);
+        return Err(V1Error::MediaType);
     }
     Ok(body::take(request.into_body(), JSON_BODY_MAX).await?)
 }

@@ -19,10 +19,10 @@ use serde_path_to_error::{Path, Segment};
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Request};
 
-use super::refusal::{Bound, Refusal, SHAPE, escape};
+use super::error::{FieldError, SHAPE, V1Error, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
-use descriptor::{AskedDescriptor, DescriptorList};
-use values::{Bounded, Objects, Text, Whole};
+use descriptor::{DescriptorList, V1Descriptor};
+use values::{Bounded, JsonText, Objects, WholeNumber};
 
 /// Most requests have no more descriptors than this; more cost an allocation.
 const DESCRIPTORS_USUAL: usize = 4;
@@ -31,63 +31,63 @@ const ENTRIES_USUAL: usize = 8;
 
 /// What a body asks.
 #[derive(Debug)]
-pub(crate) enum Body<'a> {
-    One(Asked<'a>),
-    Batch(Vec<Asked<'a>>),
+pub(crate) enum V1Body<'a> {
+    One(V1Request<'a>),
+    Batch(Vec<V1Request<'a>>),
 }
 
 /// One request as it was sent.
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, expecting = "a request, an object with domain and descriptors")]
-pub(crate) struct Asked<'a> {
+pub(crate) struct V1Request<'a> {
     #[serde(borrow, default)]
-    domain: Text<'a>,
+    domain: JsonText<'a>,
     #[serde(borrow, default)]
     descriptors: DescriptorList<'a>,
     #[serde(default = "one")]
-    cost: Whole,
+    cost: WholeNumber,
 }
 
-const fn one() -> Whole {
-    Whole(1)
+const fn one() -> WholeNumber {
+    WholeNumber(1)
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Asked<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for V1Request<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::deserialize(Objects(deserializer))
     }
 }
 
 /// Reads a body.
-pub(crate) fn body(bytes: &[u8]) -> Result<Body<'_>, Refusal> {
+pub(crate) fn body(bytes: &[u8]) -> Result<V1Body<'_>, V1Error> {
     let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else {
-        return Err(Bound::Empty.at(""));
+        return Err(FieldError::Empty.at(""));
     };
     if *first != b'[' {
-        let asked: Asked<'_> = parse(bytes)?;
+        let asked: V1Request<'_> = parse(bytes)?;
         asked.check("")?;
-        return Ok(Body::One(asked));
+        return Ok(V1Body::One(asked));
     }
-    let batch: Bounded<Asked<'_>, BATCH_MAX> = parse(bytes)?;
+    let batch: Bounded<V1Request<'_>, BATCH_MAX> = parse(bytes)?;
     let batch = batch.0;
     if batch.iter().map(|asked| asked.descriptors.0.len()).sum::<usize>() > BATCH_DESCRIPTORS_MAX {
-        return Err(Bound::BatchDescriptors.at(""));
+        return Err(FieldError::BatchDescriptors.at(""));
     }
     for (index, asked) in batch.iter().enumerate() {
         asked.check(&format!("/{index}"))?;
     }
-    Ok(Body::Batch(batch))
+    Ok(V1Body::Batch(batch))
 }
 
-fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refusal> {
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, V1Error> {
     serde_json::from_slice(bytes).map_err(|error| match error.classify() {
-        Category::Syntax | Category::Eof | Category::Io => Refusal::Field {
+        Category::Syntax | Category::Eof | Category::Io => V1Error::Field {
             pointer: String::new(),
             detail: format!("the body is not JSON: {error}"),
             fix: "send one JSON object, or an array of them, in UTF-8".to_owned(),
         },
         // Only whoever made a mistake pays for being told where.
-        Category::Data => mistake::<T>(bytes).unwrap_or_else(|| Refusal::Field {
+        Category::Data => mistake::<T>(bytes).unwrap_or_else(|| V1Error::Field {
             pointer: String::new(),
             detail: error.to_string(),
             fix: SHAPE.to_owned(),
@@ -96,14 +96,14 @@ fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refusal> {
 }
 
 /// Reads the body again, keeping count of where it is.
-fn mistake<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<Refusal> {
+fn mistake<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<V1Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
     let pointer = pointer(error.path());
     let text = error.inner().to_string();
     let detail = text.rsplit_once(" at line ").map_or(text.as_str(), |(detail, _)| detail).to_owned();
     let fix = fix(&pointer).to_owned();
-    Some(Refusal::Field { pointer, detail, fix })
+    Some(V1Error::Field { pointer, detail, fix })
 }
 
 fn pointer(path: &Path) -> String {
@@ -131,18 +131,18 @@ fn fix(pointer: &str) -> &'static str {
     }
 }
 
-impl Asked<'_> {
+impl V1Request<'_> {
     /// Whether it is within bounds; `place` is where it stands in the body.
-    fn check(&self, place: &str) -> Result<(), Refusal> {
+    fn check(&self, place: &str) -> Result<(), V1Error> {
         let descriptors = &self.descriptors.0;
         if self.domain.0.is_empty() {
-            return Err(Bound::Domain.at(format!("{place}/domain")));
+            return Err(FieldError::Domain.at(format!("{place}/domain")));
         }
         if self.domain.0.len() > KEY_MAX {
-            return Err(Bound::DomainLength.at(format!("{place}/domain")));
+            return Err(FieldError::DomainLength.at(format!("{place}/domain")));
         }
         if descriptors.is_empty() {
-            return Err(Bound::NoDescriptors.at(format!("{place}/descriptors")));
+            return Err(FieldError::NoDescriptors.at(format!("{place}/descriptors")));
         }
         descriptors.iter().enumerate().try_for_each(|(index, descriptor)| {
             let at = |rest: &str| format!("{place}/descriptors/{index}{rest}");
@@ -156,14 +156,14 @@ impl Asked<'_> {
         all.map(|(key, value)| Entry { key, value }).collect()
     }
 
-    /// The descriptors over their [`Asked::entries`], giving back if `refund`.
+    /// The descriptors over their [`V1Request::entries`], giving back if `refund`.
     pub(crate) fn descriptors<'b>(
         &self,
         entries: &'b [Entry<'b>],
         refund: bool,
     ) -> SmallVec<[Descriptor<'b>; DESCRIPTORS_USUAL]> {
         let mut rest = entries;
-        let descriptor = |asked: &AskedDescriptor<'_>| {
+        let descriptor = |asked: &V1Descriptor<'_>| {
             let (own, others) = rest.split_at_checked(asked.entries.len()).unwrap_or((rest, &[]));
             rest = others;
             Descriptor { entries: own, limit: None, cost: asked.cost, refund }
@@ -171,15 +171,15 @@ impl Asked<'_> {
         self.descriptors.0.iter().map(descriptor).collect()
     }
 
-    /// The request over its [`Asked::descriptors`].
+    /// The request over its [`V1Request::descriptors`].
     pub(crate) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
         Request::new(&self.domain.0, descriptors).with_cost(self.cost.0)
     }
 }
 
-fn check_descriptor(asked: &AskedDescriptor<'_>, at: impl Fn(&str) -> String) -> Result<(), Refusal> {
+fn check_descriptor(asked: &V1Descriptor<'_>, at: impl Fn(&str) -> String) -> Result<(), V1Error> {
     if let Some(stray) = &asked.stray {
-        return Err(Bound::NotInEntriesForm.at(at(&format!("/{}", escape(stray)))));
+        return Err(FieldError::NotInEntriesForm.at(at(&format!("/{}", escape(stray)))));
     }
     for (index, (key, value)) in asked.entries.iter().enumerate() {
         let place = |part: &str| match asked.is_list {
@@ -189,14 +189,14 @@ fn check_descriptor(asked: &AskedDescriptor<'_>, at: impl Fn(&str) -> String) ->
             false => at(&format!("/{}", escape(key))),
         };
         if key.len() > KEY_MAX {
-            return Err(Bound::KeyLength.at(place("key")));
+            return Err(FieldError::KeyLength.at(place("key")));
         }
         if value.len() > VALUE_MAX {
-            return Err(Bound::ValueLength.at(place("value")));
+            return Err(FieldError::ValueLength.at(place("value")));
         }
         let is_twice = !asked.is_list && asked.entries.iter().take(index).any(|(other, _)| other == key);
         if is_twice {
-            return Err(Bound::KeyTwice.at(place("key")));
+            return Err(FieldError::KeyTwice.at(place("key")));
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use hyper::body::Bytes;
 use utoipa::{IntoResponses, OpenApi};
 
 use super::decide;
-use super::to_wire::{JSON, ProblemBody, RefusedBody};
+use super::to_wire::{DeniedBody, JSON, ProblemBody};
 use shapes::AnswerSchema;
 
 pub(super) use shapes::BodySchema;
@@ -25,7 +25,7 @@ pub(crate) use shapes::{DescriptorSchema, RequestSchema};
     info(title = "Tollgate", description = "Limits how many requests anyone may send.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(decide::check, decide::peek, decide::report, decide::refund),
     components(schemas(
-        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, RefusedBody<'_>, ProblemBody<'_>
+        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, DeniedBody<'_>, ProblemBody<'_>
     )),
     tags((name = "decide", description = "May this happen?"))
 )]
@@ -54,7 +54,7 @@ pub(super) enum DecidedSchema {
     Fine(AnswerSchema),
     /// Not now.
     #[response(status = 429, content_type = "application/problem+json")]
-    Refused(RefusedBody<'static>),
+    Refused(DeniedBody<'static>),
     /// The request is not as it must be.
     #[response(status = "4XX", content_type = "application/problem+json")]
     Bad(ProblemBody<'static>),

@@ -6,7 +6,7 @@
 //! Invariants: times are whole milliseconds, rounded up; a time that there is
 //! none of is absent, and `null` if it never comes.
 
-mod refused;
+mod problem;
 
 use std::borrow::Cow;
 
@@ -19,10 +19,10 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
 
-use tollgate_http::response::{CallerView, Headers, PROBLEM_JSON, Problem};
+use tollgate_http::response::{CallerView, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
 
-pub(super) use refused::refusal;
-pub(crate) use refused::{ProblemBody, refuse};
+pub(super) use problem::refusal;
+pub(crate) use problem::{ProblemBody, refuse};
 
 /// The type of a body that is no problem.
 pub(crate) const JSON: &str = "application/json";
@@ -34,7 +34,7 @@ const BODY_USUAL: usize = 256;
 #[schema(as = Reply)]
 pub(super) struct ReplyBody<'a> {
     /// `allow`, `delay` (go ahead after `wait_ms`) or `deny`.
-    verdict: Word,
+    verdict: VerdictName,
     /// For `delay`: how long to hold the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -56,7 +56,7 @@ pub(super) struct ReplyBody<'a> {
 /// members of every other reply.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Refused)]
-pub(super) struct RefusedBody<'a> {
+pub(super) struct DeniedBody<'a> {
     /// The kind of problem.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -78,13 +78,13 @@ pub(super) struct RefusedBody<'a> {
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Verdict)]
-pub(crate) enum Word {
+pub(crate) enum VerdictName {
     Allow,
     Delay,
     Deny,
 }
 
-impl From<Verdict> for Word {
+impl From<Verdict> for VerdictName {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Allow => Self::Allow,
@@ -106,7 +106,7 @@ pub(super) struct DecisionBody<'a> {
     /// The algorithm that decided.
     algorithm: &'static str,
     /// What this limit alone says.
-    verdict: Word,
+    verdict: VerdictName,
     /// What it lets through at once.
     limit: u64,
     /// How many of cost 1 would still pass at this instant.
@@ -206,26 +206,26 @@ impl<'a> DecisionList<'a> {
 
 /// An answer, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct V1Response {
     pub(crate) status: StatusCode,
     /// The type of its body.
     pub(crate) kind: &'static str,
     /// Besides those that every answer has.
-    pub(crate) headers: Headers,
+    pub(crate) headers: ResponseHeaders,
     pub(crate) body: Vec<u8>,
 }
 
-impl Written {
-    fn new(status: StatusCode, kind: &'static str, headers: Headers, body: &impl Serialize) -> Self {
+impl V1Response {
+    fn new(status: StatusCode, kind: &'static str, headers: ResponseHeaders, body: &impl Serialize) -> Self {
         let mut bytes = Vec::with_capacity(BODY_USUAL);
         serde_json::to_writer(&mut bytes, body).expect("texts and numbers are always JSON");
         Self { status, kind, headers, body: bytes }
     }
 }
 
-impl From<Written> for Response {
-    fn from(written: Written) -> Self {
-        let Written { status, kind, headers, body } = written;
+impl From<V1Response> for Response {
+    fn from(written: V1Response) -> Self {
+        let V1Response { status, kind, headers, body } = written;
         let mut response = Self::new(Body::from(body));
         *response.status_mut() = status;
         let map = response.headers_mut();
@@ -239,34 +239,34 @@ impl From<Written> for Response {
 }
 
 /// The answer to one request.
-pub(super) fn one(view: &CallerView<'_>) -> Written {
+pub(super) fn one(view: &CallerView<'_>) -> V1Response {
     if !view.reply().verdict.is_deny() {
-        return Written::new(StatusCode::OK, JSON, view.headers(), &ReplyBody::new(view));
+        return V1Response::new(StatusCode::OK, JSON, view.headers(), &ReplyBody::new(view));
     }
     let status = StatusCode::TOO_MANY_REQUESTS;
-    let Problem { kind, title, status: number, detail, violated_policies, .. } =
+    let QuotaProblem { kind, title, status: number, detail, violated_policies, .. } =
         view.problem(status.as_u16());
     let reply = ReplyBody::new(view);
-    let body = RefusedBody { kind, title, status: number, detail, violated_policies, reply };
-    Written::new(status, PROBLEM_JSON, view.headers(), &body)
+    let body = DeniedBody { kind, title, status: number, detail, violated_policies, reply };
+    V1Response::new(status, PROBLEM_JSON, view.headers(), &body)
 }
 
 /// A response with a body.
 pub(crate) fn respond(
     status: StatusCode,
     kind: &'static str,
-    headers: Headers,
+    headers: ResponseHeaders,
     body: &impl Serialize,
 ) -> Response {
-    Written::new(status, kind, headers, body).into()
+    V1Response::new(status, kind, headers, body).into()
 }
 
 /// The replies to a batch, as they come.
-pub(super) struct Replies {
+pub(super) struct BatchBody {
     bytes: Vec<u8>,
 }
 
-impl Replies {
+impl BatchBody {
     pub(super) fn new(requests: usize) -> Self {
         let mut bytes = Vec::with_capacity(requests.saturating_mul(BODY_USUAL));
         bytes.push(b'[');
@@ -281,8 +281,8 @@ impl Replies {
             .expect("a vector takes all that is JSON");
     }
 
-    pub(super) fn written(mut self) -> Written {
+    pub(super) fn written(mut self) -> V1Response {
         self.bytes.push(b']');
-        Written { status: StatusCode::OK, kind: JSON, headers: Headers::new(), body: self.bytes }
+        V1Response { status: StatusCode::OK, kind: JSON, headers: ResponseHeaders::new(), body: self.bytes }
     }
 }

@@ -2,7 +2,7 @@
 
 use tollgate_http::request::token::TokenSource;
 use tollgate_http::request::value::VALUE_MAX;
-use tollgate_http::{Action, Fact, Paths, Prefixes};
+use tollgate_http::{Action, AddressPrefixes, Fact, PathTemplates};
 
 use crate::go;
 use crate::node::{Field, Fields, Node, Placed, Value};
@@ -78,13 +78,13 @@ fn remote_address(node: Node, reader: &mut Reader<'_>) -> Option<Action> {
     let mut fields = Fields::of(node, &[v4, v6, KEY, SKIP], reader)?;
     let v4 = fields.parsed(v4, reader, |text| {
         let bits = go::number::<u8>(text)?;
-        Prefixes::new(bits, 128).map(|_| bits).map_err(|error| error.to_string())
+        AddressPrefixes::new(bits, 128).map(|_| bits).map_err(|error| error.to_string())
     });
     let v6 = fields.parsed(v6, reader, |text| {
         let bits = go::number::<u8>(text)?;
-        Prefixes::new(32, bits).map(|_| bits).map_err(|error| error.to_string())
+        AddressPrefixes::new(32, bits).map(|_| bits).map_err(|error| error.to_string())
     });
-    let prefixes = Prefixes::new(v4.unwrap_or(32), v6.unwrap_or(64)).ok()?;
+    let prefixes = AddressPrefixes::new(v4.unwrap_or(32), v6.unwrap_or(64)).ok()?;
     finish(&mut fields, "remote_address", Fact::RemoteAddress(prefixes), reader)
 }
 
@@ -98,7 +98,7 @@ fn header(node: Node, reader: &mut Reader<'_>) -> Option<Action> {
 
 fn path(node: Node, reader: &mut Reader<'_>) -> Option<Action> {
     let mut fields = Fields::of(node, &["templates", "max_length", "unmatched", KEY, SKIP], reader)?;
-    let mut paths = Paths::default();
+    let mut paths = PathTemplates::default();
     for Placed { place, text } in fields.texts("templates", reader) {
         if let Err(error) = paths.add(&text) {
             reader.mistake(place, error.to_string());

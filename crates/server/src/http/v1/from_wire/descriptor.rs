@@ -7,23 +7,23 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
 
-use super::values::{Bounded, Member, MemberSeed, Objects, Scalar, Text};
+use super::values::{Bounded, DescriptorMember, JsonText, MemberSeed, Objects, Scalar};
 use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// A key and a value as they were sent.
-pub(super) type AskedEntry<'a> = (Cow<'a, str>, Cow<'a, str>);
+pub(super) type V1Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// Bytes of a misplaced name that are sent back.
 const STRAY_CHARS: usize = 100;
 
 /// The descriptors of a request.
 #[derive(Debug, Default)]
-pub(super) struct DescriptorList<'a>(pub(super) Vec<AskedDescriptor<'a>>);
+pub(super) struct DescriptorList<'a>(pub(super) Vec<V1Descriptor<'a>>);
 
 /// A descriptor as it was sent.
 #[derive(Debug, Default)]
-pub(super) struct AskedDescriptor<'a> {
-    pub(super) entries: SmallVec<[AskedEntry<'a>; 2]>,
+pub(super) struct V1Descriptor<'a> {
+    pub(super) entries: SmallVec<[V1Entry<'a>; 2]>,
     pub(super) cost: Option<u64>,
     /// It was sent as a list of entries.
     pub(super) is_list: bool,
@@ -37,7 +37,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for DescriptorList<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for AskedDescriptor<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for V1Descriptor<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(DescriptorVisitor(PhantomData))
     }
@@ -46,7 +46,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for AskedDescriptor<'a> {
 struct DescriptorVisitor<'a>(PhantomData<&'a ()>);
 
 impl<'de: 'a, 'a> Visitor<'de> for DescriptorVisitor<'a> {
-    type Value = AskedDescriptor<'a>;
+    type Value = V1Descriptor<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a descriptor, an object of entries")
@@ -54,12 +54,12 @@ impl<'de: 'a, 'a> Visitor<'de> for DescriptorVisitor<'a> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members: SmallVec<[(Cow<'a, str>, Scalar<'a>); 2]> = SmallVec::new();
-        let mut list: Option<Vec<Pair<'a>>> = None;
-        while let Some(Text(key)) = map.next_key()? {
+        let mut list: Option<Vec<EntryObject<'a>>> = None;
+        while let Some(JsonText(key)) = map.next_key()? {
             let takes_list = key == "entries" && list.is_none();
             match map.next_value_seed(MemberSeed::new(takes_list))? {
-                Member::List(pairs) => list = Some(pairs),
-                Member::Scalar(value) => members.push((key, value)),
+                DescriptorMember::List(pairs) => list = Some(pairs),
+                DescriptorMember::Scalar(value) => members.push((key, value)),
             }
             if members.len() > ENTRIES_MAX {
                 let most = format!("at most {ENTRIES_MAX} entries");
@@ -68,20 +68,20 @@ impl<'de: 'a, 'a> Visitor<'de> for DescriptorVisitor<'a> {
         }
         Ok(match list {
             Some(pairs) => as_list(pairs, &members),
-            None => AskedDescriptor {
+            None => V1Descriptor {
                 entries: members.into_iter().map(|(key, value)| (key, value.text())).collect(),
-                ..AskedDescriptor::default()
+                ..V1Descriptor::default()
             },
         })
     }
 }
 
 /// The form with a list of entries.
-fn as_list<'a>(pairs: Vec<Pair<'a>>, members: &[(Cow<'a, str>, Scalar<'a>)]) -> AskedDescriptor<'a> {
-    let mut asked = AskedDescriptor {
-        entries: pairs.into_iter().map(|Pair { key, value }| (key.0, value.text())).collect(),
+fn as_list<'a>(pairs: Vec<EntryObject<'a>>, members: &[(Cow<'a, str>, Scalar<'a>)]) -> V1Descriptor<'a> {
+    let mut asked = V1Descriptor {
+        entries: pairs.into_iter().map(|EntryObject { key, value }| (key.0, value.text())).collect(),
         is_list: true,
-        ..AskedDescriptor::default()
+        ..V1Descriptor::default()
     };
     for (key, value) in members {
         match value {
@@ -97,14 +97,14 @@ fn as_list<'a>(pairs: Vec<Pair<'a>>, members: &[(Cow<'a, str>, Scalar<'a>)]) -> 
 /// An entry of a list.
 #[derive(Debug, serde::Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, expecting = "an entry, an object with key and value")]
-pub(super) struct Pair<'a> {
+pub(super) struct EntryObject<'a> {
     #[serde(borrow)]
-    key: Text<'a>,
+    key: JsonText<'a>,
     #[serde(borrow, default)]
     value: Scalar<'a>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Pair<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for EntryObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::deserialize(Objects(deserializer))
     }

@@ -5,11 +5,11 @@ use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// The descriptors of a request as `key=value,key=value@cost`.
 fn read(text: &str) -> Vec<String> {
-    let Body::One(asked) = body(text.as_bytes()).unwrap() else { panic!("it is one request") };
+    let V1Body::One(asked) = body(text.as_bytes()).unwrap() else { panic!("it is one request") };
     shown(&asked)
 }
 
-fn shown(asked: &Asked<'_>) -> Vec<String> {
+fn shown(asked: &V1Request<'_>) -> Vec<String> {
     let entries = asked.entries();
     let descriptors = asked.descriptors(&entries, false);
     let request = asked.request(&descriptors);
@@ -24,13 +24,13 @@ fn shown(asked: &Asked<'_>) -> Vec<String> {
 /// Where a mistake is, and what is said about it.
 fn refused(text: &str) -> (String, String, String) {
     match body(text.as_bytes()).unwrap_err() {
-        Refusal::Field { pointer, detail, fix } => (pointer, detail, fix),
-        Refusal::Body(_)
-        | Refusal::MediaType
-        | Refusal::Service(_)
-        | Refusal::NoSuchPath { .. }
-        | Refusal::History { .. }
-        | Refusal::Method { .. } => panic!("it is about no field"),
+        V1Error::Field { pointer, detail, fix } => (pointer, detail, fix),
+        V1Error::Body(_)
+        | V1Error::MediaType
+        | V1Error::Service(_)
+        | V1Error::NoSuchPath { .. }
+        | V1Error::History { .. }
+        | V1Error::Method { .. } => panic!("it is about no field"),
     }
 }
 
@@ -75,9 +75,9 @@ fn keys_may_be_called_as_the_members_of_the_long_form_are() {
 fn a_batch_is_a_list_of_requests() {
     let text =
         r#" [{"domain":"d","descriptors":[{"a":"1"}]},{"domain":"e","descriptors":[{"b":"2"}],"cost":9}]"#;
-    let Body::Batch(batch) = body(text.as_bytes()).unwrap() else { panic!("it is a batch") };
+    let V1Body::Batch(batch) = body(text.as_bytes()).unwrap() else { panic!("it is a batch") };
     assert_eq!(batch.iter().flat_map(shown).collect::<Vec<_>>(), ["a=1@1", "b=2@9"]);
-    assert!(matches!(body(b"[]").unwrap(), Body::Batch(empty) if empty.is_empty()));
+    assert!(matches!(body(b"[]").unwrap(), V1Body::Batch(empty) if empty.is_empty()));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Un
 use serde::forward_to_deserialize_any;
 
 use super::super::super::json::whole;
-use super::descriptor::Pair;
+use super::descriptor::EntryObject;
 use crate::bounds::ENTRIES_MAX;
 
 /// A deserializer for which an object is an object and no array will do.
@@ -31,38 +31,38 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
 
 /// A whole number that is not negative.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whole(pub(super) u64);
+pub(super) struct WholeNumber(pub(super) u64);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_u64(WholeVisitor)
+        deserializer.deserialize_u64(WholeNumberVisitor)
     }
 }
 
-struct WholeVisitor;
+struct WholeNumberVisitor;
 
-impl Visitor<'_> for WholeVisitor {
-    type Value = Whole;
+impl Visitor<'_> for WholeNumberVisitor {
+    type Value = WholeNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a whole number, 0 or more")
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
-        Ok(Whole(number))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<WholeNumber, E> {
+        Ok(WholeNumber(number))
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<WholeNumber, E> {
         let whole = whole(number).and_then(|whole| u64::try_from(whole).ok());
-        whole.map(Whole).ok_or_else(|| E::invalid_type(Unexpected::Float(number), &self))
+        whole.map(WholeNumber).ok_or_else(|| E::invalid_type(Unexpected::Float(number), &self))
     }
 }
 
 /// A text that is not copied unless it has escapes.
 #[derive(Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct JsonText<'a>(pub(super) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(TextVisitor(PhantomData))
     }
@@ -71,18 +71,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 struct TextVisitor<'a>(PhantomData<&'a ()>);
 
 impl<'de: 'a, 'a> Visitor<'de> for TextVisitor<'a> {
-    type Value = Text<'a>;
+    type Value = JsonText<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'a>, E> {
-        Ok(Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<JsonText<'a>, E> {
+        Ok(JsonText(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Text<'a>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E: Error>(self, text: &str) -> Result<JsonText<'a>, E> {
+        Ok(JsonText(Cow::Owned(text.to_owned())))
     }
 }
 
@@ -116,16 +116,16 @@ impl<'a> Scalar<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match MemberSeed::new(false).deserialize(deserializer)? {
-            Member::Scalar(scalar) => Ok(scalar),
-            Member::List(_) => Err(D::Error::invalid_type(Unexpected::Seq, &VALUE)),
+            DescriptorMember::Scalar(scalar) => Ok(scalar),
+            DescriptorMember::List(_) => Err(D::Error::invalid_type(Unexpected::Seq, &VALUE)),
         }
     }
 }
 
 /// A value of the short form, or the list of the long one.
-pub(super) enum Member<'a> {
+pub(super) enum DescriptorMember<'a> {
     Scalar(Scalar<'a>),
-    List(Vec<Pair<'a>>),
+    List(Vec<EntryObject<'a>>),
 }
 
 /// What a value must be. A fraction is none, because there are many ways to
@@ -145,37 +145,37 @@ impl MemberSeed<'_> {
 }
 
 impl<'de: 'a, 'a> DeserializeSeed<'de> for MemberSeed<'a> {
-    type Value = Member<'a>;
+    type Value = DescriptorMember<'a>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Member<'a>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<DescriptorMember<'a>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de: 'a, 'a> Visitor<'de> for MemberSeed<'a> {
-    type Value = Member<'a>;
+    type Value = DescriptorMember<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(VALUE)
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Member<'a>, E> {
-        Ok(Member::Scalar(Scalar::Text(Cow::Borrowed(text))))
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<DescriptorMember<'a>, E> {
+        Ok(DescriptorMember::Scalar(Scalar::Text(Cow::Borrowed(text))))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Member<'a>, E> {
-        Ok(Member::Scalar(Scalar::Text(Cow::Owned(text.to_owned()))))
+    fn visit_str<E: Error>(self, text: &str) -> Result<DescriptorMember<'a>, E> {
+        Ok(DescriptorMember::Scalar(Scalar::Text(Cow::Owned(text.to_owned()))))
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Member<'a>, E> {
-        Ok(Member::Scalar(Scalar::Number(number)))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<DescriptorMember<'a>, E> {
+        Ok(DescriptorMember::Scalar(Scalar::Number(number)))
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Member<'a>, E> {
-        Ok(Member::Scalar(Scalar::Negative(number)))
+    fn visit_i64<E: Error>(self, number: i64) -> Result<DescriptorMember<'a>, E> {
+        Ok(DescriptorMember::Scalar(Scalar::Negative(number)))
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Member<'a>, E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<DescriptorMember<'a>, E> {
         let whole = whole(number).ok_or_else(|| E::invalid_type(Unexpected::Float(number), &self))?;
         match u64::try_from(whole) {
             Ok(number) => self.visit_u64(number),
@@ -183,15 +183,17 @@ impl<'de: 'a, 'a> Visitor<'de> for MemberSeed<'a> {
         }
     }
 
-    fn visit_bool<E: Error>(self, truth: bool) -> Result<Member<'a>, E> {
-        Ok(Member::Scalar(Scalar::Truth(truth)))
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<DescriptorMember<'a>, E> {
+        Ok(DescriptorMember::Scalar(Scalar::Truth(truth)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Member<'a>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<DescriptorMember<'a>, A::Error> {
         if !self.takes_list {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
-        BoundedVisitor::<Pair<'a>, ENTRIES_MAX>(PhantomData).visit_seq(list).map(|list| Member::List(list.0))
+        BoundedVisitor::<EntryObject<'a>, ENTRIES_MAX>(PhantomData)
+            .visit_seq(list)
+            .map(|list| DescriptorMember::List(list.0))
     }
 }
 

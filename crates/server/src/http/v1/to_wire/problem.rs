@@ -8,11 +8,11 @@ use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::refusal::Refusal;
-use super::Written;
+use super::super::error::V1Error;
+use super::V1Response;
 use crate::body::BodyError;
 use crate::service::ServiceError;
-use tollgate_http::response::{Headers, PROBLEM_JSON};
+use tollgate_http::response::{PROBLEM_JSON, ResponseHeaders};
 
 /// Why a call got no answer (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
@@ -33,35 +33,35 @@ pub(crate) struct ProblemBody<'a> {
 }
 
 /// What a caller is told who gets no answer.
-pub(crate) fn refuse(refusal: &Refusal) -> Response {
+pub(crate) fn refuse(refusal: &V1Error) -> Response {
     self::refusal(refusal).into()
 }
 
 /// The same, to be sent in whatever way.
-pub(crate) fn refusal(refusal: &Refusal) -> Written {
+pub(crate) fn refusal(refusal: &V1Error) -> V1Response {
     let (status, fix) = status_and_fix(refusal);
     let pointer = match refusal {
-        Refusal::Field { pointer, .. } => Some(pointer.as_str()),
-        Refusal::Body(_)
-        | Refusal::MediaType
-        | Refusal::Service(_)
-        | Refusal::NoSuchPath { .. }
-        | Refusal::History { .. }
-        | Refusal::Method { .. } => None,
+        V1Error::Field { pointer, .. } => Some(pointer.as_str()),
+        V1Error::Body(_)
+        | V1Error::MediaType
+        | V1Error::Service(_)
+        | V1Error::NoSuchPath { .. }
+        | V1Error::History { .. }
+        | V1Error::Method { .. } => None,
     };
     let title = status.canonical_reason().unwrap_or_default();
     let body = ProblemBody { title, status: status.as_u16(), detail: refusal.to_string(), pointer, fix };
-    let mut headers = Headers::new();
-    if let Refusal::Method { allowed } = refusal {
+    let mut headers = ResponseHeaders::new();
+    if let V1Error::Method { allowed } = refusal {
         headers.push((ALLOW, HeaderValue::from_static(allowed)));
     }
-    Written::new(status, PROBLEM_JSON, headers, &body)
+    V1Response::new(status, PROBLEM_JSON, headers, &body)
 }
 
-fn status_and_fix(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
+fn status_and_fix(refusal: &V1Error) -> (StatusCode, Cow<'_, str>) {
     match refusal {
-        Refusal::Field { fix, .. } => (StatusCode::BAD_REQUEST, fix.into()),
-        Refusal::Body(error) => match error {
+        V1Error::Field { fix, .. } => (StatusCode::BAD_REQUEST, fix.into()),
+        V1Error::Body(error) => match error {
             BodyError::TooLarge { max } => {
                 (StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {max} bytes").into())
             }
@@ -69,20 +69,20 @@ fn status_and_fix(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
             BodyError::Broken => (StatusCode::BAD_REQUEST, "send the whole body".into()),
             BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
         },
-        Refusal::MediaType => {
+        V1Error::MediaType => {
             (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the header content-type: application/json".into())
         }
-        Refusal::Service(error) => match error {
+        V1Error::Service(error) => match error {
             ServiceError::NoDomain | ServiceError::NoDescriptors => {
                 (StatusCode::BAD_REQUEST, "send a domain and at least one descriptor".into())
             }
             ServiceError::NoRules => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
         },
-        Refusal::NoSuchPath { .. } => {
+        V1Error::NoSuchPath { .. } => {
             (StatusCode::NOT_FOUND, "see /v1/openapi.json for what there is".into())
         }
-        Refusal::History { status, fix, .. } => (*status, (*fix).into()),
-        Refusal::Method { allowed } => {
+        V1Error::History { status, fix, .. } => (*status, (*fix).into()),
+        V1Error::Method { allowed } => {
             (StatusCode::METHOD_NOT_ALLOWED, format!("use one of these: {allowed}").into())
         }
     }

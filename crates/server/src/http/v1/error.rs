@@ -9,7 +9,7 @@ use crate::service::ServiceError;
 
 /// Why a call gets no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum V1Error {
     /// Something in the body or the query is not as it must be.
     #[error("{detail}")]
     Field {
@@ -38,13 +38,13 @@ pub(crate) enum Refusal {
     Method { allowed: &'static str },
 }
 
-impl From<BodyError> for Refusal {
+impl From<BodyError> for V1Error {
     fn from(error: BodyError) -> Self {
         Self::Body(error)
     }
 }
 
-impl From<ServiceError> for Refusal {
+impl From<ServiceError> for V1Error {
     fn from(error: ServiceError) -> Self {
         Self::Service(error)
     }
@@ -55,7 +55,7 @@ pub(super) const SHAPE: &str = r#"send {"domain":"shop","descriptors":[{"user_id
 
 /// What a field must be; the words of every refusal about one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub(crate) enum FieldError {
     Empty,
     Domain,
     NoDescriptors,
@@ -69,7 +69,7 @@ pub(crate) enum Bound {
     Query,
 }
 
-impl Bound {
+impl FieldError {
     /// What is wrong, and what to send.
     fn words(self) -> (&'static str, String) {
         match self {
@@ -103,9 +103,9 @@ impl Bound {
     }
 
     /// The refusal of what stands at `pointer`.
-    pub(crate) fn at(self, pointer: impl Into<String>) -> Refusal {
+    pub(crate) fn at(self, pointer: impl Into<String>) -> V1Error {
         let (detail, fix) = self.words();
-        Refusal::Field { pointer: pointer.into(), detail: detail.to_owned(), fix }
+        V1Error::Field { pointer: pointer.into(), detail: detail.to_owned(), fix }
     }
 }
 
