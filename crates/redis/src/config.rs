@@ -1,13 +1,12 @@
 //! Which Redis, and how to talk to it: checked, and silent about passwords.
 //!
-//! The settings of a service are made into a [`RedisConfig`]; a
-//! [`crate::RedisStore`] is made of that. [`Endpoint`] reads the addresses that
-//! users write (`url`).
+//! The settings of a service become a [`RedisConfig`], and that becomes a
+//! [`crate::RedisStore`]. `url` reads the addresses that users write.
 //!
 //! Invariant: neither Debug nor Display nor an error shows a password.
 //!
-//! Deliberately not here: environment variables and files; certificates come
-//! as PEM text. A pool size: each worker has one connection to each server,
+//! Deliberately not here: environment variables and files; certificates come as
+//! PEM text. The size of a pool: each worker has one connection to each server
 //! and sends all its requests down that one.
 
 mod url;
@@ -18,22 +17,22 @@ use std::time::Duration;
 
 use tollgate_limiter::Capacity;
 
-pub use url::{Reference, SocketType};
+pub use url::{EnvoyRedisSettings, SocketType};
 
-/// No request waits longer for the store, whatever happens to it.
+/// The longest that a request waits for the store, whatever happens to it.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(20);
-/// What the reference adds at most to the life of a key.
+/// The most that envoyproxy/ratelimit adds to the life of a key.
 pub const JITTER_DEFAULT_S: u32 = 300;
 
-/// What a mirror of the store may hold: a million keys in about 30 MB, and
-/// as much again for logs. It is only for what this node sees.
+/// What the local fallback may hold: a million keys in about 30 MB, and as much
+/// again for logs. It only has what this node saw.
 const LOCAL_DEFAULT: Capacity = Capacity { keys: 1_000_000, log_bytes: 32 << 20 };
 
-/// A text that must not be shown.
+/// A text that must not be shown: a password, a private key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct RedisSecret(String);
 
-impl Secret {
+impl RedisSecret {
     /// Hides `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -44,19 +43,19 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for RedisSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
 }
 
-/// Who to be on a server.
+/// The login at a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The user of an access list; none for the default one.
     pub user: Option<String>,
     /// The password, if one is needed.
-    pub password: Option<Secret>,
+    pub password: Option<RedisSecret>,
 }
 
 impl Credentials {
@@ -67,13 +66,13 @@ impl Credentials {
     pub fn parse(text: &str) -> Self {
         let (user, password) = text.split_once(':').unwrap_or(("", text));
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Self { user: some(user), password: some(password).map(Secret::new) }
+        Self { user: some(user), password: some(password).map(RedisSecret::new) }
     }
 }
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum ServerAddress {
     /// Host and port.
     Tcp {
         /// A name or an address, without brackets.
@@ -88,7 +87,7 @@ pub enum Address {
     },
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -102,23 +101,23 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
-    Single(Address),
-    /// One server at a time, which the sentinels know.
+    Single(ServerAddress),
+    /// One master at a time, which the sentinels know.
     Sentinel {
         /// The name that the sentinels know it by.
         master: String,
         /// Where they listen.
-        sentinels: Vec<Address>,
-        /// Who to be there.
+        sentinels: Vec<ServerAddress>,
+        /// The login there.
         credentials: Credentials,
     },
     /// A cluster, by some of its servers.
-    Cluster(Vec<Address>),
+    Cluster(Vec<ServerAddress>),
 }
 
 /// What TLS needs beside the roots of the system.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Tls {
+pub struct RedisTls {
     /// Further roots to trust, as PEM.
     pub ca: Option<String>,
     /// The certificate of this client and its key, as PEM.
@@ -127,9 +126,9 @@ pub struct Tls {
     pub skip_hostname: bool,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for RedisTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls")
+        f.debug_struct("RedisTls")
             .field("ca", &self.ca.is_some())
             .field("client", &self.client.is_some())
             .field("skip_hostname", &self.skip_hostname)
@@ -143,27 +142,27 @@ pub struct ClientCertificate {
     /// The chain, as PEM.
     pub chain: String,
     /// The private key, as PEM.
-    pub key: Secret,
+    pub key: RedisSecret,
 }
 
-/// One store: which servers, who to be there, and how long to wait.
+/// One endpoint: which servers, the login, and how long to wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// The servers.
     pub topology: Topology,
-    /// Who to be on them.
+    /// The login at them.
     pub credentials: Credentials,
     /// The number of the database; a cluster has only 0.
     pub database: u32,
-    /// TLS, if it is spoken.
-    pub tls: Option<Tls>,
-    /// No request waits longer.
+    /// TLS, if it is used.
+    pub tls: Option<RedisTls>,
+    /// The longest that a request waits.
     pub timeout: Duration,
 }
 
 impl Endpoint {
-    /// One server without password, TLS or number.
-    pub fn single(address: Address) -> Self {
+    /// One server without a password, without TLS, database 0.
+    pub fn single(address: ServerAddress) -> Self {
         Self {
             topology: Topology::Single(address),
             credentials: Credentials::default(),
@@ -177,11 +176,12 @@ impl Endpoint {
 /// Without user and password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list =
-            |addresses: &[Address]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let list = |addresses: &[ServerAddress]| {
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
         let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
         match &self.topology {
-            Topology::Single(address @ Address::Unix { .. }) => write!(f, "redis+unix://{address}")?,
+            Topology::Single(address @ ServerAddress::Unix { .. }) => write!(f, "redis+unix://{address}")?,
             Topology::Single(address) => write!(f, "{scheme}://{address}")?,
             Topology::Sentinel { master, sentinels, .. } => {
                 write!(f, "{scheme}+sentinel://{}/{master}", list(sentinels))?;
@@ -195,13 +195,13 @@ impl fmt::Display for Endpoint {
 /// How counters are named and kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// As `spec/keys.md` says: no two counters ever meet.
+    /// As `spec/keys.md` says: no two counters share a key.
     #[default]
     Tollgate,
     /// Limits that envoyproxy/ratelimit knows are kept exactly as it keeps
     /// them, so that both can share a store; all others as `Tollgate`.
     Envoy {
-        /// A key lives up to so much longer than its window.
+        /// A key lives up to so many seconds longer than its window.
         jitter_max_s: u32,
     },
 }
@@ -209,22 +209,22 @@ pub enum Layout {
 /// Everything about the shared store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisConfig {
-    /// Where counters are.
+    /// Where counters live.
     pub main: Endpoint,
-    /// Where those of limits by the second are, if elsewhere.
+    /// Where counters of limits by the second live, if elsewhere.
     pub per_second: Option<Endpoint>,
-    /// Stands before every key.
+    /// The prefix of every key.
     pub key_prefix: String,
     /// How counters are named and kept.
     pub layout: Layout,
-    /// What this node remembers of the store's counters, to go on without it.
+    /// How much of the store's counters this node remembers, to go on without it.
     pub local: Capacity,
-    /// How many bytes to spend on remembering denials; 0 remembers none.
+    /// The size of the memory of denials, in bytes; 0 remembers none.
     pub denial_bytes: usize,
 }
 
 impl RedisConfig {
-    /// Counters at one endpoint, all else as usual.
+    /// One endpoint, and the defaults.
     pub fn new(main: Endpoint) -> Self {
         Self {
             main,

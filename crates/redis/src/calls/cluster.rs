@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connect::{ConnectTarget, Connector};
 use super::server::{ServerCall, StoreServer};
-use crate::config::Address;
+use crate::config::ServerAddress;
 use crate::error::{ServerError, StoreFailure};
 use crate::placement::keys::SLOTS;
 use crate::stats::Stats;
@@ -31,7 +31,7 @@ const MAP_TIMEOUT: Duration = Duration::from_millis(500);
 /// A cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    seeds: Vec<Address>,
+    seeds: Vec<ServerAddress>,
     connector: Connector,
     probe_key: String,
     stats: Arc<Stats>,
@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
 /// Which server has which slot.
 #[derive(Debug, Clone, Default)]
 struct SlotMap {
-    servers: Vec<(Address, Arc<StoreServer>)>,
+    servers: Vec<(ServerAddress, Arc<StoreServer>)>,
     /// For each slot the index of its master among the servers.
     owners: Vec<Option<usize>>,
 }
@@ -62,7 +62,7 @@ struct MapRefresh {
 
 impl Cluster {
     pub(crate) fn new(
-        seeds: Vec<Address>,
+        seeds: Vec<ServerAddress>,
         connector: Connector,
         probe_key: String,
         stats: Arc<Stats>,
@@ -121,7 +121,7 @@ impl Cluster {
     /// The server at `address`, which has `slot` from now on.
     fn server_at(&self, address: &str, slot: Option<u16>) -> Option<Arc<StoreServer>> {
         let (host, port) = address.rsplit_once(':')?;
-        let address = Address::Tcp { host: host.to_owned(), port: port.parse().ok()? };
+        let address = ServerAddress::Tcp { host: host.to_owned(), port: port.parse().ok()? };
         let known = |map: &SlotMap| map.servers.iter().position(|(other, _)| *other == address);
         let made = self.new_server(&address);
         self.map.rcu(|map| {
@@ -139,7 +139,7 @@ impl Cluster {
         known(&map).and_then(|index| map.servers.get(index)).map(|(_, server)| Arc::clone(server))
     }
 
-    fn new_server(&self, address: &Address) -> Arc<StoreServer> {
+    fn new_server(&self, address: &ServerAddress) -> Arc<StoreServer> {
         let target = ConnectTarget::Address(address.clone());
         StoreServer::new(target, self.connector.clone(), self.probe_key.clone(), Arc::clone(&self.stats))
     }
@@ -171,7 +171,7 @@ impl Cluster {
     async fn fetch_map(&self) {
         let map = self.map.load_full();
         let (closed, open): (Vec<_>, Vec<_>) = map.servers.iter().partition(|(_, server)| !server.is_open());
-        let mut known: Vec<&Address> = closed.iter().map(|(address, _)| address).collect();
+        let mut known: Vec<&ServerAddress> = closed.iter().map(|(address, _)| address).collect();
         fastrand::shuffle(&mut known);
         known.extend(&self.seeds);
         known.extend(open.iter().map(|(address, _)| address));
@@ -183,7 +183,7 @@ impl Cluster {
         }
     }
 
-    async fn ask_for_map(&self, address: &Address) -> Option<Vec<SlotRange>> {
+    async fn ask_for_map(&self, address: &ServerAddress) -> Option<Vec<SlotRange>> {
         let connection = self.connector.connect(address).await.ok()?;
         let mut slots = Cmd::new();
         slots.arg("CLUSTER").arg("SLOTS");
@@ -226,12 +226,12 @@ fn unfollowed(error: ServerError) -> StoreFailure {
 struct SlotRange {
     first: u16,
     last: u16,
-    master: Address,
+    master: ServerAddress,
 }
 
 impl SlotRange {
     /// Reads one item of `CLUSTER SLOTS`, as `source` replied it.
-    fn read(value: Value, source: &Address) -> Option<Self> {
+    fn read(value: Value, source: &ServerAddress) -> Option<Self> {
         let Value::Array(items) = value else { return None };
         let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = items.as_slice() else {
             return None;
@@ -240,10 +240,10 @@ impl SlotRange {
         // A server that does not know its own name means the one it was reached by.
         let told = if let Value::BulkString(bytes) = host { str::from_utf8(bytes).ok()? } else { "" };
         let host = match source {
-            Address::Tcp { host, .. } if told.is_empty() || told == "?" => host.clone(),
-            Address::Tcp { .. } | Address::Unix { .. } => told.to_owned(),
+            ServerAddress::Tcp { host, .. } if told.is_empty() || told == "?" => host.clone(),
+            ServerAddress::Tcp { .. } | ServerAddress::Unix { .. } => told.to_owned(),
         };
-        let master = Address::Tcp { host, port: u16::try_from(*port).ok()? };
+        let master = ServerAddress::Tcp { host, port: u16::try_from(*port).ok()? };
         let range = Self { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, master };
         (range.first <= range.last && range.last < SLOTS).then_some(range)
     }
@@ -253,8 +253,8 @@ impl SlotRange {
 mod tests {
     use super::*;
 
-    fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp { host: host.into(), port }
+    fn tcp(host: &str, port: u16) -> ServerAddress {
+        ServerAddress::Tcp { host: host.into(), port }
     }
 
     fn item(host: Value, last: i64) -> Value {

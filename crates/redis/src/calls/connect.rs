@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::Connection;
 use super::tls;
-use crate::config::{Address, Credentials, Endpoint};
+use crate::config::{Credentials, Endpoint, ServerAddress};
 use crate::error::{Error, ServerError, StoreFailure};
 
 /// The longest that connecting takes, sentinels included. A request waits no
@@ -45,12 +45,12 @@ impl std::fmt::Debug for Connector {
 #[derive(Debug, Clone)]
 pub(crate) enum ConnectTarget {
     /// To this address.
-    Address(Address),
+    Address(ServerAddress),
     /// To the master that the sentinels name.
     SentinelMaster {
         /// The name that they know it by.
         name: String,
-        sentinels: Vec<Address>,
+        sentinels: Vec<ServerAddress>,
         /// Connects to the sentinels.
         connector: Connector,
     },
@@ -68,7 +68,7 @@ impl Connector {
     pub(crate) fn sentinel_master(
         &self,
         name: &str,
-        sentinels: &[Address],
+        sentinels: &[ServerAddress],
         credentials: &Credentials,
     ) -> ConnectTarget {
         let connector = Self { credentials: credentials.clone(), database: 0, tls: self.tls.clone() };
@@ -91,21 +91,21 @@ impl Connector {
         tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or(Err(StoreFailure::Timeout))
     }
 
-    async fn connect_with_scripts(&self, address: &Address) -> Result<Connection, StoreFailure> {
+    async fn connect_with_scripts(&self, address: &ServerAddress) -> Result<Connection, StoreFailure> {
         let mut connection = self.connect(address).await?;
         connection.load_scripts().await.map_err(ServerError::failure)?;
         Ok(connection)
     }
 
     /// Connects and logs in.
-    pub(crate) async fn connect(&self, address: &Address) -> Result<Connection, StoreFailure> {
+    pub(crate) async fn connect(&self, address: &ServerAddress) -> Result<Connection, StoreFailure> {
         let info = self.login();
         let connection = match address {
-            Address::Unix { path } => {
+            ServerAddress::Unix { path } => {
                 let stream = UnixStream::connect(path).await.map_err(|_| StoreFailure::Lost)?;
                 Connection::new(stream, &info).await
             }
-            Address::Tcp { host, port } => {
+            ServerAddress::Tcp { host, port } => {
                 let stream =
                     TcpStream::connect((host.as_str(), *port)).await.map_err(|_| StoreFailure::Lost)?;
                 // Without it a request waits for the acknowledgement of the last one.
@@ -138,7 +138,11 @@ impl Connector {
     }
 
     /// Where the sentinels say the master is.
-    async fn ask_sentinels(&self, name: &str, sentinels: &[Address]) -> Result<Address, StoreFailure> {
+    async fn ask_sentinels(
+        &self,
+        name: &str,
+        sentinels: &[ServerAddress],
+    ) -> Result<ServerAddress, StoreFailure> {
         let mut last = StoreFailure::Lost;
         // Not always the same one first.
         let start = fastrand::usize(0..sentinels.len().max(1));
@@ -153,7 +157,11 @@ impl Connector {
         Err(last)
     }
 
-    async fn ask_sentinel(&self, name: &str, sentinel: &Address) -> Result<Address, StoreFailure> {
+    async fn ask_sentinel(
+        &self,
+        name: &str,
+        sentinel: &ServerAddress,
+    ) -> Result<ServerAddress, StoreFailure> {
         let connection = self.connect(sentinel).await?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("get-master-addr-by-name").arg(name);
@@ -162,7 +170,7 @@ impl Connector {
             tracing::warn!(%sentinel, master = name, "a sentinel does not know this master");
             StoreFailure::Other
         })?;
-        Ok(Address::Tcp { host, port })
+        Ok(ServerAddress::Tcp { host, port })
     }
 }
 

@@ -1,7 +1,7 @@
 //! TLS as the settings want it: the system's roots, further ones, a client
 //! certificate, and names that need not match.
 //!
-//! Made once from [`crate::config::Tls`]; [`super::connect`] uses it for every
+//! Made once from [`crate::config::RedisTls`]; [`super::connect`] uses it for every
 //! connection.
 //!
 //! Invariant: with `skip_hostname` the certificate chain is verified all the
@@ -20,11 +20,11 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-use crate::config::Tls;
+use crate::config::RedisTls;
 use crate::error::Error;
 
 /// What does the handshake.
-pub(crate) fn connector(tls: &Tls) -> Result<TlsConnector, Error> {
+pub(crate) fn connector(tls: &RedisTls) -> Result<TlsConnector, Error> {
     let provider = Arc::new(ring::default_provider());
     let roots = Arc::new(roots(tls)?);
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -49,7 +49,7 @@ pub(crate) fn connector(tls: &Tls) -> Result<TlsConnector, Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn roots(tls: &Tls) -> Result<RootCertStore, Error> {
+fn roots(tls: &RedisTls) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     // A system without roots is fine for those who bring their own.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

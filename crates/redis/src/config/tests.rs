@@ -6,8 +6,8 @@ fn read(text: &str) -> Endpoint {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn tcp(host: &str, port: u16) -> Address {
-    Address::Tcp { host: host.into(), port }
+fn tcp(host: &str, port: u16) -> ServerAddress {
+    ServerAddress::Tcp { host: host.into(), port }
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn every_form_is_read_and_shown_without_its_password() {
 fn a_user_and_a_password_are_read_with_their_escapes() {
     let endpoint = read("redis://app:a%3Ab@c@db");
     assert_eq!(endpoint.credentials.user.as_deref(), Some("app"));
-    assert_eq!(endpoint.credentials.password, Some(Secret::new("a:b@c")));
+    assert_eq!(endpoint.credentials.password, Some(RedisSecret::new("a:b@c")));
     assert_eq!(endpoint.topology, Topology::Single(tcp("db", 6379)));
 }
 
@@ -39,8 +39,8 @@ fn nothing_that_is_printed_holds_the_password() {
     let mut config = RedisConfig::new(read("redis+sentinel://app:s3cret@a:1/main"));
     let Topology::Sentinel { credentials, .. } = &mut config.main.topology else { panic!("a sentinel") };
     *credentials = Credentials::parse("other:s3cret");
-    let client = ClientCertificate { chain: "c".into(), key: Secret::new("s3cret") };
-    config.main.tls = Some(Tls { client: Some(client), ..Tls::default() });
+    let client = ClientCertificate { chain: "c".into(), key: RedisSecret::new("s3cret") };
+    config.main.tls = Some(RedisTls { client: Some(client), ..RedisTls::default() });
     let printed = format!("{config:?} {config:#?} {}", config.main);
     assert!(!printed.contains("s3cret"), "{printed}");
     for text in ["redis:/x:s3cret@h", "redis://x:s3cret@h:port", "nope://x:s3cret@h", "redis://x:%s3cret@h"] {
@@ -69,11 +69,11 @@ fn what_is_wrong_is_told_with_what_to_write() {
 
 #[test]
 fn the_settings_of_the_reference_mean_the_same_here() {
-    let reference = |redis_type: &str, url: &str| Reference {
+    let reference = |redis_type: &str, url: &str| EnvoyRedisSettings {
         redis_type: redis_type.into(),
         url: url.into(),
         socket_type: SocketType::Tcp,
-        ..Reference::default()
+        ..EnvoyRedisSettings::default()
     };
     let single = reference("SINGLE", "redis:6379").endpoint().unwrap();
     assert_eq!(single.topology, Topology::Single(tcp("redis", 6379)));
@@ -81,13 +81,15 @@ fn the_settings_of_the_reference_mean_the_same_here() {
     assert_eq!(cluster.topology, Topology::Cluster(vec![tcp("a", 1), tcp("b", 2)]));
     assert_eq!(cluster.credentials.user.as_deref(), Some("u"));
     let mut sentinel = reference("Sentinel", "mymaster,s1:1,s2:2");
-    sentinel.auth = Some(Secret::new("user:pass:word"));
-    sentinel.sentinel_auth = Some(Secret::new("word"));
+    sentinel.auth = Some(RedisSecret::new("user:pass:word"));
+    sentinel.sentinel_auth = Some(RedisSecret::new("word"));
     let sentinel = sentinel.endpoint().unwrap();
     assert_eq!(sentinel.to_string(), "redis+sentinel://s1:1,s2:2/mymaster");
-    assert_eq!(sentinel.credentials.password, Some(Secret::new("pass:word")));
+    assert_eq!(sentinel.credentials.password, Some(RedisSecret::new("pass:word")));
     let Topology::Sentinel { credentials, .. } = sentinel.topology else { panic!("a sentinel") };
-    assert_eq!(credentials, Credentials { user: None, password: Some(Secret::new("word")) });
-    let unix = Reference { url: "/var/run/x.sock".into(), ..Reference::default() }.endpoint().unwrap();
+    assert_eq!(credentials, Credentials { user: None, password: Some(RedisSecret::new("word")) });
+    let unix = EnvoyRedisSettings { url: "/var/run/x.sock".into(), ..EnvoyRedisSettings::default() }
+        .endpoint()
+        .unwrap();
     assert_eq!(unix.to_string(), "redis+unix:///var/run/x.sock");
 }

@@ -1,17 +1,17 @@
-//! The addresses that users write: URLs of ours, and the reference's settings.
+//! The addresses that users write: our URLs, and envoyproxy/ratelimit's settings.
 //!
 //! [`Endpoint`] is read from `redis://[user:password@]host:port[/db]`,
 //! `rediss://…`, `redis+unix:///path`, `redis+cluster://host:port,…` and
-//! `redis+sentinel://host:port,…/master`; [`Reference`] from what
+//! `redis+sentinel://host:port,…/master`; [`EnvoyRedisSettings`] from what
 //! envoyproxy/ratelimit calls socket type, type, URL and auth.
 //!
-//! Invariant: an error quotes hosts and schemes, never what stands before an @.
+//! Invariant: an error quotes hosts and schemes, never what comes before an @.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Address, Credentials, Endpoint, Secret, TIMEOUT_DEFAULT, Tls, Topology};
+use super::{Credentials, Endpoint, RedisSecret, RedisTls, ServerAddress, TIMEOUT_DEFAULT, Topology};
 use crate::error::Error;
 
 const PORT_DEFAULT: u16 = 6379;
@@ -21,7 +21,7 @@ const HELP: &str = "write redis://host:port, redis+unix:///path, redis+cluster:/
                     or redis+sentinel://host:port,host:port/master";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum UrlKind {
     Single,
     Unix,
     Cluster,
@@ -34,13 +34,13 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, Error> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("a store needs a scheme", HELP))?;
         let (is_tls, kind) = match scheme {
-            "redis" | "valkey" => (false, Kind::Single),
-            "rediss" | "valkeys" => (true, Kind::Single),
-            "redis+unix" | "valkey+unix" | "unix" => (false, Kind::Unix),
-            "redis+cluster" => (false, Kind::Cluster),
-            "rediss+cluster" => (true, Kind::Cluster),
-            "redis+sentinel" => (false, Kind::Sentinel),
-            "rediss+sentinel" => (true, Kind::Sentinel),
+            "redis" | "valkey" => (false, UrlKind::Single),
+            "rediss" | "valkeys" => (true, UrlKind::Single),
+            "redis+unix" | "valkey+unix" | "unix" => (false, UrlKind::Unix),
+            "redis+cluster" => (false, UrlKind::Cluster),
+            "rediss+cluster" => (true, UrlKind::Cluster),
+            "redis+sentinel" => (false, UrlKind::Sentinel),
+            "rediss+sentinel" => (true, UrlKind::Sentinel),
             _ => return Err(bad(format!("unknown scheme {scheme}"), HELP)),
         };
         // A password may hold an @, a host may not.
@@ -51,23 +51,23 @@ impl FromStr for Endpoint {
         if rest.contains(['?', '#']) {
             return Err(bad("a store takes no ? and no #", HELP));
         }
-        let mut endpoint = if kind == Kind::Unix {
-            Self::single(Address::Unix { path: path(rest)? })
+        let mut endpoint = if kind == UrlKind::Unix {
+            Self::single(ServerAddress::Unix { path: path(rest)? })
         } else {
-            located(kind, rest)?
+            hosts_and_path(kind, rest)?
         };
         endpoint.credentials = credentials;
-        endpoint.tls = is_tls.then(Tls::default);
+        endpoint.tls = is_tls.then(RedisTls::default);
         Ok(endpoint)
     }
 }
 
-/// What stands behind the @ of an address with hosts.
-fn located(kind: Kind, rest: &str) -> Result<Endpoint, Error> {
+/// Reads what comes after the @ of an address with hosts.
+fn hosts_and_path(kind: UrlKind, rest: &str) -> Result<Endpoint, Error> {
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let mut endpoint = Endpoint::single(Address::Unix { path: PathBuf::new() });
+    let mut endpoint = Endpoint::single(ServerAddress::Unix { path: PathBuf::new() });
     endpoint.topology = match kind {
-        Kind::Sentinel => {
+        UrlKind::Sentinel => {
             let (master, number) = path.split_once('/').unwrap_or((path, ""));
             if master.is_empty() {
                 let help = "write redis+sentinel://host:port,host:port/master";
@@ -77,13 +77,13 @@ fn located(kind: Kind, rest: &str) -> Result<Endpoint, Error> {
             let sentinels = addresses(hosts, SENTINEL_PORT_DEFAULT)?;
             Topology::Sentinel { master: decoded(master)?, sentinels, credentials: Credentials::default() }
         }
-        Kind::Cluster => {
+        UrlKind::Cluster => {
             if database(path)? != 0 {
                 return Err(bad("a cluster has no numbered databases", "leave the number out"));
             }
             Topology::Cluster(addresses(hosts, PORT_DEFAULT)?)
         }
-        Kind::Single | Kind::Unix => {
+        UrlKind::Single | UrlKind::Unix => {
             endpoint.database = database(path)?;
             Topology::Single(address(hosts, PORT_DEFAULT)?)
         }
@@ -91,7 +91,7 @@ fn located(kind: Kind, rest: &str) -> Result<Endpoint, Error> {
     Ok(endpoint)
 }
 
-/// How the reference reaches its Redis.
+/// How envoyproxy/ratelimit reaches its Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SocketType {
     /// By a Unix socket.
@@ -101,9 +101,9 @@ pub enum SocketType {
     Tcp,
 }
 
-/// envoyproxy/ratelimit's settings of one Redis, each under its variable's name.
+/// envoyproxy/ratelimit's settings of one Redis, one for each variable.
 #[derive(Debug, Clone, Default)]
-pub struct Reference {
+pub struct EnvoyRedisSettings {
     /// `REDIS_SOCKET_TYPE`.
     pub socket_type: SocketType,
     /// `REDIS_TYPE`: single, cluster or sentinel, in capital letters or not.
@@ -112,16 +112,16 @@ pub struct Reference {
     /// cluster, or `master,host:port,…` for sentinels.
     pub url: String,
     /// `REDIS_AUTH`.
-    pub auth: Option<Secret>,
+    pub auth: Option<RedisSecret>,
     /// `REDIS_SENTINEL_AUTH`.
-    pub sentinel_auth: Option<Secret>,
+    pub sentinel_auth: Option<RedisSecret>,
     /// `REDIS_TLS` and what goes with it.
-    pub tls: Option<Tls>,
+    pub tls: Option<RedisTls>,
     /// `REDIS_TIMEOUT`, where it is set.
     pub timeout: Option<Duration>,
 }
 
-impl Reference {
+impl EnvoyRedisSettings {
     /// The endpoint that these settings mean.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Reference {
                 return Err(bad(format!("unknown type of Redis {}", self.redis_type), help));
             }
         };
-        let inner = inner.unwrap_or_else(|| Endpoint::single(Address::Unix { path: PathBuf::new() }));
+        let inner = inner.unwrap_or_else(|| Endpoint::single(ServerAddress::Unix { path: PathBuf::new() }));
         let credentials = self.auth.as_ref().map(|auth| Credentials::parse(auth.reveal()));
         Ok(Endpoint {
             topology,
@@ -158,7 +158,7 @@ impl Reference {
             return Ok((endpoint.topology.clone(), Some(endpoint)));
         }
         let address = match self.socket_type {
-            SocketType::Unix => Address::Unix { path: path(piece)? },
+            SocketType::Unix => ServerAddress::Unix { path: path(piece)? },
             SocketType::Tcp => address(piece, PORT_DEFAULT)?,
         };
         Ok((Topology::Single(address), None))
@@ -199,15 +199,15 @@ impl Reference {
 fn userinfo(text: &str) -> Result<Credentials, Error> {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
     let some = |text: String| (!text.is_empty()).then_some(text);
-    Ok(Credentials { user: some(decoded(user)?), password: some(decoded(password)?).map(Secret::new) })
+    Ok(Credentials { user: some(decoded(user)?), password: some(decoded(password)?).map(RedisSecret::new) })
 }
 
-fn addresses(text: &str, port: u16) -> Result<Vec<Address>, Error> {
+fn addresses(text: &str, port: u16) -> Result<Vec<ServerAddress>, Error> {
     text.split(',').map(|piece| address(piece.trim(), port)).collect()
 }
 
 /// `host`, `host:port` or `[v6]:port`.
-fn address(text: &str, port: u16) -> Result<Address, Error> {
+fn address(text: &str, port: u16) -> Result<ServerAddress, Error> {
     let (host, behind) = match text.strip_prefix('[') {
         Some(rest) => {
             rest.split_once(']').ok_or_else(|| bad("a bracket is not closed", "write [::1]:6379"))?
@@ -225,9 +225,9 @@ fn address(text: &str, port: u16) -> Result<Address, Error> {
             bad(format!("the port of {host} is not a number"), "write host:port, with a port up to 65535")
         })?,
         None if behind.is_empty() => port,
-        None => return Err(bad(format!("{host} is followed by what is no port"), HELP)),
+        None => return Err(bad(format!("{host} is followed by something that is no port"), HELP)),
     };
-    Ok(Address::Tcp { host: host.to_owned(), port })
+    Ok(ServerAddress::Tcp { host: host.to_owned(), port })
 }
 
 fn path(text: &str) -> Result<PathBuf, Error> {
@@ -245,9 +245,9 @@ fn database(text: &str) -> Result<u32, Error> {
     digits.parse().map_err(|_| bad("the database is not a number", "write redis://host:port/0"))
 }
 
-/// With `%41` as `A`.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Result<String, Error> {
-    let wrong = || bad("a % is not followed by two digits of hexadecimal", "write %25 for a %");
+    let wrong = || bad("a % is not followed by two hexadecimal digits", "write %25 for a %");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

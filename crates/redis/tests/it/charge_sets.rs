@@ -10,7 +10,7 @@ use tollgate_testkit::RedisServer;
 use crate::support::{limit, store};
 
 /// One charge of a random set: user, limit, mode, operation, cost.
-type Wish = (usize, usize, Mode, Operation, u64);
+type RandomCharge = (usize, usize, Mode, Operation, u64);
 
 fn limits() -> Vec<Limit> {
     let bucket = |refill| Shape::TokenBucket { burst: 3, refill };
@@ -27,7 +27,7 @@ fn limits() -> Vec<Limit> {
     ]
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn random_charge() -> impl Strategy<Value = RandomCharge> {
     let mode = prop_oneof![
         6 => Just(Mode::Enforce),
         1 => Just(Mode::Shadow),
@@ -44,13 +44,13 @@ fn wish() -> impl Strategy<Value = Wish> {
 }
 
 fn with_charge_set<R>(
-    wishes: &[Wish],
+    charges: &[RandomCharge],
     limits: &[Limit],
     passes: u8,
     then: impl FnOnce(&ChargeSet<'_>) -> R,
 ) -> R {
     let users = ["a", "b", "c"].map(|user| [Entry { key: "user", value: user }]);
-    let charges = wishes.iter().map(|(user, limit, mode, operation, cost)| {
+    let charges = charges.iter().map(|(user, limit, mode, operation, cost)| {
         let key = Key {
             domain: "shop",
             entries: &users[*user],
@@ -72,7 +72,7 @@ fn random_charge_sets_are_decided_as_in_memory() {
     let server = RedisServer::start();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let limits = limits();
-    let step = (0..4_000_000_u64, 0..4_u8, prop::collection::vec(wish(), 1..6));
+    let step = (0..4_000_000_u64, 0..4_u8, prop::collection::vec(random_charge(), 1..6));
     let steps = prop::collection::vec(step, 1..40);
     let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&steps, |steps| {
@@ -80,9 +80,9 @@ fn random_charge_sets_are_decided_as_in_memory() {
         let store = store(&server.url()).on_the_callers_clock();
         let memory = MemoryStore::default();
         let mut now = Time::from_secs(1_700_000_000);
-        for (pause, passes, wishes) in &steps {
+        for (pause, passes, charges) in &steps {
             now = now + Micros::new(*pause);
-            with_charge_set(wishes, &limits, *passes, |charge_set| {
+            with_charge_set(charges, &limits, *passes, |charge_set| {
                 let answer = runtime.block_on(store.check(charge_set, now));
                 prop_assert!(answer.degraded.is_empty());
                 prop_assert_eq!(answer.now, now);

@@ -15,14 +15,14 @@ use tollgate_testkit::{Engine, RedisServer, boundaries, random, vectors};
 
 use crate::support::{charge, charge_set, store};
 
-struct Rig {
+struct StoreRig {
     runtime: Runtime,
     store: RedisStore,
     keys: Cell<u64>,
     _server: RedisServer,
 }
 
-impl Rig {
+impl StoreRig {
     fn new() -> Rc<Self> {
         let server = RedisServer::start();
         let store = store(&server.url()).on_the_callers_clock();
@@ -31,8 +31,8 @@ impl Rig {
     }
 
     /// An engine with a key that none had before.
-    fn engine(self: &Rc<Self>, limit: Limit) -> RedisEngine {
-        RedisEngine { rig: Rc::clone(self), limit, key: self.next_key() }
+    fn engine(self: &Rc<Self>, limit: Limit) -> StoreEngine {
+        StoreEngine { rig: Rc::clone(self), limit, key: self.next_key() }
     }
 
     fn next_key(&self) -> String {
@@ -41,13 +41,13 @@ impl Rig {
     }
 }
 
-struct RedisEngine {
-    rig: Rc<Rig>,
+struct StoreEngine {
+    rig: Rc<StoreRig>,
     limit: Limit,
     key: String,
 }
 
-impl Engine for RedisEngine {
+impl Engine for StoreEngine {
     fn decide(&mut self, now: Time, operation: Operation, cost: u64) -> Decision {
         let entries = [Entry { key: "engine", value: &self.key }];
         let mut asked = charge_set([charge(&entries, &self.limit)]);
@@ -72,14 +72,14 @@ fn passed<E: std::fmt::Display>(suite: &str, outcome: Result<u64, E>) {
 
 #[test]
 fn the_vectors_are_decided_as_written_on_a_real_server() {
-    let rig = Rig::new();
+    let rig = StoreRig::new();
     let groups = vectors::load(&vectors::folder()).unwrap_or_else(|error| panic!("{error}"));
     passed("vectors", vectors::run(&|limit| rig.engine(limit), &groups));
 }
 
 #[test]
 fn small_cases_are_decided_as_in_rust_on_a_real_server() {
-    let rig = Rig::new();
+    let rig = StoreRig::new();
     passed(
         "two steps",
         exhaustive::run(&|limit| rig.engine(limit), &Scope { depth: 2, ..Scope::deep().unwrap() }),
@@ -88,13 +88,13 @@ fn small_cases_are_decided_as_in_rust_on_a_real_server() {
 
 #[test]
 fn the_largest_and_the_smallest_are_decided_as_in_rust_on_a_real_server() {
-    let rig = Rig::new();
+    let rig = StoreRig::new();
     let limits = boundaries::limits().unwrap();
     passed("boundaries", boundaries::run(&|limit| rig.engine(limit), &limits, 4_999));
 }
 
 #[test]
 fn random_sequences_are_decided_as_in_rust_on_a_real_server() {
-    let rig = Rig::new();
+    let rig = StoreRig::new();
     passed("random", random::beside_the_oracle(&|limit| rig.engine(limit), 20));
 }

@@ -18,20 +18,20 @@ const DYING: usize = 30;
 
 /// A node: a store of its own and a clock that is off.
 #[derive(Clone)]
-struct Node {
+struct TollgateNode {
     store: Arc<RedisStore>,
     ahead: Micros,
 }
 
-impl Node {
+impl TollgateNode {
     fn now(&self) -> Time {
         SystemClock::new().now() + self.ahead
     }
 }
 
 /// Nodes whose clocks differ by minutes.
-fn nodes(url: &str) -> Vec<Node> {
-    let node = |index: usize| Node {
+fn nodes(url: &str) -> Vec<TollgateNode> {
+    let node = |index: usize| TollgateNode {
         store: Arc::new(store(url)),
         ahead: Micros::from_secs(420).times(u64::try_from(index).unwrap()),
     };
@@ -39,7 +39,7 @@ fn nodes(url: &str) -> Vec<Node> {
 }
 
 /// How many of the callers are let through, all asking at once.
-async fn admitted(nodes: &[Node], callers: usize, limits: &[Limit], users: &[&'static str]) -> usize {
+async fn admitted(nodes: &[TollgateNode], callers: usize, limits: &[Limit], users: &[&'static str]) -> usize {
     let mut calls = JoinSet::new();
     for caller in 0..callers {
         let node = nodes[caller % nodes.len()].clone();

@@ -1,9 +1,9 @@
 //! Servers that fail while they are under load.
 //!
 //! Fifty callers ask all the time, with a timeout that a busy machine keeps by
-//! itself, so that what is late is late because of the server. Whatever happens to the server, no answer
-//! takes two timeouts, each limit does what its rule says, and counting in
-//! Redis is back within three seconds of the server's return.
+//! itself, so that a late reply is the server's fault. Whatever happens to the
+//! server, no reply takes two timeouts, each limit does what its rule says, and
+//! counting in Redis is back within three seconds of the server's return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_millis(10);
 
 /// What callers have seen so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct LoadReport {
     answers: AtomicU64,
     degraded: AtomicU64,
     slowest_us: AtomicU64,
@@ -43,7 +43,7 @@ fn micros(span: Duration) -> u64 {
 
 /// Callers at work.
 struct Load {
-    seen: Arc<Seen>,
+    seen: Arc<LoadReport>,
     callers: JoinSet<()>,
 }
 
@@ -52,7 +52,7 @@ impl Load {
         let mut config = config(url);
         config.main.timeout = TIMEOUT;
         let store = Arc::new(RedisStore::new(config).unwrap());
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(LoadReport::default());
         let mut callers = JoinSet::new();
         let wide = limit(4_000_000_000, 3600, Shape::FixedWindow);
         eventually("the store is counted on", BACK_MAX * 3, async || !check(&store, "warm", &wide).await.1)
@@ -118,7 +118,7 @@ fn rules() -> [(OnStoreError, Limit); 3] {
         .map(|rule| (rule, limit(100, 3600, Shape::SlidingLog).with_on_store_error(rule)))
 }
 
-async fn call(store: Arc<RedisStore>, seen: Arc<Seen>, caller: u64) {
+async fn call(store: Arc<RedisStore>, seen: Arc<LoadReport>, caller: u64) {
     // Not all at the same instant.
     let begin = Instant::now() + EVERY * u32::try_from(caller).unwrap() / u32::try_from(CALLERS).unwrap();
     let mut pace = tokio::time::interval_at(begin, EVERY);
@@ -159,7 +159,7 @@ async fn call(store: Arc<RedisStore>, seen: Arc<Seen>, caller: u64) {
 }
 
 /// What a task that only sleeps a millisecond sees of a busy machine.
-async fn watch_the_machine(seen: Arc<Seen>) {
+async fn watch_the_machine(seen: Arc<LoadReport>) {
     while !seen.is_over.load(Ordering::SeqCst) {
         let begin = Instant::now();
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -47,20 +47,20 @@ struct Scripts {
     /// In the order of `Script::ALL`.
     functions: Rc<[Function]>,
     kept: Table,
-    which: Which,
+    which: ScriptKind,
 }
 
-/// Which script decides a charge that is alone.
+/// ScriptKind script decides a charge that is alone.
 #[derive(Clone, Copy)]
-enum Which {
+enum ScriptKind {
     SingleCharges,
     ChargeSets,
 }
 
-const BOTH: [Which; 2] = [Which::SingleCharges, Which::ChargeSets];
+const BOTH: [ScriptKind; 2] = [ScriptKind::SingleCharges, ScriptKind::ChargeSets];
 
 impl Scripts {
-    fn new(which: Which) -> Self {
+    fn new(which: ScriptKind) -> Self {
         let lua = Lua::new();
         let functions: String = Script::ALL
             .into_iter()
@@ -72,7 +72,11 @@ impl Scripts {
     }
 
     /// Hands engines on these to a suite.
-    fn pass(suite: &str, all: &[Which], run: impl Fn(&dyn Fn(Limit) -> LuaEngine) -> Result<u64, String>) {
+    fn pass(
+        suite: &str,
+        all: &[ScriptKind],
+        run: impl Fn(&dyn Fn(Limit) -> LuaEngine) -> Result<u64, String>,
+    ) {
         for which in all {
             let scripts = Self::new(*which);
             match run(&|limit| scripts.engine(limit)) {
@@ -91,8 +95,8 @@ impl Scripts {
     fn args(&self, key: &str, limit: &Limit, operation: Operation, cost: u64) -> ScriptArgs {
         let (charge_set, keys) = (charge_set(limit, operation, cost), smallvec![key.to_owned()]);
         match self.which {
-            Which::SingleCharges => ScriptArgs::new(&charge_set, keys, None),
-            Which::ChargeSets => ScriptArgs::for_charge_set(&charge_set, keys, None),
+            ScriptKind::SingleCharges => ScriptArgs::new(&charge_set, keys, None),
+            ScriptKind::ChargeSets => ScriptArgs::for_charge_set(&charge_set, keys, None),
         }
     }
 
@@ -185,7 +189,7 @@ fn small_cases_are_decided_as_in_rust() {
         let run = |engines: &dyn Fn(Limit) -> LuaEngine| {
             exhaustive::run(&engines, scope).map_err(|failure| failure.to_string())
         };
-        Scripts::pass("small cases", &[Which::SingleCharges], run);
+        Scripts::pass("small cases", &[ScriptKind::SingleCharges], run);
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tollgate_core::Shape;
 use tollgate_redis::RedisStore;
-use tollgate_redis::config::{ClientCertificate, Secret, Tls};
+use tollgate_redis::config::{ClientCertificate, RedisSecret, RedisTls};
 use tollgate_testkit::RedisServer;
 use tollgate_testkit::redis::free_port;
 
@@ -53,25 +53,32 @@ async fn tls_with_names_chains_and_client_certificates() {
         "--tls-ca-cert-file",
         &path("ca.crt"),
     ]);
-    let client = || ClientCertificate { chain: read("client.crt"), key: Secret::new(read("client.key")) };
-    let full = Tls { ca: Some(read("ca.crt")), client: Some(client()), skip_hostname: false };
-    let with = |host: &str, tls: Tls| {
+    let client =
+        || ClientCertificate { chain: read("client.crt"), key: RedisSecret::new(read("client.key")) };
+    let full = RedisTls { ca: Some(read("ca.crt")), client: Some(client()), skip_hostname: false };
+    let with = |host: &str, tls: RedisTls| {
         let mut config = config(&format!("rediss://{host}:{port}"));
         config.main.tls = Some(tls);
         RedisStore::new(config).unwrap()
     };
     assert!(is_counted(&with("localhost", full.clone())).await);
     assert!(!is_counted(&with("127.0.0.1", full.clone())).await, "the name does not match");
-    let any_name = Tls { skip_hostname: true, ..full.clone() };
+    let any_name = RedisTls { skip_hostname: true, ..full.clone() };
     assert!(is_counted(&with("127.0.0.1", any_name.clone())).await);
-    assert!(!is_counted(&with("127.0.0.1", Tls { ca: None, ..any_name })).await, "the chain is verified");
-    assert!(!is_counted(&with("localhost", Tls { client: None, ..full })).await, "no client certificate");
+    assert!(
+        !is_counted(&with("127.0.0.1", RedisTls { ca: None, ..any_name })).await,
+        "the chain is verified"
+    );
+    assert!(
+        !is_counted(&with("localhost", RedisTls { client: None, ..full })).await,
+        "no client certificate"
+    );
 }
 
 #[test]
 fn what_is_not_pem_is_refused_when_the_store_is_made() {
     let mut config = config("rediss://localhost:1");
-    config.main.tls = Some(Tls { ca: Some("nonsense".into()), ..Tls::default() });
+    config.main.tls = Some(RedisTls { ca: Some("nonsense".into()), ..RedisTls::default() });
     let error = RedisStore::new(config).unwrap_err().to_string();
     assert_eq!(
         error,

@@ -11,8 +11,8 @@ use std::fs;
 
 use tollgate_limiter::Capacity;
 use tollgate_redis::config::{
-    ClientCertificate, Credentials, Endpoint, JITTER_DEFAULT_S, Layout, RedisConfig, Reference,
-    Secret as Hidden, SocketType, Tls,
+    ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings as Reference, JITTER_DEFAULT_S, Layout,
+    RedisConfig, RedisSecret as Hidden, RedisTls as Tls, SocketType,
 };
 
 use crate::file::Given;
