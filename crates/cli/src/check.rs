@@ -3,7 +3,7 @@
 //! Reads the files as the server reads them, and tells every mistake of every
 //! file at once.
 //!
-//! Deliberately not here: what is right and wrong; that is the limiter's.
+//! Deliberately not here: what is right and wrong; that is for `tollgate_rules`.
 
 use std::io;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 /// What was found.
 #[derive(Debug, Serialize)]
-struct Report {
+struct CheckReport {
     ok: bool,
     files: usize,
     domains: usize,
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         return Ok(Exit::BadConfiguration);
     }
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
-    let mut report = Report {
+    let mut report = CheckReport {
         ok: false,
         files: sources.len(),
         domains: 0,
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     })
 }
 
-fn show(report: &Report, problems: &[Problem], console: &mut Console<'_>) -> io::Result<()> {
+fn show(report: &CheckReport, problems: &[Problem], console: &mut Console<'_>) -> io::Result<()> {
     show_problems(console.out, problems)?;
     let files = count(report.files, "file");
     let warnings = count(report.warnings, "warning");

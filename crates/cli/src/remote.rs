@@ -66,7 +66,7 @@ impl Error {
 
 /// What a refusal says.
 #[derive(Debug, Deserialize)]
-struct Problem {
+struct ProblemDetails {
     detail: String,
     #[serde(default)]
     fix: String,
@@ -134,7 +134,7 @@ impl Remote {
             StatusCode::OK => Ok(bytes),
             StatusCode::UNAUTHORIZED => Err(Error::Token { url: self.url.clone() }),
             other => Err(match serde_json::from_slice(&bytes) {
-                Ok(Problem { detail, fix }) => Error::Refused { url: self.url.clone(), detail, fix },
+                Ok(ProblemDetails { detail, fix }) => Error::Refused { url: self.url.clone(), detail, fix },
                 Err(_) => self.nonsense(&format!("status {other}")),
             }),
         }

@@ -4,24 +4,18 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `find` | paths → rule test files |
-//! | `yaml`, `fields`, `report` | text → fields with their places, and what is wrong with them |
-//! | `file` | fields → checked steps |
-//! | `play` | steps → the limiter on a virtual clock → outcomes |
+//! | `file` | text → checked steps, by `tollgate_yaml` |
+//! | `runner` | steps → the limiter on a virtual clock → outcomes |
 //! | `text`, `json`, `junit` | outcomes → what people and programs read |
 //!
 //! Invariant: what decides is the limiter that serves, with its memory store;
 //! only the clock is another.
 
-mod fields;
 mod file;
-mod find;
 mod json;
 mod junit;
-mod play;
-mod report;
+mod runner;
 mod text;
-mod yaml;
 
 use std::io;
 use std::path::PathBuf;
@@ -29,12 +23,12 @@ use std::path::PathBuf;
 use tollgate_rules::Options;
 
 use crate::console::{Console, Exit, show_problems};
-use play::FileOutcome;
+use runner::FileOutcome;
 
 /// Do the rules do what the rule tests say?
 ///
 /// Rule tests are files named *.test.yaml: timed requests and the verdicts
-/// that must come. They are played on a virtual clock with the code that
+/// that must come. They run on a virtual clock with the code that
 /// serves, each test on counters that nobody has used before.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -82,19 +76,19 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let files = match find::test_files(&args.paths) {
+    let files = match tollgate_rules::test_files(&args.paths) {
         Ok(files) => files,
-        Err(problems) => {
-            show_problems(console.err, &problems)?;
+        Err(error) => {
+            show_problems(console.err, &error.problems)?;
             return Ok(Exit::BadConfiguration);
         }
     };
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
-    let outcomes: Vec<FileOutcome> = files.iter().map(|file| play::file(file, &options)).collect();
+    let outcomes: Vec<FileOutcome> = files.iter().map(|file| runner::run(file, &options)).collect();
     match args.format {
         Format::Text if outcomes.is_empty() => {}
         Format::Text => text::write(&outcomes, console.out)?,
-        Format::Json => console.json(&json::Report::new(&outcomes))?,
+        Format::Json => console.json(&json::TestReport::new(&outcomes))?,
         Format::Junit => junit::write(&outcomes, console.out)?,
     }
     if outcomes.is_empty() {

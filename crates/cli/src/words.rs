@@ -109,18 +109,6 @@ pub(crate) fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The name among `names` that `word` is probably a misspelling of: at most
-/// one mistake in three letters.
-pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |name: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &name.to_lowercase());
-    names
-        .into_iter()
-        .map(|name| (distance(name), name))
-        .filter(|(distance, name)| distance * 3 <= name.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate_core::{Micros, Unit};
@@ -177,12 +165,5 @@ mod tests {
         assert_eq!(shell("user_id=42"), "user_id=42");
         assert_eq!(shell("it's a=*"), r"'it'\''s a=*'");
         assert_eq!(shell(""), "''");
-    }
-
-    #[test]
-    fn a_misspelled_name_finds_its_neighbour_and_a_strange_one_none() {
-        assert_eq!(nearest("shpo", ["mail", "shop"]), Some("shop"));
-        assert_eq!(nearest("Shop", ["mail", "shop"]), Some("shop"));
-        assert_eq!(nearest("warehouse", ["mail", "shop"]), None);
     }
 }

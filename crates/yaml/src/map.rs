@@ -139,13 +139,13 @@ impl YamlMap {
     }
 
     /// The texts of a field that is one text or a list of them.
-    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<Located<String>> {
+    pub fn texts(&self, key: &str, example: &str, problems: &mut Problems) -> Vec<Located<String>> {
         let Some(field) = self.get(key) else { return Vec::new() };
         let items = match &*field.node.value {
             YamlValue::List(items) => items.as_slice(),
             YamlValue::Scalar(_) | YamlValue::Map(_) | YamlValue::Broken => std::slice::from_ref(&field.node),
         };
-        items.iter().filter_map(|item| item.text(key, "TEXT", problems)).collect()
+        items.iter().filter_map(|item| item.text(key, example, problems)).collect()
     }
 
     /// The field as `parse` reads it, whose error says after a semicolon what

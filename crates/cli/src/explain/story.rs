@@ -142,7 +142,7 @@ impl Story {
         Self {
             domain: request.domain.to_owned(),
             domain_known,
-            nearest_domain: words::nearest(request.domain, known_domains.iter().map(String::as_str))
+            nearest_domain: tollgate_yaml::nearest(request.domain, known_domains.iter().map(String::as_str))
                 .map(str::to_owned),
             known_domains,
             cost: request.cost,

@@ -1,6 +1,6 @@
 //! Rule tests as they are written: text in, checked steps out.
 //!
-//! After the YAML tree and before the play. All mistakes of a file are
+//! After the YAML tree and before the run. All mistakes of a file are
 //! reported at once, each with its place.
 //!
 //! Invariant: the steps of a test never go back in time, and none lies beyond
@@ -10,10 +10,7 @@
 
 use tollgate_core::algorithm::NOW_MAX;
 use tollgate_core::{DurationError, Micros, Operation, Time};
-
-use super::fields::{At, Fields, text_of};
-use super::report::{Place, Report, quoted};
-use super::yaml::{self, Kind, Node};
+use tollgate_yaml::{Located, Location, MapSchema, Problems, YamlMap, YamlNode, YamlValue, parse, quoted};
 
 /// A step is repeated at most this often: enough for any bucket that people
 /// test, and over in a second.
@@ -22,36 +19,73 @@ pub(super) const TIMES_MAX: u64 = 1_000_000;
 /// treat more as this.
 const COST_MAX: u64 = tollgate_core::algorithm::COST_MAX;
 
+const FILE: MapSchema = MapSchema {
+    what: "a rule test file",
+    keys: &["rules", "tests"],
+    example: "rules: PATH, and below it tests:",
+};
+const TEST: MapSchema = MapSchema {
+    what: "a test",
+    keys: &["name", "start", "steps"],
+    example: "name: what is promised, and below it steps:",
+};
+const STEP: MapSchema = MapSchema {
+    what: "a step",
+    keys: &["at", "times", "operation", "request", "expect", "wait", "retry_after", "remaining", "rule"],
+    example: "{ at: 0s, request: { domain: NAME, descriptors: [{ KEY: VALUE }] }, expect: allow }",
+};
+const REQUEST: MapSchema = MapSchema {
+    what: "a request",
+    keys: &["domain", "descriptors", "cost"],
+    example: "{ domain: NAME, descriptors: [{ KEY: VALUE }] }",
+};
+const ENTRY: MapSchema =
+    MapSchema { what: "an entry", keys: &["key", "value"], example: "{ key: KEY, value: VALUE }" };
+
+const VERDICTS: [&str; 3] = ["allow", "delay", "deny"];
+const OPERATIONS: [(&str, Operation); 4] = [
+    ("check", Operation::Check),
+    ("peek", Operation::Peek),
+    ("report", Operation::Report),
+    ("refund", Operation::Refund),
+];
+
 /// What one file says.
 #[derive(Debug)]
 pub(super) struct TestFile {
     /// Paths of rule files and folders, relative to the file.
-    pub(super) rules: Vec<At<String>>,
-    pub(super) tests: Vec<Test>,
+    pub(super) rules: Vec<Located<String>>,
+    pub(super) tests: Vec<RuleTest>,
 }
 
 /// Requests in a row, on counters that nobody has used before.
 #[derive(Debug)]
-pub(super) struct Test {
+pub(super) struct RuleTest {
     pub(super) name: String,
-    pub(super) at: Place,
+    pub(super) at: Location,
     pub(super) start: Time,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<TestStep>,
 }
 
 /// One request, or several at the same instant, and what must come of it.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) place: Place,
+pub(super) struct TestStep {
+    pub(super) location: Location,
     /// Since the start.
     pub(super) at: Micros,
     pub(super) times: u64,
     pub(super) operation: Operation,
+    pub(super) request: StepRequest,
+    pub(super) expect: Expect,
+}
+
+/// What is asked in a step.
+#[derive(Debug)]
+pub(super) struct StepRequest {
     pub(super) domain: String,
     /// The entries of each descriptor.
     pub(super) descriptors: Vec<Vec<(String, String)>>,
     pub(super) cost: u64,
-    pub(super) expect: Expect,
 }
 
 /// What must come.
@@ -63,179 +97,160 @@ pub(super) struct Expect {
     /// `Some(None)` for never.
     pub(super) retry_after: Option<Option<Micros>>,
     pub(super) remaining: Option<u64>,
-    pub(super) rule: Option<At<String>>,
+    pub(super) rule: Option<Located<String>>,
 }
 
 /// Reads a file; none if anything is wrong with it, which is reported.
-pub(super) fn read(text: &str, report: &mut Report) -> Option<TestFile> {
-    let Some(root) = yaml::parse(text, report) else {
-        if !report.has_errors() {
-            let at = Place { line: 1, column: 1 };
-            report.error(at, "the file is empty", "write rules: PATH, and below it tests:");
-        }
-        return None;
-    };
-    if is_rule_file(&root) {
-        let message = "this is a rule file and not a rule test";
-        report.error(
-            root.at,
-            message,
-            "write tollgate check PATH to check it; rule tests are named *.test.yaml",
-        );
+pub(super) fn read(problems: &mut Problems) -> Option<TestFile> {
+    let document = parse(0, problems)?;
+    let root = &document.root;
+    if let Some(at) = document.second {
+        let help = "write further tests in the list below tests:";
+        problems.error(at, "only the first document of a file is read", help);
+    }
+    if root.is_null() {
+        problems.error(root.at, "the file is empty", format!("write {}", FILE.example));
         return None;
     }
-    let fields = Fields::read(&root, "a rule test file", &["rules", "tests"], report)?;
-    let rules = rules(&fields, report);
-    let mut tests: Vec<Test> = Vec::new();
-    for node in fields.list("tests", "name: what is promised", report) {
-        let Some(test) = test(node, report) else { continue };
+    if root.has_key("domain") && !root.has_key("tests") {
+        let help = "write tollgate check PATH to check it; rule tests are named *.test.yaml";
+        problems.error(root.at, "this is a rule file and not a rule test", help);
+        return None;
+    }
+    let fields = YamlMap::read(root, &FILE, problems)?;
+    let rules = rules(&fields, problems);
+    let mut tests: Vec<RuleTest> = Vec::new();
+    for node in fields.nonempty_list("tests", "name: what is promised", problems) {
+        let Some(test) = test(node, problems) else { continue };
         if let Some(earlier) = tests.iter().find(|earlier| earlier.name == test.name) {
             let message =
                 format!("{} is also the name of the test at line {}", quoted(&test.name), earlier.at.line);
-            report.error(test.at, message, "write a name of its own");
+            problems.error(test.at, message, "write a name of its own");
         }
         tests.push(test);
     }
-    (!report.has_errors()).then_some(TestFile { rules, tests })
+    (problems.error_count() == 0).then_some(TestFile { rules, tests })
 }
 
-fn is_rule_file(root: &Node) -> bool {
-    let Kind::Map(pairs) = &*root.kind else { return false };
-    let has = |name: &str| {
-        pairs.iter().any(|(key, _)| matches!(&*key.kind, Kind::Scalar { text, .. } if text == name))
-    };
-    has("domain") && !has("tests")
-}
-
-fn rules(fields: &Fields<'_>, report: &mut Report) -> Vec<At<String>> {
+fn rules(fields: &YamlMap, problems: &mut Problems) -> Vec<Located<String>> {
     let example = "shop.yaml, the rule file that is tested, as seen from this file";
-    let Some(node) = fields.need("rules", example, report) else { return Vec::new() };
-    match &*node.kind {
-        Kind::List(items) if !items.is_empty() => {
-            items.iter().filter_map(|item| text_of(item, "rules", "PATH", report)).collect()
-        }
-        Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => {
-            text_of(node, "rules", "PATH, or a list of paths", report).into_iter().collect()
-        }
+    let Some(field) = fields.required("rules", example, problems) else { return Vec::new() };
+    if matches!(&*field.node.value, YamlValue::List(items) if items.is_empty()) {
+        problems.error(field.node.at, "rules is empty", "write at least one - PATH");
     }
+    fields.texts("rules", "PATH", problems)
 }
 
-fn test(node: &Node, report: &mut Report) -> Option<Test> {
-    let fields = Fields::read(node, "a test", &["name", "start", "steps"], report)?;
-    fields.need("name", "what is promised", report);
-    let name = fields.text("name", report);
-    let start = fields.parsed("start", parse_instant, report).map_or(Time::EPOCH, |at| at.value);
-    let mut steps: Vec<Step> = Vec::new();
-    for node in fields.list("steps", "at: 0s", report) {
-        let Some(step) = step(node, report) else { continue };
+fn test(node: &YamlNode, problems: &mut Problems) -> Option<RuleTest> {
+    let fields = YamlMap::read(node, &TEST, problems)?;
+    fields.required("name", "what is promised", problems);
+    let name = fields.text("name", problems);
+    let start = fields.parsed("start", parse_instant, problems).map_or(Time::EPOCH, |at| at.value);
+    let mut steps: Vec<TestStep> = Vec::new();
+    for node in fields.nonempty_list("steps", "at: 0s", problems) {
+        let Some(step) = step(node, problems) else { continue };
         if let Some(before) = steps.last().filter(|before| before.at > step.at) {
             let message = format!("the step before is at {}, this one at {}", before.at, step.at);
-            report.error(step.place, message, "write the steps in the order of time; at counts from start");
+            let help = "write the steps in the order of time; at counts from start";
+            problems.error(step.location, message, help);
         }
         if start.get().saturating_add(step.at.get()) > NOW_MAX.get() {
-            report.error(
-                step.place,
-                "this is after the year 2112",
-                "write an earlier start, or a smaller at",
-            );
+            let help = "write an earlier start, or a smaller at";
+            problems.error(step.location, "this is after the year 2112", help);
         }
         steps.push(step);
     }
-    Some(Test { name: name?.value, at: node.at, start, steps })
+    Some(RuleTest { name: name?.value, at: node.at, start, steps })
 }
 
-const STEP_KEYS: &[&str] =
-    &["at", "times", "operation", "request", "expect", "wait", "retry_after", "remaining", "rule"];
-
-fn step(node: &Node, report: &mut Report) -> Option<Step> {
-    let fields = Fields::read(node, "a step", STEP_KEYS, report)?;
-    fields.need("at", "0s, the time since start", report);
-    let at = fields.parsed("at", str::parse::<Micros>, report);
-    let times = fields.number("times", 1, TIMES_MAX, report).unwrap_or(1);
-    let operation =
-        fields.parsed("operation", parse_operation, report).map_or(Operation::Check, |at| at.value);
-    let request = fields.need("request", "{ domain: NAME, descriptors: [{ KEY: VALUE }] }", report);
-    let request = request.and_then(|node| request_of(node, report));
-    let expect = expect(&fields, report);
-    let Asked { domain, descriptors, cost } = request?;
-    Some(Step { place: node.at, at: at?.value, times, operation, domain, descriptors, cost, expect: expect? })
+fn step(node: &YamlNode, problems: &mut Problems) -> Option<TestStep> {
+    let fields = YamlMap::read(node, &STEP, problems)?;
+    fields.required("at", "0s, the time since start", problems);
+    let at = fields.parsed("at", str::parse::<Micros>, problems);
+    let times = fields.number("times", 1..=TIMES_MAX, problems).unwrap_or(1);
+    let find = |word: &str| OPERATIONS.into_iter().find(|(name, _)| *name == word);
+    let operation = fields.choice("operation", &OPERATIONS.map(|(name, _)| name), find, problems);
+    let request = fields.required("request", REQUEST.example, problems);
+    let request = request.and_then(|field| request_of(&field.node, problems));
+    let expect = expect(&fields, problems);
+    Some(TestStep {
+        location: node.at,
+        at: at?.value,
+        times,
+        operation: operation.map_or(Operation::Check, |(_, operation)| operation),
+        request: request?,
+        expect: expect?,
+    })
 }
 
-/// What is asked in a step.
-struct Asked {
-    domain: String,
-    descriptors: Vec<Vec<(String, String)>>,
-    cost: u64,
-}
-
-fn request_of(node: &Node, report: &mut Report) -> Option<Asked> {
-    let fields = Fields::read(node, "a request", &["domain", "descriptors", "cost"], report)?;
-    fields.need("domain", "NAME", report);
-    let domain = fields.text("domain", report);
-    let items = fields.list("descriptors", "{ KEY: VALUE }", report);
-    let descriptors = items.iter().filter_map(|node| descriptor(node, report)).collect();
-    let cost = fields.number("cost", 0, COST_MAX, report).unwrap_or(1);
-    Some(Asked { domain: domain?.value, descriptors, cost })
+fn request_of(node: &YamlNode, problems: &mut Problems) -> Option<StepRequest> {
+    let fields = YamlMap::read(node, &REQUEST, problems)?;
+    fields.required("domain", "NAME", problems);
+    let domain = fields.text("domain", problems);
+    let items = fields.nonempty_list("descriptors", "{ KEY: VALUE }", problems);
+    let descriptors = items.iter().filter_map(|node| descriptor(node, problems)).collect();
+    let cost = fields.number("cost", 0..=COST_MAX, problems).unwrap_or(1);
+    Some(StepRequest { domain: domain?.value, descriptors, cost })
 }
 
 /// `{ user_id: "42", plan: free }`, or Envoy's `{ entries: [{ key: user_id, value: "42" }] }`.
-fn descriptor(node: &Node, report: &mut Report) -> Option<Vec<(String, String)>> {
-    let pairs = match &*node.kind {
-        Kind::Map(pairs) if pairs.is_empty() => Err("a descriptor needs an entry".to_owned()),
-        Kind::Map(pairs) => Ok(pairs),
-        Kind::List(_) | Kind::Scalar { .. } => {
-            Err(format!("a descriptor must be a map of entries, this is {}", node.shown()))
-        }
-    };
+fn descriptor(node: &YamlNode, problems: &mut Problems) -> Option<Vec<(String, String)>> {
     let help = "write { KEY: VALUE }, with one KEY: VALUE for each entry, in order";
-    let pairs = pairs.map_err(|message| report.error(node.at, message, help)).ok()?;
-    if let [(key, value)] = pairs.as_slice()
-        && let (Kind::Scalar { text, .. }, Kind::List(items)) = (&*key.kind, &*value.kind)
-        && text == "entries"
+    if !matches!(*node.value, YamlValue::Map(_)) {
+        node.must_be("a descriptor", "a map of entries", help, problems);
+        return None;
+    }
+    let pairs = node.entries(|| help.to_owned(), problems);
+    if pairs.is_empty() {
+        problems.error(node.at, "a descriptor needs an entry", help);
+        return None;
+    }
+    if let [pair] = pairs.as_slice()
+        && let ("entries", YamlValue::List(items)) = (pair.name, &*pair.value.value)
     {
         if items.is_empty() {
-            report.error(value.at, "entries is empty", "write at least one - { key: KEY, value: VALUE }");
+            let help = format!("write at least one - {}", ENTRY.example);
+            problems.error(pair.value.at, "entries is empty", help);
         }
-        return items.iter().map(|item| envoy_entry(item, report)).collect();
+        return items.iter().map(|item| envoy_entry(item, problems)).collect();
     }
     let mut entries: Vec<(String, String)> = Vec::new();
-    for (key, value) in pairs {
-        let key = text_of(key, "an entry's key", "KEY", report)?;
-        let value = text_of(value, &key.value, "VALUE", report)?;
-        if entries.iter().any(|(earlier, _)| *earlier == key.value) {
-            let help = "write entries: and below it a - { key: KEY, value: VALUE } for each";
-            report.error(key.at, format!("{} is given twice", quoted(&key.value)), help);
+    for pair in pairs {
+        let value = pair.value.text(pair.name, "VALUE", problems)?;
+        if entries.iter().any(|(earlier, _)| earlier == pair.name) {
+            let help = format!("write entries: and below it a - {} for each", ENTRY.example);
+            problems.error(pair.key.at, format!("{} is given twice", quoted(pair.name)), help);
         }
-        entries.push((key.value, value.value));
+        entries.push((pair.name.to_owned(), value.value));
     }
     Some(entries)
 }
 
-fn envoy_entry(node: &Node, report: &mut Report) -> Option<(String, String)> {
-    let fields = Fields::read(node, "an entry", &["key", "value"], report)?;
-    fields.need("key", "KEY", report);
-    let key = fields.text("key", report)?;
+fn envoy_entry(node: &YamlNode, problems: &mut Problems) -> Option<(String, String)> {
+    let fields = YamlMap::read(node, &ENTRY, problems)?;
+    fields.required("key", "KEY", problems);
+    let key = fields.text("key", problems)?;
     // An entry without a value has an empty one, as in Envoy.
-    let value =
-        if fields.get("value").is_some() { fields.text("value", report)?.value } else { String::new() };
+    let value = match fields.get("value") {
+        Some(_) => fields.text("value", problems)?.value,
+        None => String::new(),
+    };
     Some((key.value, value))
 }
 
-fn expect(fields: &Fields<'_>, report: &mut Report) -> Option<Expect> {
-    fields.need("expect", "allow, delay or deny", report);
-    let verdict = fields.parsed("expect", parse_verdict, report);
-    let wait = fields.parsed("wait", str::parse::<Micros>, report);
-    let retry_after = fields.parsed("retry_after", parse_retry_after, report);
-    let remaining = fields.number("remaining", 0, COST_MAX, report);
-    let rule = fields.text("rule", report);
-    let verdict = verdict?.value;
-    for (key, at, goes_with) in [
-        ("wait", wait.as_ref().map(|wait| wait.at), "delay"),
-        ("retry_after", retry_after.as_ref().map(|wait| wait.at), "deny"),
-    ] {
-        if let Some(at) = at.filter(|_| verdict != goes_with) {
+fn expect(fields: &YamlMap, problems: &mut Problems) -> Option<Expect> {
+    fields.required("expect", "allow, delay or deny", problems);
+    let find = |word: &str| VERDICTS.into_iter().find(|verdict| *verdict == word);
+    let verdict = fields.choice("expect", &VERDICTS, find, problems);
+    let wait = fields.parsed("wait", str::parse::<Micros>, problems);
+    let retry_after = fields.parsed("retry_after", parse_retry_after, problems);
+    let remaining = fields.number("remaining", 0..=COST_MAX, problems);
+    let rule = fields.text("rule", problems);
+    let verdict = verdict?;
+    for (key, goes_with) in [("wait", "delay"), ("retry_after", "deny")] {
+        if let Some(field) = fields.get(key).filter(|_| verdict != goes_with) {
             let message = format!("{key} never comes with expect: {verdict}");
-            report.error(at, message, format!("write expect: {goes_with}, or leave {key} out"));
+            problems.error(field.node.at, message, format!("write expect: {goes_with}, or leave {key} out"));
         }
     }
     Some(Expect {
@@ -245,24 +260,6 @@ fn expect(fields: &Fields<'_>, report: &mut Report) -> Option<Expect> {
         remaining,
         rule,
     })
-}
-
-fn parse_verdict(text: &str) -> Result<&'static str, String> {
-    let words = ["allow", "delay", "deny"];
-    words
-        .into_iter()
-        .find(|word| *word == text)
-        .ok_or_else(|| format!("{} is no verdict; write allow, delay or deny", quoted(text)))
-}
-
-fn parse_operation(text: &str) -> Result<Operation, String> {
-    match text {
-        "check" => Ok(Operation::Check),
-        "peek" => Ok(Operation::Peek),
-        "report" => Ok(Operation::Report),
-        "refund" => Ok(Operation::Refund),
-        _ => Err(format!("{} is no operation; write check, peek, report or refund", quoted(text))),
-    }
 }
 
 fn parse_retry_after(text: &str) -> Result<Option<Micros>, String> {

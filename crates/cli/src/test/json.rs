@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::play::{Failure, FileOutcome};
+use super::runner::{FileOutcome, TestFailure};
 use crate::check::ProblemJson;
 use crate::explain::story::Story;
 
 /// All outcomes.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct TestReport<'a> {
     ok: bool,
     tests: usize,
     passed: usize,
@@ -40,12 +40,12 @@ struct FailureJson<'a> {
     repetition: u64,
     request: &'a str,
     expected: &'a str,
-    came: &'a str,
+    got: &'a str,
     why: &'a Story,
     explain: &'a str,
 }
 
-impl<'a> Report<'a> {
+impl<'a> TestReport<'a> {
     /// The outcomes as they are written.
     pub(super) fn new(outcomes: &'a [FileOutcome]) -> Self {
         let tests = outcomes.iter().map(|outcome| outcome.tests.len()).sum();
@@ -77,7 +77,7 @@ impl<'a> FileJson<'a> {
 }
 
 impl<'a> FailureJson<'a> {
-    fn new(failure: &'a Failure) -> Self {
+    fn new(failure: &'a TestFailure) -> Self {
         Self {
             step: failure.step,
             line: failure.line,
@@ -85,7 +85,7 @@ impl<'a> FailureJson<'a> {
             repetition: failure.repetition.map_or(1, |(number, _)| number),
             request: &failure.request,
             expected: &failure.expected,
-            came: &failure.came,
+            got: &failure.got,
             why: &failure.story,
             explain: &failure.explain,
         }

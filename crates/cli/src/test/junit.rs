@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use super::play::{FileOutcome, TestOutcome};
+use super::runner::{FileOutcome, TestOutcome};
 use super::text;
 
 /// Writes all outcomes.
@@ -56,7 +56,7 @@ fn case(file: &str, test: &TestOutcome, out: &mut dyn Write) -> io::Result<()> {
     write!(out, r#"    <testcase name="{name}" classname="{class}" file="{class}" line="{line}""#)?;
     let Some(failure) = &test.failure else { return writeln!(out, "/>") };
     let message =
-        escaped(&format!("step {}: expected {}; came {}", failure.step, failure.expected, failure.came));
+        escaped(&format!("step {}: expected {}; got {}", failure.step, failure.expected, failure.got));
     let details = anstream::adapter::strip_bytes(&text::details(file, failure)?).into_vec();
     let details = escaped(&String::from_utf8_lossy(&details));
     writeln!(out, ">")?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::play::{Failure, FileOutcome, TestOutcome};
+use super::runner::{FileOutcome, TestFailure, TestOutcome};
 use crate::console::{BAD, BOLD, DIM, GOOD, clean, count, show_problems};
 use crate::explain::limits_text;
 use crate::words;
@@ -38,23 +38,23 @@ fn one_line(test: &TestOutcome, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-fn failed(file: &str, name: &str, failure: &Failure, out: &mut dyn Write) -> io::Result<()> {
+fn failed(file: &str, name: &str, failure: &TestFailure, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{BAD}failed{BAD:#}: {}", clean(name))?;
     out.write_all(details(file, failure)?.as_slice())?;
     writeln!(out)
 }
 
 /// What a step was, what came instead, and why.
-pub(super) fn details(file: &str, failure: &Failure) -> io::Result<Vec<u8>> {
+pub(super) fn details(file: &str, failure: &TestFailure) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    let Failure { step, line, at, .. } = failure;
+    let TestFailure { step, line, at, .. } = failure;
     write!(out, " --> {}:{line}, step {step}, at {at}", clean(file))?;
     if let Some((number, of)) = failure.repetition {
         write!(out, ", request {number} of {of}")?;
     }
     writeln!(out, "\n  request   {}", clean(&failure.request))?;
     writeln!(out, "  expected  {BOLD}{}{BOLD:#}", clean(&failure.expected))?;
-    writeln!(out, "  came      {BOLD}{}{BOLD:#}", clean(&failure.came))?;
+    writeln!(out, "  got       {BOLD}{}{BOLD:#}", clean(&failure.got))?;
     writeln!(out, "  why")?;
     let story = &failure.story;
     if let Some(nearest) = &story.nearest_domain {
@@ -72,7 +72,7 @@ pub(super) fn details(file: &str, failure: &Failure) -> io::Result<Vec<u8>> {
     }
     writeln!(out, "  {DIM}more: {}{DIM:#}", clean(&failure.explain))?;
     if failure.steps_left > 0 {
-        writeln!(out, "  {DIM}{} after it not played{DIM:#}", count(failure.steps_left, "step"))?;
+        writeln!(out, "  {DIM}{} after it not run{DIM:#}", count(failure.steps_left, "step"))?;
     }
     Ok(out)
 }
@@ -90,7 +90,7 @@ fn summary(outcomes: &[FileOutcome], out: &mut dyn Write) -> io::Result<()> {
         parts.push(format!("{} passed, {failed} failed", tests - failed));
     }
     if wrong > 0 {
-        parts.push(format!("{} not played", count(wrong, "file")));
+        parts.push(format!("{} not run", count(wrong, "file")));
     }
     writeln!(out, "{BAD}failed{BAD:#}: {}", parts.join(", "))
 }

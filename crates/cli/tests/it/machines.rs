@@ -120,7 +120,7 @@ fn a_step_that_repeats_as_often_as_it_may_ends_soon() {
     for times in ["1000001", "18446744073709551616", "0"] {
         let (code, out) = test(times);
         assert_eq!(code, Some(1));
-        assert!(out.contains(&format!("times: '{times}' is out of range")), "{out}");
-        assert!(out.contains("write a whole number from 1 to 1000000"), "{out}");
+        assert!(out.contains(&format!("times of '{times}' is out of range")), "{out}");
+        assert!(out.contains("write times: N, with N from 1 to 1000000"), "{out}");
     }
 }

@@ -85,7 +85,7 @@ fn passing_tests_are_listed() {
 }
 
 #[test]
-fn a_failure_shows_what_was_expected_what_came_and_why() {
+fn a_failure_shows_what_was_expected_what_it_got_and_why() {
     check("test_failing", &["test", "failing.test.yaml"]);
     check("test_failing_junit", &["test", "failing.test.yaml", "--format", "junit"]);
 }

@@ -1,34 +1,30 @@
-//! The play: steps in, outcomes out.
+//! Runs rule tests: steps in, outcomes out.
 //!
-//! Each test gets a limiter of its own, with the memory store that serves and
-//! a clock that goes where the steps say.
+//! Each test gets a limiter of its own, with the memory store that serves; the
+//! steps say what time it is.
 //!
 //! Invariant: a test ends at its first step that comes out otherwise than
-//! expected; what follows builds on it. All tests are played.
+//! expected; what follows builds on it. All tests are run.
 //!
 //! Deliberately not here: how outcomes are printed.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Verdict};
-use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink, Reply};
-use tollgate_rules::{Loaded, Options, Problem, SourceFile};
+use tollgate_limiter::{Limiter, Reply};
+use tollgate_rules::{Loaded, Options, SourceFile};
+use tollgate_yaml::{Problem, Problems, nearest};
 
-use super::file::{self, Expect, Step, Test, TestFile};
-use super::report::{Report, of_file};
+use super::file::{self, Expect, RuleTest, TestFile, TestStep};
 use crate::explain::story::Story;
 use crate::words;
-
-/// The largest rule test file: as large as a rule file may be.
-const FILE_BYTES_MAX: usize = tollgate_yaml::FILE_BYTES_MAX;
 
 /// What came of one file.
 #[derive(Debug)]
 pub(super) struct FileOutcome {
     pub(super) file: String,
-    /// What is wrong with the file or its rules; no test was played then.
+    /// What is wrong with the file or its rules; no test was run then.
     pub(super) problems: Vec<Problem>,
     pub(super) tests: Vec<TestOutcome>,
 }
@@ -38,12 +34,12 @@ pub(super) struct FileOutcome {
 pub(super) struct TestOutcome {
     pub(super) name: String,
     pub(super) line: usize,
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<TestFailure>,
 }
 
 /// The first step of a test that came out otherwise.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct TestFailure {
     /// From 1.
     pub(super) step: usize,
     pub(super) line: usize,
@@ -52,11 +48,11 @@ pub(super) struct Failure {
     pub(super) repetition: Option<(u64, u64)>,
     pub(super) request: String,
     pub(super) expected: String,
-    pub(super) came: String,
+    pub(super) got: String,
     pub(super) story: Story,
     /// The command that tells the walk through the rules.
     pub(super) explain: String,
-    /// How many steps were not played.
+    /// How many steps were not run.
     pub(super) steps_left: usize,
 }
 
@@ -72,35 +68,51 @@ impl FileOutcome {
     }
 }
 
-/// Plays all tests of one file.
-pub(super) fn file(path: &Path, options: &Options) -> FileOutcome {
-    let name = path.display().to_string();
-    match prepared(path, &name, options) {
-        Ok(ready) => FileOutcome { file: name, problems: Vec::new(), tests: ready.play(options) },
-        Err(problems) => FileOutcome { file: name, problems, tests: Vec::new() },
+/// Runs all tests of one file.
+pub(super) fn run(path: &Path, options: &Options) -> FileOutcome {
+    let file = path.display().to_string();
+    match RunnableFile::read(path, options) {
+        Ok(runnable) => FileOutcome { file, problems: Vec::new(), tests: runnable.run(options) },
+        Err(problems) => FileOutcome { file, problems, tests: Vec::new() },
     }
 }
 
-/// A file whose tests can be played.
-struct Ready {
+/// A file whose tests can be run.
+struct RunnableFile {
     file: TestFile,
     paths: Vec<PathBuf>,
     sources: Vec<SourceFile>,
 }
 
-fn prepared(path: &Path, name: &str, options: &Options) -> Result<Ready, Vec<Problem>> {
-    let text = text(path).map_err(|(message, help)| vec![of_file(name, &message, help)])?;
-    let mut report = Report::default();
-    let Some(file) = file::read(&text, &mut report) else { return Err(report.finish(name, &text)) };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let paths: Vec<PathBuf> = file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
-    let sources = tollgate_rules::read(&paths).map_err(|error| {
-        let elsewhere = misplaced(error.problems, &file, &paths, &mut report);
-        [std::mem::take(&mut report).finish(name, &text), elsewhere].concat()
-    })?;
-    let loaded = tollgate_rules::load(sources.clone(), options).map_err(|error| error.problems)?;
-    check_names(&file, &loaded, &mut report);
-    if report.has_errors() { Err(report.finish(name, &text)) } else { Ok(Ready { file, paths, sources }) }
+impl RunnableFile {
+    fn read(path: &Path, options: &Options) -> Result<Self, Vec<Problem>> {
+        let source = SourceFile::read(path).map_err(|problem| vec![problem])?;
+        let mut problems = Problems::new(vec![source]);
+        let Some(file) = file::read(&mut problems) else { return Err(problems.finish()) };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let paths: Vec<PathBuf> =
+            file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
+        let sources = match tollgate_rules::read(&paths) {
+            Ok(sources) => sources,
+            Err(error) => {
+                let elsewhere = misplaced(error.problems, &file, &paths, &mut problems);
+                return Err([problems.finish(), elsewhere].concat());
+            }
+        };
+        let loaded = tollgate_rules::load(sources.clone(), options).map_err(|error| error.problems)?;
+        check_names(&file, &loaded, &mut problems);
+        if problems.error_count() > 0 { Err(problems.finish()) } else { Ok(Self { file, paths, sources }) }
+    }
+
+    fn run(&self, options: &Options) -> Vec<TestOutcome> {
+        let run_one = |test: &RuleTest| {
+            let loaded = tollgate_rules::load(self.sources.clone(), options)
+                .expect("the same sources have just been loaded");
+            let failure = run_test(test, &Limiter::new(loaded.rules), &self.paths);
+            TestOutcome { name: test.name.clone(), line: test.at.line, failure }
+        };
+        self.file.tests.iter().map(run_one).collect()
+    }
 }
 
 /// `tests/../rules` as `rules`, where that is the same place.
@@ -123,17 +135,17 @@ fn shortened(path: &Path) -> PathBuf {
 /// Tells what cannot be read where the test file names it, and hands back the
 /// rest: what lies inside of a folder that it names.
 fn misplaced(
-    problems: Vec<Problem>,
+    unreadable: Vec<Problem>,
     file: &TestFile,
     paths: &[PathBuf],
-    report: &mut Report,
+    problems: &mut Problems,
 ) -> Vec<Problem> {
     let mut elsewhere = Vec::new();
-    for problem in problems {
+    for problem in unreadable {
         let is_it = |path: &PathBuf| path.display().to_string() == problem.file;
         match paths.iter().position(is_it).and_then(|index| file.rules.get(index)) {
             Some(rules) => {
-                report.error(rules.at, format!("{}: {}", problem.file, problem.message), problem.help)
+                problems.error(rules.at, format!("{}: {}", problem.file, problem.message), problem.help)
             }
             None => elsewhere.push(problem),
         }
@@ -141,91 +153,42 @@ fn misplaced(
     elsewhere
 }
 
-fn text(path: &Path) -> Result<String, (String, &'static str)> {
-    let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    read.map_err(|error: io::Error| {
-        (format!("cannot be read: {error}"), "let the user that runs tollgate read it")
-    })?;
-    if bytes.len() > FILE_BYTES_MAX {
-        return Err(("the file is larger than 16 MiB".to_owned(), "write several smaller files"));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
-        let line = good.filter(|byte| **byte == b'\n').count() + 1;
-        (format!("the file is not UTF-8 text, see line {line}"), "save it as UTF-8")
-    })
-}
-
 /// A rule that a step names must exist.
-fn check_names(file: &TestFile, loaded: &Loaded, report: &mut Report) {
+fn check_names(file: &TestFile, loaded: &Loaded, problems: &mut Problems) {
     let steps = file.tests.iter().flat_map(|test| &test.steps);
     for rule in steps.filter_map(|step| step.expect.rule.as_ref()) {
         let names = || loaded.rules.rules().iter().map(tollgate_core::Rule::name);
         if !names().any(|name| name == rule.value) {
-            let help = match words::nearest(&rule.value, names()) {
+            let help = match nearest(&rule.value, names()) {
                 Some(name) => format!("write {name}"),
                 None => "write the name of a limit, or its path, as tollgate explain shows them".to_owned(),
             };
-            report.error(rule.at, format!("the rules have no rule '{}'", rule.value), help);
+            problems.error(rule.at, format!("the rules have no rule '{}'", rule.value), help);
         }
     }
 }
 
-impl Ready {
-    fn play(&self, options: &Options) -> Vec<TestOutcome> {
-        let play_one = |test: &Test| {
-            let loaded = tollgate_rules::load(self.sources.clone(), options)
-                .expect("the same sources have just been loaded");
-            let failure = play(test, &Stage::new(test, loaded), &self.paths);
-            TestOutcome { name: test.name.clone(), line: test.at.line, failure }
-        };
-        self.file.tests.iter().map(play_one).collect()
-    }
-}
-
-/// A limiter that nobody has asked yet.
-struct Stage {
-    limiter: Limiter<MemoryStore, ManualClock>,
-}
-
-impl Stage {
-    fn new(test: &Test, loaded: Loaded) -> Self {
-        let clock = ManualClock::at(test.start);
-        Self { limiter: Limiter::with(loaded.rules, MemoryStore::default(), clock, NoSink) }
-    }
-
-    fn ask(&self, operation: Operation, request: &Request<'_>) -> Reply {
-        match operation {
-            Operation::Check => self.limiter.check(request).at_once(),
-            Operation::Peek => self.limiter.peek(request).at_once(),
-            Operation::Report => self.limiter.report(request).at_once(),
-            Operation::Refund => self.limiter.refund(request).at_once(),
-        }
-    }
-}
-
-fn play(test: &Test, stage: &Stage, rules: &[PathBuf]) -> Option<Failure> {
+fn run_test(test: &RuleTest, limiter: &Limiter, rules: &[PathBuf]) -> Option<TestFailure> {
     for (index, step) in test.steps.iter().enumerate() {
-        stage.limiter.clock().set(test.start + step.at);
-        let entries: Vec<Vec<Entry<'_>>> = step.descriptors.iter().map(|entries| borrowed(entries)).collect();
+        let now = test.start + step.at;
+        let entries: Vec<Vec<Entry<'_>>> =
+            step.request.descriptors.iter().map(|entries| borrowed(entries)).collect();
         let descriptors: Vec<Descriptor<'_>> =
             entries.iter().map(|entries| Descriptor::new(entries)).collect();
-        let request = Request::new(&step.domain, &descriptors).with_cost(step.cost);
+        let request = Request::new(&step.request.domain, &descriptors).with_cost(step.request.cost);
         for number in 1..=step.times {
-            let reply = stage.ask(step.operation, &request);
+            let reply = limiter.operate(&request, step.operation, now).at_once();
             if is_as_expected(&step.expect, &reply, number == step.times) {
                 continue;
             }
-            return Some(Failure {
+            return Some(TestFailure {
                 step: index + 1,
-                line: step.place.line,
+                line: step.location.line,
                 at: step.at,
                 repetition: (step.times > 1).then_some((number, step.times)),
                 request: request_words(step),
                 expected: expected_words(&step.expect),
-                came: came_words(&reply),
+                got: got_words(&reply),
                 story: Story::new(&request, &reply),
                 explain: explain_command(step, rules),
                 steps_left: test.steps.len() - index - 1,
@@ -263,7 +226,7 @@ fn expected_words(expect: &Expect) -> String {
     parts.join(", ")
 }
 
-fn came_words(reply: &Reply) -> String {
+fn got_words(reply: &Reply) -> String {
     let mut parts = vec![reply.verdict.word().to_owned()];
     match reply.verdict {
         Verdict::Allow => {}
@@ -284,32 +247,37 @@ fn retry_words(retry_after: Option<Micros>) -> String {
     retry_after.map_or_else(|| "retry_after never".to_owned(), |wait| format!("retry_after {wait}"))
 }
 
-fn descriptor_words(step: &Step) -> Vec<String> {
+fn descriptor_words(step: &TestStep) -> Vec<String> {
     let pairs = |entries: &Vec<(String, String)>| {
         words::descriptor(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())))
     };
-    step.descriptors.iter().map(pairs).collect()
+    step.request.descriptors.iter().map(pairs).collect()
 }
 
-fn request_words(step: &Step) -> String {
+fn request_words(step: &TestStep) -> String {
     let operation = match step.operation {
         Operation::Check => "check",
         Operation::Peek => "peek",
         Operation::Report => "report",
         Operation::Refund => "refund",
     };
-    format!("{operation} {} {}, cost {}", step.domain, descriptor_words(step).join(" "), step.cost)
+    format!(
+        "{operation} {} {}, cost {}",
+        step.request.domain,
+        descriptor_words(step).join(" "),
+        step.request.cost
+    )
 }
 
-fn explain_command(step: &Step, rules: &[PathBuf]) -> String {
+fn explain_command(step: &TestStep, rules: &[PathBuf]) -> String {
     let mut words = vec!["tollgate".to_owned(), "explain".to_owned()];
     for path in rules {
         words.extend(["--rules".to_owned(), path.display().to_string()]);
     }
-    words.push(step.domain.clone());
+    words.push(step.request.domain.clone());
     words.extend(descriptor_words(step));
-    if step.cost != 1 {
-        words.extend(["--cost".to_owned(), step.cost.to_string()]);
+    if step.request.cost != 1 {
+        words.extend(["--cost".to_owned(), step.request.cost.to_string()]);
     }
     words.iter().map(|word| words::shell(word)).collect::<Vec<_>>().join(" ")
 }
