@@ -1,64 +1,73 @@
-//! Takes in a body, within bounds of size, time and memory.
+//! Receives a body, within bounds of size, time and memory.
 //!
-//! Used by gRPC and by HTTP alike, before anything is decoded.
+//! gRPC and HTTP call it before anything is decoded.
 //!
 //! Invariants: a body that arrives in one piece, as nearly all do, is neither
-//! copied nor timed; what all callers together have us hold of unfinished
-//! bodies stays below [`BODIES_MAX`].
+//! copied nor timed; unfinished bodies of all callers together take no more than
+//! [`BODIES_MAX`].
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::poll_immediate;
 use hyper::body::{Body, Bytes, Frame};
 
 use crate::bounds::{BODIES_MAX, BODY_WAIT_MAX};
-use crate::listen::at_once;
 
-/// Why a body was not taken in.
+/// Why a body was not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BodyError {
+pub(crate) enum BodyError {
     /// More bytes than allowed.
     #[error("the message is too large; send at most {max} bytes")]
     TooLarge {
         /// How many are allowed.
         max: usize,
     },
-    /// It took too long to arrive.
+    /// It took too long.
     #[error("the message did not arrive within {} s; send it faster", BODY_WAIT_MAX.as_secs())]
     TooSlow,
-    /// It ended before its end, or was not the protocol.
-    #[error("the message ended before its end; send it again")]
+    /// The connection failed, or the caller broke the protocol.
+    #[error("the message ended early; send it again")]
     Broken,
     /// Too many others are sending large bodies slowly.
     #[error("too many large messages are arriving at once; send it again later")]
     Crowded,
 }
 
-/// Bytes of unfinished bodies that are held now.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of unfinished bodies at this moment.
+static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes in a body of at most `max` bytes.
-pub(crate) async fn take<B>(body: B, max: usize) -> Result<Bytes, BodyError>
+/// A body that has arrived.
+#[derive(Debug)]
+pub(crate) struct ReceivedBody {
+    pub(crate) bytes: Bytes,
+    /// It was not there when its head was, so that the time has to be read again.
+    pub(crate) has_waited: bool,
+}
+
+/// Receives a body of at most `max` bytes.
+pub(crate) async fn receive<B>(body: B, max: usize) -> Result<ReceivedBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     if body.size_hint().lower() > u64::try_from(max).unwrap_or(u64::MAX) {
         return Err(BodyError::TooLarge { max });
     }
-    let mut taking = pin!(take_all(body, max));
-    match at_once(taking.as_mut()).await {
-        Some(taken) => taken,
-        // Only now is a timer worth its price.
-        None => tokio::time::timeout(BODY_WAIT_MAX, taking).await.unwrap_or(Err(BodyError::TooSlow)),
+    let mut receiving = pin!(receive_all(body, max));
+    if let Some(received) = poll_immediate(receiving.as_mut()).await {
+        return Ok(ReceivedBody { bytes: received?, has_waited: false });
     }
+    // A timer costs something, so that only those who wait have one.
+    let received = tokio::time::timeout(BODY_WAIT_MAX, receiving).await.unwrap_or(Err(BodyError::TooSlow));
+    Ok(ReceivedBody { bytes: received?, has_waited: true })
 }
 
-async fn take_all<B>(mut body: B, max: usize) -> Result<Bytes, BodyError>
+async fn receive_all<B>(mut body: B, max: usize) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let mut held = Held(0);
+    let mut held = HeldBytes(0);
     let mut whole = Bytes::new();
     let mut gathered = Vec::new();
     while let Some(piece) = next_data(&mut body).await? {
@@ -69,7 +78,7 @@ where
         if is_first && body.is_end_stream() {
             return Ok(piece);
         }
-        held.more(piece.len())?;
+        held.add(piece.len())?;
         if is_first {
             whole = piece;
         } else {
@@ -88,7 +97,7 @@ where
         match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
             None => return Ok(None),
             Some(Err(_)) => return Err(BodyError::Broken),
-            // Trailers are nothing to us.
+            // Trailers are ignored.
             Some(Ok(frame)) => {
                 if let Ok(data) = Frame::into_data(frame) {
                     return Ok(Some(data));
@@ -98,23 +107,23 @@ where
     }
 }
 
-/// Bytes that are accounted for in [`HELD`].
+/// Bytes of one caller that count as unfinished until this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Held(usize);
+pub(crate) struct HeldBytes(usize);
 
-impl Held {
-    /// Accounts for more, unless that is too much.
-    pub(crate) fn more(&mut self, bytes: usize) -> Result<(), BodyError> {
+impl HeldBytes {
+    /// Holds more, unless all callers together hold too much.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), BodyError> {
         self.0 += bytes;
-        if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > BODIES_MAX {
+        if UNFINISHED.fetch_add(bytes, Ordering::Relaxed) + bytes > BODIES_MAX {
             return Err(BodyError::Crowded);
         }
         Ok(())
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
-        HELD.fetch_sub(self.0, Ordering::Relaxed);
+        UNFINISHED.fetch_sub(self.0, Ordering::Relaxed);
     }
 }

@@ -1,27 +1,29 @@
 //! gRPC: Envoy's rate limit service, health and reflection.
 //!
 //! A connection hands every call to [`Grpc`], which finds the service by the
-//! path. `ShouldRateLimit` takes the short way through `should_rate_limit`;
-//! the others are tonic's.
+//! path. `ShouldRateLimit` is answered by `should_rate_limit`, all others by tonic.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `from_wire` | Envoy's request → request |
 //! | `to_wire` | answer → Envoy's response; errors → gRPC's |
 //! | `should_rate_limit` | one call, from its bytes to its bytes |
-//! | `frame` | the five bytes before a message |
+//! | `message` | the framing of a message |
+//! | `body` | the body of a response |
+//! | `error` | why a call gets no decision |
 //! | `health` | `grpc.health.v1` |
 //! | `reflection` | what this server serves, for grpcurl and the like |
-//! | `authority` | callers whose `:authority` is not the name of a host |
+//! | `lenient_authority` | lets in callers whose `:authority` is not the name of a host |
 //! | `serve` | connections of HTTP/2 |
 //!
 //! Deliberately not here: connections, TLS and their bounds (`listen`).
 
-mod authority;
 mod body;
-mod frame;
+mod error;
 mod from_wire;
 mod health;
+mod lenient_authority;
+mod message;
 mod reflection;
 mod serve;
 mod should_rate_limit;
@@ -38,19 +40,20 @@ use tonic::Status;
 use tower::Service as _;
 
 use crate::service::Service;
-use body::ReplyBody;
+use body::GrpcBody;
 use reflection::Reflection;
 
 pub use from_wire::BadRequest;
 pub use to_wire::WAIT_HEADER;
 
+pub(crate) use from_wire::RlsRequest;
 pub(crate) use serve::ServeGrpc;
 pub(crate) use should_rate_limit::respond;
 
 /// The path of Envoy's call.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<ReplyBody>, Infallible>> + Send>>;
+type GrpcFuture = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infallible>> + Send>>;
 
 /// All gRPC services of this server, for one connection after the other.
 #[derive(Clone)]
@@ -74,7 +77,7 @@ impl Grpc {
     }
 
     /// Hands a call to one of tonic's services.
-    fn call_tonic(&self, request: Request<Incoming>) -> Answering {
+    fn call_tonic(&self, request: Request<Incoming>) -> GrpcFuture {
         let (path, request) = (request.uri().path().to_owned(), request.map(tonic::body::Body::new));
         let service =
             path.strip_prefix('/').and_then(|path| path.split_once('/')).map(|(service, _)| service);
@@ -92,19 +95,19 @@ impl Grpc {
     }
 }
 
-fn boxed<F>(answering: F) -> Answering
+fn boxed<F>(call: F) -> GrpcFuture
 where
     F: Future<Output = Result<Response<tonic::body::Body>, Infallible>> + Send + 'static,
 {
-    Box::pin(async move { Ok(answering.await?.map(ReplyBody::Tonic)) })
+    Box::pin(async move { Ok(call.await?.map(GrpcBody::Tonic)) })
 }
 
 impl hyper::service::Service<Request<Incoming>> for Grpc {
-    type Response = Response<ReplyBody>;
+    type Response = Response<GrpcBody>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = GrpcFuture;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn call(&self, request: Request<Incoming>) -> GrpcFuture {
         if request.uri().path() == SHOULD_RATE_LIMIT && request.method() == Method::POST {
             return should_rate_limit::answer(Arc::clone(&self.service), request);
         }

@@ -1,48 +1,44 @@
-//! Sockets: what is listened on, who gets in, and how long they stay.
+//! Sockets: what we listen on, who gets in, and how long they stay.
 //!
 //! [`Listeners::bind`] opens everything before any rule is read; each worker
 //! then accepts on sockets of its own (SO_REUSEPORT), and a connection is
 //! served by the worker that has the fewest; over RESP by half of the workers
-//! while connections are few, `for_resp` says why. After it come the adapters.
+//! while there are few connections (see `for_resp`). The adapters come next.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `unix` | the Unix socket: stale files, live ones, and cleaning up |
-//! | `gate` | how many may be connected |
-//! | `pool` | which worker serves a connection |
-//! | `accept` | the loop that accepts |
-//! | `seen` | how much a connection has said |
-//! | `rewound` | a stream of which somebody has read a little too much |
-//! | `life` | how long a connection stays |
+//! | `accept` | the accept loop |
+//! | `connection_limit` | how many connections there may be |
+//! | `worker_pool` | which worker serves a connection |
+//! | `stream` | a connection's bytes: counted, filtered |
+//! | `prefixed` | bytes put back in front of a stream |
+//! | `lifetime` | how long a connection stays |
 //!
 //! Deliberately not here: protocols, and TLS itself (`tls`).
 
 pub(crate) mod accept;
-pub(crate) mod gate;
-pub(crate) mod life;
-pub(crate) mod pool;
-pub(crate) mod rewound;
-pub(crate) mod seen;
+pub(crate) mod connection_limit;
+pub(crate) mod lifetime;
+pub(crate) mod prefixed;
+pub(crate) mod stream;
 mod unix;
+pub(crate) mod worker_pool;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
-use std::task::Poll;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use crate::bounds::{BACKLOG, BODY_WAIT_MAX};
+use crate::bounds::BACKLOG;
 use crate::error::Error;
 use tollgate_settings::{Address, GrpcAddress, Settings};
 use unix::SocketFile;
 
-/// Everything that is listened on, open.
+/// Every listening socket, open.
 #[derive(Debug)]
 pub struct Listeners {
     pub(crate) grpc: Vec<Listener>,
@@ -96,8 +92,8 @@ pub(crate) enum Listener {
     Unix(UnixListener),
 }
 
-/// What a port is for, to tell when it cannot be had.
-struct Purpose {
+/// What a port is for, to say so if it is taken.
+struct PortPurpose {
     what: &'static str,
     setting: &'static str,
 }
@@ -109,17 +105,17 @@ impl Listeners {
     /// If something else listens there, or the address cannot be had.
     pub fn bind(settings: &Settings, workers: usize) -> Result<Self, Error> {
         let (grpc, bound, file) = bind_grpc(&settings.grpc.address, workers)?;
-        let http = Purpose { what: "HTTP", setting: "--http or HOST and PORT" };
+        let http = PortPurpose { what: "HTTP", setting: "--http or HOST and PORT" };
         let (http, http_address) = bind_tcp(&settings.http, workers, &http)?;
-        let admin = Purpose { what: "the admin pages", setting: "--admin or DEBUG_HOST and DEBUG_PORT" };
+        let admin = PortPurpose { what: "the admin pages", setting: "--admin or DEBUG_HOST and DEBUG_PORT" };
         let (admin, admin_address) = bind_one(&settings.admin.address, &admin)?;
         let own = settings.metrics.prometheus.as_ref().map(|prometheus| {
-            let purpose = Purpose { what: "Prometheus", setting: "PROMETHEUS_ADDR" };
+            let purpose = PortPurpose { what: "Prometheus", setting: "PROMETHEUS_ADDR" };
             bind_one(&prometheus.address, &purpose)
         });
         let (prometheus, prometheus_address) = own.transpose()?.unzip();
         let resp = settings.resp.as_ref().map(|resp| {
-            let purpose = Purpose { what: "RESP", setting: "--resp or TOLLGATE_RESP" };
+            let purpose = PortPurpose { what: "RESP", setting: "--resp or TOLLGATE_RESP" };
             bind_tcp(&resp.address, for_resp(workers), &purpose)
         });
         let (resp, resp_address) = resp.transpose()?.unzip();
@@ -140,17 +136,16 @@ impl Listeners {
         })
     }
 
-    /// Where the server can be reached; asked-for port 0 is the real one here.
+    /// Where the server can be reached, with the real port where 0 was asked for.
     pub const fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 }
 
-/// How many of so many workers serve RESP while connections are few: the first
-/// half. Six of the seven microseconds that a command takes which is not
-/// pipelined are the kernel's, most of them on whichever core has time; spread
-/// over all workers, each would be woken up for one command after the other
-/// instead of finding several.
+/// How many of the workers serve RESP while there are few connections: half of
+/// them. A command that is not pipelined takes seven microseconds, six of them in
+/// the kernel and mostly on whichever core has time. Spread over all workers, each
+/// would wake up for one command at a time instead of finding several.
 pub(crate) const fn for_resp(workers: usize) -> usize {
     workers.div_ceil(2)
 }
@@ -161,7 +156,7 @@ fn bind_grpc(
 ) -> Result<(Vec<Listener>, BoundTo, Option<SocketFile>), Error> {
     match address {
         GrpcAddress::Tcp(address) => {
-            let purpose = Purpose { what: "gRPC", setting: "--grpc or GRPC_HOST and GRPC_PORT" };
+            let purpose = PortPurpose { what: "gRPC", setting: "--grpc or GRPC_HOST and GRPC_PORT" };
             let (listeners, bound) = bind_tcp(address, workers, &purpose)?;
             Ok((listeners, BoundTo::Tcp(bound), None))
         }
@@ -175,7 +170,7 @@ fn bind_grpc(
     }
 }
 
-fn bind_one(address: &Address, purpose: &Purpose) -> Result<(Listener, SocketAddr), Error> {
+fn bind_one(address: &Address, purpose: &PortPurpose) -> Result<(Listener, SocketAddr), Error> {
     let (listeners, bound) = bind_tcp(address, 1, purpose)?;
     let failed = || listen_error(address, purpose, io::ErrorKind::AddrNotAvailable.into());
     listeners.into_iter().next().map(|listener| (listener, bound)).ok_or_else(failed)
@@ -185,7 +180,7 @@ fn bind_one(address: &Address, purpose: &Purpose) -> Result<(Listener, SocketAdd
 fn bind_tcp(
     address: &Address,
     count: usize,
-    purpose: &Purpose,
+    purpose: &PortPurpose,
 ) -> Result<(Vec<Listener>, SocketAddr), Error> {
     let failed = |source| listen_error(address, purpose, source);
     let candidates = address.candidates().map_err(failed)?;
@@ -193,8 +188,8 @@ fn bind_tcp(
     for candidate in candidates {
         match bind_group(candidate, count) {
             Ok(bound) => return Ok(bound),
-            // The same port of the other family may still be free, but to
-            // listen there alone is not what was asked for.
+            // The same port may be free in the other family, but listening
+            // only there is not what was asked for.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(failed(error)),
             Err(error) => last = error,
         }
@@ -202,14 +197,14 @@ fn bind_tcp(
     Err(failed(last))
 }
 
-fn listen_error(address: &Address, purpose: &Purpose, source: io::Error) -> Error {
+fn listen_error(address: &Address, purpose: &PortPurpose, source: io::Error) -> Error {
     Error::Listen { what: purpose.what, address: address.to_string(), setting: purpose.setting, source }
 }
 
 fn bind_group(address: SocketAddr, count: usize) -> io::Result<(Vec<Listener>, SocketAddr)> {
     if address.port() != 0 {
-        // With SO_REUSEPORT a second server could take half of the calls
-        // without anyone noticing; without it this bind fails.
+        // With SO_REUSEPORT a second server would take half of the calls
+        // unnoticed. Without it this bind fails if there is one.
         drop(socket(address, false)?);
     }
     let first = socket(address, true)?;
@@ -239,34 +234,12 @@ fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// What a future has now, without waiting for it.
-pub(crate) async fn at_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
-    poll_fn(|cx| match Pin::new(&mut future).poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
-
-/// Writes all of `bytes`, unless whoever they are for does not take them.
-pub(crate) async fn write_in_time(io: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
-    let mut writing = pin!(async {
-        io.write_all(bytes).await?;
-        io.flush().await
-    });
-    match at_once(writing.as_mut()).await {
-        Some(written) => written,
-        // Only now is a timer worth its price.
-        None => tokio::time::timeout(BODY_WAIT_MAX, writing).await?,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn purpose() -> Purpose {
-        Purpose { what: "tests", setting: "--test" }
+    fn purpose() -> PortPurpose {
+        PortPurpose { what: "tests", setting: "--test" }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Puts everything together and runs it until it is told to stop.
 //!
-//! One worker thread for each core, each with a runtime and listening sockets
-//! of its own, answers callers; no call moves between threads. The thread that
-//! calls [`run`] does the rest: rules, certificates, metrics, admin pages.
+//! Each core has a worker thread with a runtime and listening sockets of its own
+//! that answers callers; no call moves between threads. The thread that calls
+//! [`run`] does the rest: rules, certificates, metrics, admin pages.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -11,16 +11,16 @@
 //! | `worker` | the threads that answer callers |
 //! | `store`, `snapshot` | where counters live, and how they survive a restart |
 //! | `history` | when history is opened and written |
-//! | `first_lines` | what the log says first: where it listens, what to try |
+//! | `banner` | the first lines of the log: where it listens, what to try |
 //!
-//! Invariants: ports are open before the first rule is read. On a stop, health
-//! turns first, then nobody new gets in, then calls in flight finish.
+//! Invariants: ports are open before the first rule is read. On a stop, first
+//! health turns, then accepting ends, then calls in flight finish.
 //!
 //! Deliberately not here: settings, and how logs are written (`telemetry`).
 
+mod banner;
 mod certificates;
 mod control;
-mod first_lines;
 mod history;
 mod snapshot;
 mod store;
@@ -44,10 +44,10 @@ use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
 use crate::history::{Counting, Keeper, Place};
 use crate::http::{self, Authz, ServeHttp};
-use crate::listen::accept::{Site, accept_all};
-use crate::listen::gate::Gate;
-use crate::listen::life::stopped;
-use crate::listen::pool::Pool;
+use crate::listen::accept::Acceptor;
+use crate::listen::connection_limit::ConnectionLimit;
+use crate::listen::lifetime::stopped;
+use crate::listen::worker_pool::WorkerPool;
 use crate::listen::{Listener, Listeners};
 use crate::resp::ServeResp;
 use crate::service::{Service, Sinks};
@@ -64,12 +64,12 @@ pub use control::Control;
 
 /// Connections of operators and their tools.
 const ADMIN_CONNECTIONS_MAX: usize = 256;
-/// So long may the last counters take on their way out.
+/// How long the last write of counters and history may take at the end.
 const LAST_FLUSH_MAX: Duration = Duration::from_secs(5);
-/// Keys that have run out are dropped so often where nobody asks for them.
+/// How often expired keys that nobody asks for are dropped.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// How many threads answer callers: one for each core.
+/// How many worker threads there are: one for each core.
 pub fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -110,25 +110,25 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let addresses = Arc::new(listeners.addresses().clone());
     let server = Server { settings, service, certificates, snapshots, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
-    first_lines::listening(&server.addresses, settings);
-    first_lines::counting(&settings.store);
+    banner::listening(&server.addresses, settings);
+    banner::counting(&settings.store);
     history::open(&server.service);
-    let callers = Callers { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
+    let callers = CallerListeners { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
     let threads = server.start_workers(callers, &closing, &done)?;
-    let operators = Operators { admin: listeners.admin, prometheus: listeners.prometheus };
+    let operators = OperatorListeners { admin: listeners.admin, prometheus: listeners.prometheus };
     let ended = background.block_on(async {
         server.serve_operators(operators, &done);
         let statsd = statsd.map(|exporter| tokio::spawn(exporter.run(until(&done))));
         let ended = server.attend(closing, &done, threads).await;
-        server.tell_the_last(statsd).await;
+        server.flush(statsd).await;
         ended
     });
-    // Nothing that is still blocked, such as a look at a file, keeps us.
+    // Do not wait for a blocking task, such as a read of a file.
     background.shutdown_background();
     ended
 }
 
-/// What keeps history, unless it is turned off.
+/// The keeper of history, unless it is turned off.
 fn keeper(settings: &Settings) -> Option<Arc<Keeper>> {
     let own = settings.history.as_ref()?;
     let counting = Arc::new(Counting::new(own));
@@ -143,7 +143,7 @@ fn metrics_config(settings: &Settings) -> MetricsConfig {
     };
     let mapper = settings.metrics.mapper.as_ref().map_or_else(fallback, |path| {
         Mapper::load(path).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the mapping of metrics cannot be used; the default one is");
+            tracing::warn!(%error, "cannot use the metrics mapping; using the default one");
             fallback()
         })
     });
@@ -160,7 +160,7 @@ struct Server<'a> {
     settings: &'a Settings,
     service: Arc<Service>,
     certificates: Certificates,
-    /// None where counters are not kept, or elsewhere.
+    /// None if counters are not saved.
     snapshots: Option<Arc<Snapshots>>,
     control: &'a Control,
     authz: Arc<Authz>,
@@ -168,7 +168,7 @@ struct Server<'a> {
 }
 
 /// The sockets for callers, one of each for each worker that serves them.
-struct Callers {
+struct CallerListeners {
     grpc: Vec<Listener>,
     http: Vec<Listener>,
     /// Perhaps none.
@@ -176,7 +176,7 @@ struct Callers {
 }
 
 /// The sockets for operators and their tools.
-struct Operators {
+struct OperatorListeners {
     admin: Listener,
     prometheus: Option<Listener>,
 }
@@ -184,15 +184,15 @@ struct Operators {
 impl Server<'_> {
     fn start_workers(
         &self,
-        callers: Callers,
+        callers: CallerListeners,
         closing: &watch::Sender<bool>,
         done: &watch::Sender<bool>,
     ) -> Result<Vec<JoinHandle<io::Result<()>>>, Error> {
-        let Callers { grpc, http, resp } = callers;
+        let CallerListeners { grpc, http, resp } = callers;
         let runtimes: Vec<Runtime> =
             grpc.iter().map(|_| runtime("tollgate-worker")).collect::<Result<_, _>>()?;
-        let pool = Pool::new(runtimes.iter().map(|runtime| runtime.handle().clone()).collect());
-        let gate = Gate::for_callers();
+        let pool = WorkerPool::new(runtimes.iter().map(|runtime| runtime.handle().clone()).collect());
+        let limit = ConnectionLimit::for_callers();
         let settings = &self.settings.grpc;
         let (age, grace) = (settings.max_connection_age, settings.max_connection_age_grace);
         let serve_grpc =
@@ -203,7 +203,7 @@ impl Server<'_> {
             authz: Arc::clone(&self.authz),
         };
         let serve_http = ServeHttp::new(http::router(context), self.certificates.http.clone())
-            .answering(Arc::clone(&self.service));
+            .with_short_way(Arc::clone(&self.service));
         let password = self.settings.resp.as_ref().and_then(|resp| resp.password.clone());
         let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.certificates.resp.clone());
         let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
@@ -211,20 +211,20 @@ impl Server<'_> {
         let among = runtimes.len();
         let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).enumerate();
         let start = |(number, (((runtime, grpc), http), resp))| {
-            let site = Site {
-                gate: Arc::clone(&gate),
+            let acceptor = Acceptor {
+                limit: Arc::clone(&limit),
                 pool: Some((Arc::clone(&pool), among)),
                 worker: number,
                 stop: closing.subscribe(),
             };
             let (serve_grpc, serve_http) = (serve_grpc.clone(), serve_http.clone());
-            Worker { runtime, site, grpc: (grpc, serve_grpc), http: (http, serve_http), resp }
+            Worker { runtime, acceptor, grpc: (grpc, serve_grpc), http: (http, serve_http), resp }
                 .start(done.subscribe())
         };
         workers.map(start).collect()
     }
 
-    /// Does all that is not answering callers, until the end.
+    /// Runs all background work until the server stops.
     async fn attend(
         &self,
         closing: watch::Sender<bool>,
@@ -235,7 +235,7 @@ impl Server<'_> {
         tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
         if self.service.limiter().store().is_remote() {
-            tokio::spawn(store::look_after(Arc::clone(&self.service), done.subscribe()));
+            tokio::spawn(store::watch_health(Arc::clone(&self.service), done.subscribe()));
         }
         if let Some(snapshots) = self.snapshots.clone() {
             tokio::spawn(snapshots.keep(Arc::clone(&self.service), done.subscribe()));
@@ -249,10 +249,10 @@ impl Server<'_> {
         let mut stop = self.control.stop_receiver();
         tokio::select! {
             () = stopped(&mut stop) => {}
-            // A worker ends only when it is told to.
+            // A worker must not end before it is told to.
             _ = workers.join_next() => return Err(Error::Worker),
         }
-        tracing::info!("stopping: finishing the calls in flight");
+        tracing::info!("stopping: calls in flight are being finished");
         self.service.health().stop();
         drain(closing).await;
         done.send_replace(true);
@@ -264,14 +264,14 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn serve_operators(&self, operators: Operators, done: &watch::Sender<bool>) {
-        let gate = Gate::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
-        let site = Site { gate, pool: None, worker: 0, stop: done.subscribe() };
+    fn serve_operators(&self, operators: OperatorListeners, done: &watch::Sender<bool>) {
+        let limit = ConnectionLimit::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
+        let acceptor = Acceptor { limit, pool: None, worker: 0, stop: done.subscribe() };
         let pages = admin::router(Arc::clone(&self.service), self.settings.admin.token.clone());
-        spawn_logged(accept_all(operators.admin, site.clone(), ServeHttp::new(pages, None)));
+        spawn_logged(acceptor.clone().run(operators.admin, ServeHttp::new(pages, None)));
         if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {
             let page = admin::prometheus_router(Arc::clone(&self.service), &own.path);
-            spawn_logged(accept_all(listener, site, ServeHttp::new(page, None)));
+            spawn_logged(acceptor.run(listener, ServeHttp::new(page, None)));
         }
     }
 
@@ -286,7 +286,7 @@ impl Server<'_> {
             }
         });
         let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
-        let curl = first_lines::curl(self.settings.http_tls.as_ref(), addresses.http);
+        let curl = banner::curl(self.settings.http_tls.as_ref(), addresses.http);
         let mut is_first = true;
         let on_load = move |outcome: Result<Loaded, LoadError>| match outcome {
             Ok(loaded) => {
@@ -294,7 +294,7 @@ impl Server<'_> {
                 service.health().set_rules_in_force();
                 let rules = service.limiter().rules();
                 if std::mem::take(&mut is_first) {
-                    first_lines::what_to_try(&rules, &curl);
+                    banner::what_to_try(&rules, &curl);
                 }
                 service.metrics().rules_loaded(rules, service.now());
             }
@@ -303,17 +303,17 @@ impl Server<'_> {
         tokio::spawn(source.run(on_load, self.control.reload_notice(), until(done)));
     }
 
-    /// Sends what has been counted and traced since the last time.
-    async fn tell_the_last(&self, statsd: Option<tokio::task::JoinHandle<()>>) {
+    /// Sends and saves what was counted and traced since the last time.
+    async fn flush(&self, statsd: Option<tokio::task::JoinHandle<()>>) {
         if let Some(statsd) = statsd
             && tokio::time::timeout(LAST_FLUSH_MAX, statsd).await.is_err()
         {
-            tracing::warn!("the last counters could not be sent to StatsD in time");
+            tracing::warn!("the last counters were not sent to StatsD in time");
         }
         if let Some(snapshots) = self.snapshots.clone() {
             snapshots.save(Arc::clone(&self.service)).await;
         }
-        history::write_the_last(&self.service).await;
+        history::flush(&self.service).await;
         self.service.tracer().shutdown().await;
     }
 }
@@ -324,12 +324,12 @@ fn until(done: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + use<> 
     async move { stopped(&mut done).await }
 }
 
-/// Lets nobody new in, and waits for those who are.
+/// Accepts no new connections, and waits for those there are.
 async fn drain(closing: watch::Sender<bool>) {
     closing.send_replace(true);
     // Every accept loop and every connection holds a receiver.
     if tokio::time::timeout(DRAIN_MAX, closing.closed()).await.is_err() {
-        tracing::warn!("some calls did not finish within {} s and are cut off", DRAIN_MAX.as_secs());
+        tracing::warn!("some calls did not finish within {} s and were cut off", DRAIN_MAX.as_secs());
     }
 }
 
@@ -340,7 +340,7 @@ async fn sweep(service: Arc<Service>, mut done: watch::Receiver<bool>) {
             () = tokio::time::sleep(SWEEP_EVERY) => {}
         }
         let service = Arc::clone(&service);
-        // Only a panic ends it early, and the next one is a minute away.
+        // Only a panic ends it early, and the next sweep is a minute away.
         drop(tokio::task::spawn_blocking(move || service.limiter().store().sweep(service.now())).await);
     }
 }
@@ -348,7 +348,7 @@ async fn sweep(service: Arc<Service>, mut done: watch::Receiver<bool>) {
 fn spawn_logged(work: impl Future<Output = io::Result<()>> + Send + 'static) {
     tokio::spawn(async move {
         if let Err(error) = work.await {
-            tracing::error!(%error, "a listener for operators ended");
+            tracing::error!(%error, "an admin or Prometheus listener failed");
         }
     });
 }

@@ -1,11 +1,11 @@
-//! TLS and mutual TLS; certificates that change on disk are picked up.
+//! TLS and mutual TLS, with certificates that are reloaded when they change.
 //!
-//! Between accepting a connection and its protocol. The files are looked at
-//! every second, whatever way they are replaced, and a change is in force for
-//! the next connection.
+//! `listen::accept` shakes hands with it before a connection's protocol begins.
+//! The files are read every second, however they are replaced, and a change is
+//! used from the next connection on.
 //!
-//! Invariants: files that cannot be used change nothing but the log; once there
-//! is an authority for callers, nobody gets in without a certificate by it.
+//! Invariants: files that cannot be used are logged and change nothing else; with
+//! a CA for clients, nobody gets in without a certificate that it signed.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -31,7 +31,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::bounds::{CERTIFICATE_LOOK_EVERY, OPENING_MAX, PEM_MAX};
 use crate::error::Error;
-use crate::listen::life::stopped;
+use crate::listen::lifetime::stopped;
 use tollgate_settings::ServerTls;
 
 /// The TLS of a listener, as the files on disk have it.
@@ -42,9 +42,9 @@ pub struct Tls {
     current: ArcSwap<ServerConfig>,
 }
 
-/// What the files hold.
+/// The contents of the files.
 #[derive(PartialEq, Eq)]
-struct Pems {
+struct PemFiles {
     cert: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
@@ -68,27 +68,27 @@ impl Tls {
     /// # Errors
     /// If a file cannot be read or used.
     pub fn load(settings: &ServerTls, protocol: &'static [u8]) -> Result<Self, Error> {
-        let config = Pems::read(settings)?.config(settings, protocol)?;
+        let config = PemFiles::read(settings)?.config(settings, protocol)?;
         Ok(Self { settings: settings.clone(), protocol, current: ArcSwap::from_pointee(config) })
     }
 
-    /// Greets a caller; none if it and we did not agree, or not in time.
-    pub(crate) async fn greet(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    /// The handshake with a caller; none if it fails or takes too long.
+    pub(crate) async fn handshake(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(self.current.load_full());
         match tokio::time::timeout(OPENING_MAX, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "a caller and we did not agree on TLS");
+                tracing::debug!(%error, "a TLS handshake failed");
                 None
             }
             Err(_) => {
-                tracing::debug!("a caller took too long over TLS");
+                tracing::debug!("a TLS handshake took too long");
                 None
             }
         }
     }
 
-    /// Follows the files until the server is to end.
+    /// Reloads the files when they change, until the server stops.
     pub async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut last = None;
         let mut every = tokio::time::interval(CERTIFICATE_LOOK_EVERY);
@@ -98,19 +98,20 @@ impl Tls {
                 _ = every.tick() => {}
             }
             let settings = self.settings.clone();
-            let read =
-                tokio::task::spawn_blocking(move || Pems::read(&settings).map_err(|error| error.to_string()));
+            let read = tokio::task::spawn_blocking(move || {
+                PemFiles::read(&settings).map_err(|error| error.to_string())
+            });
             let Ok(read) = read.await else { continue };
             if last.as_ref() == Some(&read) {
                 continue;
             }
-            // What was loaded at the start may be older than the first look.
+            // The files may have changed between the start and the first read.
             self.take(&read, last.is_none());
             last = Some(read);
         }
     }
 
-    fn take(&self, read: &Result<Pems, String>, is_first: bool) {
+    fn take(&self, read: &Result<PemFiles, String>, is_first: bool) {
         let built = read
             .as_ref()
             .map_err(String::clone)
@@ -121,16 +122,16 @@ impl Tls {
                 if is_first {
                     return;
                 }
-                tracing::info!(cert = %self.settings.cert.display(), "the certificate changed and is in force");
+                tracing::info!(cert = %self.settings.cert.display(), "the certificate changed and is used from now on");
             }
             Err(error) => {
-                tracing::warn!(%error, "the certificate changed but cannot be used; the old one stays")
+                tracing::warn!(%error, "the certificate changed but cannot be used; keeping the old one")
             }
         }
     }
 }
 
-impl Pems {
+impl PemFiles {
     fn read(settings: &ServerTls) -> Result<Self, Error> {
         Ok(Self {
             cert: read(&settings.cert)?,
@@ -205,19 +206,19 @@ fn client_verifier(
         .map_err(|error| unusable(path, &error.to_string()))?;
     let Some(name) = &settings.client_san else { return Ok(by_authority) };
     let name = ServerName::try_from(name.clone()).map_err(|error| {
-        unusable(path, &format!("callers cannot be checked for the name '{name}': {error}; write a DNS name"))
+        unusable(path, &format!("'{name}' cannot be required of clients: {error}; write a DNS name"))
     })?;
-    Ok(Arc::new(Named { by_authority, name }))
+    Ok(Arc::new(NamedClientVerifier { by_authority, name }))
 }
 
-/// Demands that a caller's certificate is for a certain name besides.
+/// Also requires a name in the client's certificate.
 #[derive(Debug)]
-struct Named {
+struct NamedClientVerifier {
     by_authority: Arc<dyn ClientCertVerifier>,
     name: ServerName<'static>,
 }
 
-impl ClientCertVerifier for Named {
+impl ClientCertVerifier for NamedClientVerifier {
     fn verify_client_cert(
         &self,
         end_entity: &CertificateDer<'_>,

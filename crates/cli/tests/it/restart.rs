@@ -82,7 +82,7 @@ fn a_torn_file_is_told_and_ignored() {
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     let mut serving = Serving::start(folder.path(), &["--rules", "rules.yaml", "--data", "data"]);
-    let told = serving.until("counters start afresh: ");
+    let told = serving.until("counters start empty: ");
     assert!(told.ends_with("counters.snapshot: it ends too early"), "{told}");
     let http = serving.address("/v1) listens on ");
     assert_eq!(left(&ready(serving, http)), [4, 4]);

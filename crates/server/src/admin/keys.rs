@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::openapi::{ForgottenSchema, InspectedSchema};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
-use crate::http::v1::decide::take;
+use crate::http::v1::decide::receive;
 use crate::http::v1::error::{FieldError, V1Error};
 use crate::http::v1::from_wire::{self, V1Request};
 use crate::http::v1::openapi::RequestSchema;
@@ -105,7 +105,7 @@ pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -
 )]
 pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
     let looking = async {
-        let bytes = take(request).await?;
+        let bytes = receive(request).await?.bytes;
         let asked = single(&bytes)?;
         let entries = asked.entries();
         let descriptors = asked.descriptors(&entries, false);
@@ -141,7 +141,7 @@ pub(super) async fn reset(State(service): State<Arc<Service>>, query: Pairs) -> 
 )]
 pub(super) async fn reset_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
     let forgetting = async {
-        let bytes = take(request).await?;
+        let bytes = receive(request).await?.bytes;
         let asked = single(&bytes)?;
         let entries = asked.entries();
         let descriptors = asked.descriptors(&entries, false);

@@ -7,14 +7,13 @@ use hyper::HeaderMap;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{HeaderName, HeaderValue};
 
-/// How a call went, in the last headers of a response.
+/// How a call went, in the trailers of a response.
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-/// It went well.
 const OK: HeaderValue = HeaderValue::from_static("0");
 
 /// The body of a gRPC response.
 #[derive(Debug, Default)]
-pub enum ReplyBody {
+pub enum GrpcBody {
     /// Nothing, or nothing more.
     #[default]
     Empty,
@@ -26,7 +25,7 @@ pub enum ReplyBody {
     Tonic(tonic::body::Body),
 }
 
-impl Body for ReplyBody {
+impl Body for GrpcBody {
     type Data = Bytes;
     type Error = tonic::Status;
 

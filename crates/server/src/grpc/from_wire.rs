@@ -1,17 +1,20 @@
 //! Envoy's request → [`Request`].
 //!
-//! Before it comes the decoding of bytes or JSON, after it the limiter.
-//! Together with `to_wire` the only place that sees Envoy's messages.
+//! The bytes or the JSON of a call come before it, the limiter after it. With
+//! `to_wire` it is the only place that knows Envoy's messages.
 //!
-//! Invariant: what is handed on is within [`crate::bounds`]; a request of
-//! usual size that brings no limit along is turned without an allocation.
+//! Invariants: what is handed on is within [`crate::bounds`]; a request of
+//! usual size without limits of its own is converted without an allocation.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use hyper::body::Bytes;
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Limit, LimitError, Override, Request, Shape, Unit};
 
+use super::error::GrpcError;
+use super::message;
 use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 
 /// Most requests have no more descriptors than this; more cost an allocation.
@@ -90,17 +93,17 @@ pub enum BadRequest {
     },
 }
 
-/// A request that is within bounds. The request of the limiter borrows its
-/// entries and descriptors, which the caller holds meanwhile:
-/// [`Asked::entries`], [`Asked::descriptors`], [`Asked::request`].
+/// Envoy's request, within bounds. The limiter's request borrows from it in
+/// steps that the caller keeps: [`RlsRequest::entries`],
+/// [`RlsRequest::descriptors`], [`RlsRequest::request`].
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
-    wire: &'a RateLimitRequest,
+pub(crate) struct RlsRequest {
+    pub(super) wire: RateLimitRequest,
     /// The limits that descriptors bring along.
-    brought: Brought,
+    overrides: Overrides,
 }
 
-type Brought = SmallVec<[Option<Box<Override>>; DESCRIPTORS_USUAL]>;
+type Overrides = SmallVec<[Option<Box<Override>>; DESCRIPTORS_USUAL]>;
 
 /// The entries of all descriptors, one after the other.
 pub(crate) type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
@@ -108,25 +111,30 @@ pub(crate) type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
 /// The descriptors of a request.
 pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL]>;
 
-impl<'a> Asked<'a> {
-    /// Looks through `wire`. Limits brought along count what they reject if
-    /// `count_rejected`, as Envoy's do.
-    pub(crate) fn new(wire: &'a RateLimitRequest, count_rejected: bool) -> Result<Self, BadRequest> {
-        check_bounds(wire)?;
-        let mut brought = Brought::new();
-        for (index, descriptor) in wire.descriptors.iter().enumerate() {
-            let limit = descriptor.limit.as_ref().map(|limit| override_of(limit, index, count_rejected));
-            brought.push(limit.transpose()?.map(Box::new));
-        }
-        Ok(Self { wire, brought })
+impl RlsRequest {
+    /// The request in the body of a call.
+    pub(super) fn decode(body: Bytes, count_rejected: bool) -> Result<Self, GrpcError> {
+        Ok(Self::new(message::decode(body)?, count_rejected)?)
     }
 
-    pub(crate) fn entries(&self) -> Entries<'a> {
+    /// Checks the bounds of `wire`. Limits that it brings along count what they
+    /// reject if `count_rejected`, as Envoy's do.
+    pub(crate) fn new(wire: RateLimitRequest, count_rejected: bool) -> Result<Self, BadRequest> {
+        check_bounds(&wire)?;
+        let mut overrides = Overrides::new();
+        for (index, descriptor) in wire.descriptors.iter().enumerate() {
+            let limit = descriptor.limit.as_ref().map(|limit| override_of(limit, index, count_rejected));
+            overrides.push(limit.transpose()?.map(Box::new));
+        }
+        Ok(Self { wire, overrides })
+    }
+
+    pub(crate) fn entries(&self) -> Entries<'_> {
         let entries = self.wire.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
         entries.map(|entry| Entry { key: &entry.key, value: &entry.value }).collect()
     }
 
-    pub(crate) fn descriptors<'b>(&'b self, entries: &'b [Entry<'a>]) -> Descriptors<'b> {
+    pub(crate) fn descriptors<'b>(&'b self, entries: &'b [Entry<'b>]) -> Descriptors<'b> {
         let mut rest = entries;
         let descriptor = |(wire, limit): (&RateLimitDescriptor, &'b Option<Box<Override>>)| {
             let (own, others) = rest.split_at_checked(wire.entries.len()).unwrap_or((rest, &[]));
@@ -138,11 +146,11 @@ impl<'a> Asked<'a> {
                 refund: wire.is_negative_hits,
             }
         };
-        self.wire.descriptors.iter().zip(&self.brought).map(descriptor).collect()
+        self.wire.descriptors.iter().zip(&self.overrides).map(descriptor).collect()
     }
 
     pub(crate) fn request<'b>(&'b self, descriptors: &'b [Descriptor<'b>]) -> Request<'b> {
-        // Nothing said means one hit; only a descriptor can ask for none.
+        // No number means one hit; only a descriptor can ask for none.
         let cost = u64::from(self.wire.hits_addend.max(1));
         Request::new(&self.wire.domain, descriptors).with_cost(cost)
     }

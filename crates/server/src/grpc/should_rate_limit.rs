@@ -1,24 +1,28 @@
 //! One call of `ShouldRateLimit`, from its bytes to its bytes.
 //!
-//! It does by itself what tonic would do in general: the request's body is
-//! taken in within our bounds, and nothing is boxed, routed or copied on the way.
+//! It does what tonic would do in general, for this one call: the body is taken
+//! in within our bounds, and nothing is boxed, routed or copied on the way.
 //!
-//! Deliberately not here: compression, which a message of a few hundred bytes
-//! has no use for, and streaming.
+//! Invariant: the clock is read once for the decision and once more for the
+//! latency metric.
+//!
+//! Deliberately not here: compression, which does nothing for a message of a
+//! few hundred bytes, and streaming.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use tollgate_core::{Operation, Time};
-use tonic::Status;
 
-use super::Answering;
-use super::body::ReplyBody;
-use super::from_wire::{Asked, BadRequest};
-use super::{frame, to_wire};
+use super::GrpcFuture;
+use super::body::GrpcBody;
+use super::error::GrpcError;
+use super::from_wire::RlsRequest;
+use super::message;
+use super::to_wire::{self, RlsResponse};
 use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
 use crate::service::{Service, ServiceError};
@@ -31,56 +35,82 @@ const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 ///
 /// What is known without waiting is done before the future is made: it is
 /// allocated for each call, and is as large as all that it holds while it waits.
-pub(super) fn answer(service: Arc<Service>, request: Request<Incoming>) -> Answering {
+pub(super) fn answer(service: Arc<Service>, request: Request<Incoming>) -> GrpcFuture {
     let content_type = request.headers().get(CONTENT_TYPE);
     if !content_type.is_some_and(|kind| kind.as_bytes().starts_with(GRPC.as_bytes())) {
-        let mut response = Response::new(ReplyBody::Empty);
+        let mut response = Response::new(GrpcBody::Empty);
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Box::pin(std::future::ready(Ok(response)));
     }
-    let start = service.now();
-    let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
-    let body = request.into_body();
-    Box::pin(async move {
-        let answered = take_and_decide(&service, body, start, &mut span).await;
-        service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
-        Ok(match answered {
-            Ok(message) => {
-                let mut response = Response::new(ReplyBody::Message(message));
-                response.headers_mut().insert(CONTENT_TYPE, GRPC);
-                response
-            }
-            Err(status) => {
-                span.failed(status.message());
-                status.into_http()
-            }
-        })
+    let now = service.now();
+    let span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
+    Box::pin(answer_body(service, request.into_body(), now, span))
+}
+
+async fn answer_body(
+    service: Arc<Service>,
+    body: Incoming,
+    start: Time,
+    mut span: CallSpan,
+) -> Result<Response<GrpcBody>, Infallible> {
+    let answered = receive_and_check(&service, body, start, &mut span).await;
+    service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
+    Ok(match answered {
+        Ok(message) => {
+            let mut response = Response::new(GrpcBody::Message(message));
+            response.headers_mut().insert(CONTENT_TYPE, GRPC);
+            response
+        }
+        Err(error) => {
+            let status = to_wire::status(&error);
+            span.failed(status.message());
+            status.into_http()
+        }
     })
 }
 
-async fn take_and_decide(
+async fn receive_and_check(
     service: &Service,
     body: Incoming,
-    now: Time,
+    start: Time,
     span: &mut CallSpan,
-) -> Result<Bytes, Status> {
-    let bytes = body::take(body, GRPC_MESSAGE_MAX + frame::HEAD).await?;
-    let wire: RateLimitRequest = frame::open(bytes)?;
-    frame::close(&respond::<Status>(service, &wire, now, span).await?)
+) -> Result<Bytes, GrpcError> {
+    let received = body::receive(body, GRPC_MESSAGE_MAX + message::HEAD).await?;
+    // Nearly all bodies come with their head, and are decided as of then.
+    let now = if received.has_waited { service.now() } else { start };
+    let request = RlsRequest::decode(received.bytes, service.counts_rejected())?;
+    message::encode(&respond::<GrpcError>(service, &request, now, span).await?)
 }
 
-/// Decides what Envoy asks, however it came, as of when it came.
-pub(crate) async fn respond<E: From<BadRequest> + From<ServiceError>>(
+/// Decides what Envoy asks, whether it came as protobuf or as JSON.
+pub(crate) async fn respond<E: From<ServiceError>>(
     service: &Service,
-    wire: &RateLimitRequest,
+    wire: &RlsRequest,
     now: Time,
     span: &mut CallSpan,
-) -> Result<RateLimitResponse, E> {
-    let asked = Asked::new(wire, service.counts_rejected())?;
-    let entries = asked.entries();
-    let descriptors = asked.descriptors(&entries);
-    let request = asked.request(&descriptors);
+) -> Result<RlsResponse, E> {
+    let entries = wire.entries();
+    let descriptors = wire.descriptors(&entries);
+    let request = wire.request(&descriptors);
     let reply = service.operate(&request, Operation::Check, now).await?;
     span.decided(request.domain, reply.verdict.word());
     Ok(to_wire::response(wire, &request, &reply, service.answers()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The future of a call is allocated for each call; it may get smaller.
+    const FUTURE_BYTES_MAX: usize = 1_472;
+
+    fn future_bytes<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_future_of_a_call_does_not_grow() {
+        let bytes = future_bytes(answer_body);
+        assert!(bytes <= FUTURE_BYTES_MAX, "it has {bytes} bytes");
+    }
 }

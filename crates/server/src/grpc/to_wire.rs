@@ -1,27 +1,28 @@
 //! [`Reply`] → Envoy's response, and errors → gRPC's.
 //!
-//! After the limiter; before bytes or JSON. Together with `from_wire` the only
-//! place that sees Envoy's messages.
+//! The limiter comes before it, bytes or JSON after it. With `from_wire` it is
+//! the only place that knows Envoy's messages.
 //!
 //! Invariants: as many statuses as descriptors, in their order; numbers that do
 //! not fit saturate.
 //!
 //! Deliberately not here: any choice about limits; [`Reply::shown`] has made it.
 
+mod caller_info;
 mod metadata;
-mod tell;
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code, DescriptorStatus, RateLimit, rate_limit,
+    Code as WireCode, DescriptorStatus, RateLimit, rate_limit,
 };
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::Duration;
 use tollgate_core::{Micros, Request, Unit, Verdict};
 use tollgate_limiter::{DescriptorReply, Reply, RuleDecision};
-use tonic::Status;
+use tonic::{Code, Status};
 
-use super::from_wire::BadRequest;
+use super::error::GrpcError;
+use super::from_wire::RlsRequest;
 use crate::body::BodyError;
 use crate::service::ServiceError;
 use tollgate_settings::{Answers, HeaderNames};
@@ -34,15 +35,18 @@ pub const WAIT_HEADER: &str = "X-Ratelimit-Wait-Ms";
 /// not be asked.
 pub(super) const DEGRADED_HEADER: &str = "X-Ratelimit-Degraded";
 
+/// Envoy's response.
+pub(crate) type RlsResponse = RateLimitResponse;
+
 /// The response to `wire`, which was decided as `request`.
 pub(crate) fn response(
-    wire: &RateLimitRequest,
+    wire: &RlsRequest,
     request: &Request<'_>,
     reply: &Reply,
     answers: &Answers,
-) -> RateLimitResponse {
+) -> RlsResponse {
     let statuses: Vec<DescriptorStatus> =
-        (0..request.descriptors.len()).map(|index| status(request, reply, index)).collect();
+        (0..request.descriptors.len()).map(|index| descriptor_status(request, reply, index)).collect();
     let mut headers = Vec::new();
     if let Some(names) = &answers.headers {
         rate_limit_headers(names, &statuses, reply, &mut headers);
@@ -54,13 +58,13 @@ pub(crate) fn response(
     if reply.is_degraded() {
         headers.push(header(DEGRADED_HEADER, true));
     }
-    let raw_body = tell::through_envoy(request, reply, answers, &mut headers);
+    let raw_body = caller_info::add(request, reply, answers, &mut headers);
     RateLimitResponse {
         overall_code: code(reply.verdict.is_deny()),
         statuses,
         response_headers_to_add: headers,
         raw_body,
-        dynamic_metadata: metadata::dynamic_metadata(wire, reply, wait, answers.dynamic_metadata),
+        dynamic_metadata: metadata::dynamic_metadata(&wire.wire, reply, wait, answers.dynamic_metadata),
         ..RateLimitResponse::default()
     }
 }
@@ -74,10 +78,10 @@ const fn wait_of(reply: &Reply) -> Option<Micros> {
 }
 
 fn code(is_over: bool) -> i32 {
-    i32::from(if is_over { Code::OverLimit } else { Code::Ok })
+    i32::from(if is_over { WireCode::OverLimit } else { WireCode::Ok })
 }
 
-fn status(request: &Request<'_>, reply: &Reply, index: usize) -> DescriptorStatus {
+fn descriptor_status(request: &Request<'_>, reply: &Reply, index: usize) -> DescriptorStatus {
     match reply.descriptor(index) {
         DescriptorReply::Free => DescriptorStatus { code: code(false), ..DescriptorStatus::default() },
         DescriptorReply::Unlimited => {
@@ -154,32 +158,22 @@ fn header(key: &str, value: impl ToString) -> HeaderValue {
     HeaderValue { key: key.to_owned(), value: value.to_string(), raw_value: Vec::new() }
 }
 
-/// What a caller is told whose request is out of bounds.
-impl From<BadRequest> for Status {
-    fn from(error: BadRequest) -> Self {
-        Self::invalid_argument(error.to_string())
-    }
-}
-
-/// What a caller is told whose request could not be decided; the reference
-/// answers UNKNOWN to all of these.
-impl From<ServiceError> for Status {
-    fn from(error: ServiceError) -> Self {
-        match error {
-            ServiceError::NoDomain | ServiceError::NoDescriptors | ServiceError::NoRules => {
-                Self::unknown(error.to_string())
-            }
+/// The status of a call that gets no decision.
+pub(super) fn status(error: &GrpcError) -> Status {
+    let code = match error {
+        GrpcError::NoMessage | GrpcError::Length { .. } | GrpcError::Decode(_) | GrpcError::Request(_) => {
+            Code::InvalidArgument
         }
-    }
-}
-
-/// What a caller is told whose message did not arrive.
-impl From<BodyError> for Status {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::TooLarge { .. } | BodyError::Crowded => Self::resource_exhausted(error.to_string()),
-            BodyError::TooSlow => Self::deadline_exceeded(error.to_string()),
-            BodyError::Broken => Self::cancelled(error.to_string()),
+        GrpcError::Compressed => Code::Unimplemented,
+        GrpcError::TooLarge { .. }
+        | GrpcError::AnswerTooLarge
+        | GrpcError::Body(BodyError::TooLarge { .. } | BodyError::Crowded) => Code::ResourceExhausted,
+        GrpcError::Body(BodyError::TooSlow) => Code::DeadlineExceeded,
+        GrpcError::Body(BodyError::Broken) => Code::Cancelled,
+        // The reference answers UNKNOWN to all of these.
+        GrpcError::Service(ServiceError::NoDomain | ServiceError::NoDescriptors | ServiceError::NoRules) => {
+            Code::Unknown
         }
-    }
+    };
+    Status::new(code, error.to_string())
 }

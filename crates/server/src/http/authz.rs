@@ -35,7 +35,7 @@ use tollgate_http::{CallerView, HttpRequestFacts, MappedRequest, Mapping, TokenV
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
-use crate::listen::life::stopped;
+use crate::listen::lifetime::stopped;
 use crate::service::Service;
 use to_wire::AuthzError;
 use tollgate_metrics::Call;

@@ -11,11 +11,12 @@ mod to_wire;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use tollgate_core::Time;
 
 use super::Context;
 use crate::body;
 use crate::bounds::JSON_BODY_MAX;
-use crate::grpc;
+use crate::grpc::{self, RlsRequest};
 use crate::service::Service;
 use crate::telemetry::CallSpan;
 use to_wire::JsonError;
@@ -28,8 +29,11 @@ pub(super) async fn answer(State(context): State<Context>, request: Request<Body
     let service = &*context.service;
     let start = service.now();
     let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
-    let answered = match body::take(request.into_body(), JSON_BODY_MAX).await {
-        Ok(bytes) => decide(service, &bytes, &mut span).await,
+    let answered = match body::receive(request.into_body(), JSON_BODY_MAX).await {
+        Ok(received) => {
+            let now = if received.has_waited { service.now() } else { start };
+            decide(service, &received.bytes, now, &mut span).await
+        }
         Err(error) => Err(error.into()),
     };
     service.metrics().served(Call::Http, service.now().since(start));
@@ -39,8 +43,13 @@ pub(super) async fn answer(State(context): State<Context>, request: Request<Body
     })
 }
 
-async fn decide(service: &Service, bytes: &[u8], span: &mut CallSpan) -> Result<Response, JsonError> {
-    let wire = from_wire::request(bytes)?;
-    let response = grpc::respond::<JsonError>(service, &wire, service.now(), span).await?;
+async fn decide(
+    service: &Service,
+    bytes: &[u8],
+    now: Time,
+    span: &mut CallSpan,
+) -> Result<Response, JsonError> {
+    let request = RlsRequest::new(from_wire::request(bytes)?, service.counts_rejected())?;
+    let response = grpc::respond::<JsonError>(service, &request, now, span).await?;
     to_wire::respond(&response)
 }

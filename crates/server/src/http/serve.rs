@@ -1,4 +1,4 @@
-//! Serves connections of HTTP/1.1, with TLS or without.
+//! Serves connections of HTTP/1.1.
 
 use std::sync::Arc;
 
@@ -9,17 +9,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use super::authz::Peer;
-use super::direct::Direct;
+use super::direct::DirectConnection;
 use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
-use crate::listen::accept::{Arrival, Serve, Stream};
-use crate::listen::life::{Life, Stay, supervise};
-use crate::listen::rewound::Rewound;
-use crate::listen::seen::{Counted, Seen};
+use crate::listen::accept::{Serve, ServerConnection};
+use crate::listen::lifetime::LifetimePolicy;
+use crate::listen::prefixed::Prefixed;
+use crate::listen::stream::FilteredStream;
 use crate::service::Service;
 use crate::tls::Tls;
 
@@ -31,7 +29,7 @@ const OPENING_BYTES: u64 = 14;
 pub(crate) struct ServeHttp {
     router: Router,
     tls: Option<Arc<Tls>>,
-    /// Answers what need not go through the router, if anything is.
+    /// Answers requests on the short way, if there is one.
     direct: Option<Arc<Service>>,
 }
 
@@ -40,54 +38,44 @@ impl ServeHttp {
         Self { router, tls, direct: None }
     }
 
-    /// The same, where requests to `/v1/check` and its like need not go through the router.
-    pub(crate) fn answering(self, service: Arc<Service>) -> Self {
+    /// The same, with the short way for `/v1/check` and its like.
+    pub(crate) fn with_short_way(self, service: Arc<Service>) -> Self {
         Self { direct: Some(service), ..self }
     }
+}
 
-    async fn serve_io<I>(&self, io: I, peer: Option<Peer>, mut life: Life)
-    where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+impl Serve for ServeHttp {
+    fn tls(&self) -> Option<&Tls> {
+        self.tls.as_deref()
+    }
+
+    fn policy(&self) -> LifetimePolicy {
+        LifetimePolicy {
+            opening_bytes: OPENING_BYTES,
+            idle: Some(HTTP_IDLE_MAX),
+            ..LifetimePolicy::default()
+        }
+    }
+
+    async fn serve(&self, connection: ServerConnection) {
+        let ServerConnection { io, peer, mut lifetime } = connection;
         let (io, read) = match &self.direct {
             None => (io, Vec::new()),
-            Some(service) => match Direct::new(io, service).serve(&mut life).await {
+            Some(service) => match DirectConnection::new(io, service).serve(&mut lifetime).await {
                 Some(rest) => rest,
                 None => return,
             },
         };
-        let io = TokioIo::new(Counted::new(Rewound::new(io, read), Arc::clone(&life.seen)));
+        let io = FilteredStream::new(io, Prefixed::new(read), lifetime.byte_count());
         let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
-            peer.and_then(|peer| request.extensions_mut().insert(peer));
+            peer.and_then(|peer| request.extensions_mut().insert(Peer(peer)));
             request.map(Body::new)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HTTP_IDLE_MAX)
             .max_buf_size(HTTP_HEAD_MAX)
-            .serve_connection(io, TowerToHyperService::new(router));
-        supervise(connection, life).await;
-    }
-}
-
-impl Serve for ServeHttp {
-    async fn serve(&self, arrival: Arrival) {
-        let Arrival { stream, pass, seat, stop } = arrival;
-        let stay = Stay { opening_bytes: OPENING_BYTES, age: None, grace: None };
-        let life = Life { stay, seen: Arc::new(Seen::default()), stop, pass, _seat: seat };
-        let peer = |stream: &TcpStream| stream.peer_addr().ok().map(|address| Peer(address.ip()));
-        match (stream, &self.tls) {
-            (Stream::Tcp(stream), None) => {
-                let peer = peer(&stream);
-                self.serve_io(stream, peer, life).await;
-            }
-            (Stream::Tcp(stream), Some(tls)) => {
-                let peer = peer(&stream);
-                if let Some(stream) = tls.greet(stream).await {
-                    self.serve_io(stream, peer, life).await;
-                }
-            }
-            (Stream::Unix(stream), _) => self.serve_io(stream, None, life).await,
-        }
+            .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
+        lifetime.supervise(connection).await;
     }
 }

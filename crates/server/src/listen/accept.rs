@@ -1,63 +1,66 @@
-//! The loop that accepts.
+//! The accept loop.
 //!
-//! One for each listening socket, on the worker that owns it. It ends when the
-//! server is to end, after letting in whom the kernel has already greeted.
+//! One for each listening socket, on the worker that owns it. A connection that
+//! the limit lets in is handed to the worker that has the fewest, shakes hands
+//! where its listener has TLS, and is served. The loop ends when the server
+//! stops, after taking in the connections that the kernel has already accepted.
 
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::future::poll_immediate;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
-use super::gate::{Gate, Pass};
-use super::life::stopped;
-use super::pool::{Pool, Seat};
-use super::{Listener, at_once};
+use super::Listener;
+use super::connection_limit::ConnectionLimit;
+use super::lifetime::{Lifetime, LifetimePolicy, stopped};
+use super::stream::Io;
+use super::worker_pool::WorkerPool;
 use crate::bounds::ACCEPT_PAUSE;
+use crate::tls::Tls;
 
-/// An accepted connection of either kind.
-#[derive(Debug)]
-pub(crate) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+/// A connection that is ready to be served.
+pub(crate) struct ServerConnection {
+    pub(crate) io: Io,
+    /// The caller's address; none on a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) lifetime: Lifetime,
 }
 
-/// What belongs to an accepted connection.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) stream: Stream,
-    pub(crate) pass: Pass,
-    pub(crate) seat: Option<Seat>,
-    pub(crate) stop: watch::Receiver<bool>,
-}
-
-/// Serves accepted connections of one protocol.
+/// Serves the connections of one listener.
 pub(crate) trait Serve: Clone + Send + Sync + 'static {
+    /// The TLS of the listener's TCP connections.
+    fn tls(&self) -> Option<&Tls>;
+
+    /// How long connections may stay.
+    fn policy(&self) -> LifetimePolicy;
+
     /// Serves one connection to its end.
-    fn serve(&self, arrival: Arrival) -> impl Future<Output = ()> + Send;
+    fn serve(&self, connection: ServerConnection) -> impl Future<Output = ()> + Send;
 }
 
-/// Where connections are accepted and served.
+/// Accepts connections on one worker.
 #[derive(Debug, Clone)]
-pub(crate) struct Site {
-    /// Who gets in.
-    pub(crate) gate: Arc<Gate>,
-    /// Who serves them, so many of the workers from the first on; none if whoever accepts does.
-    pub(crate) pool: Option<(Arc<Pool>, usize)>,
-    /// The number of the worker that accepts.
+pub(crate) struct Acceptor {
+    pub(crate) limit: Arc<ConnectionLimit>,
+    /// The workers that serve, and how many of them, from the first on; none if
+    /// this worker serves what it accepts.
+    pub(crate) pool: Option<(Arc<WorkerPool>, usize)>,
+    /// The number of this worker.
     pub(crate) worker: usize,
-    /// When to end.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-enum Socket {
+enum ListeningSocket {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
 }
 
-impl Socket {
+impl ListeningSocket {
     fn new(listener: Listener) -> io::Result<Self> {
         Ok(match listener {
             Listener::Tcp(listener) => Self::Tcp(tokio::net::TcpListener::from_std(listener)?),
@@ -65,89 +68,117 @@ impl Socket {
         })
     }
 
-    async fn accept(&self) -> io::Result<Stream> {
+    async fn accept(&self) -> io::Result<AcceptedSocket> {
         Ok(match self {
-            Self::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
-            Self::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                AcceptedSocket::Tcp(stream, peer.ip())
+            }
+            Self::Unix(listener) => AcceptedSocket::Unix(listener.accept().await?.0),
         })
     }
 }
 
-/// Accepts and serves until the server is to end.
-pub(crate) async fn accept_all(listener: Listener, site: Site, serve: impl Serve) -> io::Result<()> {
-    let socket = Socket::new(listener)?;
-    let mut stop = site.stop.clone();
-    loop {
-        tokio::select! {
-            biased;
-            () = stopped(&mut stop) => break,
-            accepted = socket.accept() => match accepted {
-                Ok(stream) => admit(stream, &site, &serve),
-                Err(error) if is_about_one(&error) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept connections; will go on trying");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
+impl Acceptor {
+    /// Accepts and serves until the server stops.
+    pub(crate) async fn run(self, listener: Listener, serve: impl Serve) -> io::Result<()> {
+        let socket = ListeningSocket::new(listener)?;
+        let mut stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => break,
+                accepted = socket.accept() => match accepted {
+                    Ok(accepted) => self.admit(accepted, &serve),
+                    Err(error) if is_about_caller(&error) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept connections; trying again");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        // Callers that the kernel has accepted may have sent a call already.
+        while let Some(Ok(accepted)) = poll_immediate(pin!(socket.accept())).await {
+            self.admit(accepted, &serve);
+        }
+        Ok(())
+    }
+
+    fn admit(&self, accepted: AcceptedSocket, serve: &impl Serve) {
+        // The caller sees its connection closed, and can try elsewhere.
+        let Some(permit) = self.limit.acquire() else {
+            tracing::debug!("too many connections: closed a new one");
+            return;
+        };
+        let slot = self.pool.as_ref().map(|(pool, among)| pool.assign(self.worker, *among));
+        let other = slot.as_ref().and_then(|slot| slot.other_than(self.worker)).cloned();
+        let (stop, serve) = (self.stop.clone(), serve.clone());
+        let open = async move |accepted: AcceptedSocket| {
+            let Some((io, peer)) = accepted.open(serve.tls()).await else { return };
+            let lifetime = Lifetime::new(serve.policy(), permit, slot, stop);
+            serve.serve(ServerConnection { io, peer, lifetime }).await;
+        };
+        match other {
+            None => {
+                tokio::spawn(async move { open(accepted).await });
+            }
+            Some(worker) => {
+                let Ok(detached) = accepted.detach() else { return };
+                worker.spawn(async move {
+                    if let Ok(accepted) = detached.attach() {
+                        open(accepted).await;
+                    }
+                });
+            }
         }
     }
-    // Those whom the kernel has greeted have perhaps sent a call already.
-    while let Some(Ok(stream)) = at_once(pin!(socket.accept())).await {
-        admit(stream, &site, &serve);
-    }
-    Ok(())
 }
 
-/// Whether an error is about one connection that went away and not about us.
-fn is_about_one(error: &io::Error) -> bool {
+/// Whether an error is about one caller that went away, and not about us.
+fn is_about_caller(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
 }
 
-fn admit(stream: Stream, site: &Site, serve: &impl Serve) {
-    // Whoever does not get in sees the connection closed, and can try elsewhere.
-    let Some(pass) = site.gate.enter() else {
-        tracing::debug!("a connection was turned away: there are too many");
-        return;
-    };
-    let seat = site.pool.as_ref().map(|(pool, among)| pool.seat(site.worker, *among));
-    let (stop, serve) = (site.stop.clone(), serve.clone());
-    let elsewhere = seat.as_ref().and_then(|seat| seat.other_than(site.worker)).cloned();
-    match elsewhere {
-        None => {
-            tokio::spawn(async move { serve.serve(Arrival { stream, pass, seat, stop }).await });
-        }
-        Some(worker) => {
-            let Ok(parcel) = Parcel::pack(stream) else { return };
-            worker.spawn(async move {
-                if let Ok(stream) = parcel.unpack() {
-                    serve.serve(Arrival { stream, pass, seat, stop }).await;
-                }
-            });
-        }
-    }
+/// A socket that was just accepted.
+enum AcceptedSocket {
+    Tcp(TcpStream, IpAddr),
+    Unix(UnixStream),
 }
 
-/// A connection on its way from one worker to another.
-enum Parcel {
-    Tcp(std::net::TcpStream),
+/// The same on its way from one worker's runtime to another's.
+enum DetachedSocket {
+    Tcp(std::net::TcpStream, IpAddr),
     Unix(std::os::unix::net::UnixStream),
 }
 
-impl Parcel {
-    fn pack(stream: Stream) -> io::Result<Self> {
-        Ok(match stream {
-            Stream::Tcp(stream) => Self::Tcp(stream.into_std()?),
-            Stream::Unix(stream) => Self::Unix(stream.into_std()?),
+impl AcceptedSocket {
+    /// The stream to serve and the caller's address; none if the handshake fails.
+    async fn open(self, tls: Option<&Tls>) -> Option<(Io, Option<IpAddr>)> {
+        Some(match (self, tls) {
+            (Self::Tcp(stream, peer), None) => (Box::new(stream), Some(peer)),
+            (Self::Tcp(stream, peer), Some(tls)) => (Box::new(tls.handshake(stream).await?), Some(peer)),
+            // The file system says who may use a Unix socket.
+            (Self::Unix(stream), _) => (Box::new(stream), None),
         })
     }
 
-    fn unpack(self) -> io::Result<Stream> {
+    fn detach(self) -> io::Result<DetachedSocket> {
         Ok(match self {
-            Self::Tcp(stream) => Stream::Tcp(TcpStream::from_std(stream)?),
-            Self::Unix(stream) => Stream::Unix(UnixStream::from_std(stream)?),
+            Self::Tcp(stream, peer) => DetachedSocket::Tcp(stream.into_std()?, peer),
+            Self::Unix(stream) => DetachedSocket::Unix(stream.into_std()?),
+        })
+    }
+}
+
+impl DetachedSocket {
+    fn attach(self) -> io::Result<AcceptedSocket> {
+        Ok(match self {
+            Self::Tcp(stream, peer) => AcceptedSocket::Tcp(TcpStream::from_std(stream)?, peer),
+            Self::Unix(stream) => AcceptedSocket::Unix(UnixStream::from_std(stream)?),
         })
     }
 }

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time, Verdict};
 use tollgate_limiter::Reply;
 
-use super::from_wire::{self, BadText, Shown};
-use super::to_wire::{Protocol, Writer};
+use super::from_wire::{self, Excerpt, TextError};
+use super::to_wire::{RespVersion, RespWriter};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 use crate::service::{Service, ServiceError};
 
@@ -17,9 +17,9 @@ const ENTRIES_USUAL: usize = 4;
 
 type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
 
-/// What was asked.
+/// A `TOLLGATE.CHECK`.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct RespCheckRequest<'a> {
     domain: &'a str,
     entries: Entries<'a>,
     cost: u64,
@@ -27,7 +27,7 @@ pub(super) struct Asked<'a> {
 
 /// Why nothing is decided.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum RespCheckError {
     #[error("ERR key '{key}' has no value; send TOLLGATE.CHECK domain key value [key value ...] [COST n]")]
     NoValue { key: String },
     #[error("ERR {found} entries are too many; send at most {ENTRIES_MAX}")]
@@ -35,13 +35,15 @@ pub(super) enum Refusal {
     #[error("ERR COST '{word}' is not a cost; send a whole number of 0 or more")]
     Cost { word: String },
     #[error("ERR {0}")]
-    Text(#[from] BadText),
+    Text(#[from] TextError),
 }
 
-impl<'a> Asked<'a> {
-    /// What these words ask.
-    pub(super) fn new(words: &[&'a [u8]]) -> Result<Self, Refusal> {
-        let [_, domain, pairs @ ..] = words else { return Err(Refusal::NoValue { key: String::new() }) };
+impl<'a> RespCheckRequest<'a> {
+    /// The request that these words make.
+    pub(super) fn new(words: &[&'a [u8]]) -> Result<Self, RespCheckError> {
+        let [_, domain, pairs @ ..] = words else {
+            return Err(RespCheckError::NoValue { key: String::new() });
+        };
         let (pairs, cost) = split_cost(pairs)?;
         let entries = entries(pairs)?;
         Ok(Self { domain: from_wire::text("domain", domain, KEY_MAX)?, entries, cost })
@@ -55,23 +57,23 @@ impl<'a> Asked<'a> {
 }
 
 /// The pairs without the cost, and the cost. Only the last of several pairs is a cost.
-fn split_cost<'a, 'b>(pairs: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], u64), Refusal> {
+fn split_cost<'a, 'b>(pairs: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], u64), RespCheckError> {
     let [entries @ .., name, cost] = pairs else { return Ok((pairs, 1)) };
     if entries.is_empty() || !name.eq_ignore_ascii_case(b"cost") {
         return Ok((pairs, 1));
     }
     let number = from_wire::integer(cost).and_then(|cost| u64::try_from(cost).ok());
-    let number = number.ok_or_else(|| Refusal::Cost { word: Shown(cost).to_string() })?;
+    let number = number.ok_or_else(|| RespCheckError::Cost { word: Excerpt(cost).to_string() })?;
     Ok((entries, number))
 }
 
-fn entries<'a>(pairs: &[&'a [u8]]) -> Result<Entries<'a>, Refusal> {
+fn entries<'a>(pairs: &[&'a [u8]]) -> Result<Entries<'a>, RespCheckError> {
     let (pairs, rest) = pairs.as_chunks::<2>();
     if let [key] = rest {
-        return Err(Refusal::NoValue { key: Shown(key).to_string() });
+        return Err(RespCheckError::NoValue { key: Excerpt(key).to_string() });
     }
     if pairs.len() > ENTRIES_MAX {
-        return Err(Refusal::TooMany { found: pairs.len() });
+        return Err(RespCheckError::TooMany { found: pairs.len() });
     }
     let entry = |[key, value]: &[&'a [u8]; 2]| {
         Ok(Entry {
@@ -82,8 +84,8 @@ fn entries<'a>(pairs: &[&'a [u8]]) -> Result<Entries<'a>, Refusal> {
     pairs.iter().map(entry).collect()
 }
 
-/// What a reply tells; nothing where there is nothing to tell.
-struct Told<'a> {
+/// The fields of a reply.
+struct RespCheckReply<'a> {
     verdict: &'static str,
     limit: Option<u64>,
     remaining: Option<u64>,
@@ -93,7 +95,7 @@ struct Told<'a> {
     rule: &'a str,
 }
 
-impl<'a> Told<'a> {
+impl<'a> RespCheckReply<'a> {
     fn new(reply: &'a Reply) -> Self {
         let (verdict, retry_after, wait) = match reply.verdict {
             Verdict::Deny { retry_after } => ("deny", retry_after, None),
@@ -113,36 +115,36 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Tells what was decided.
-pub(super) fn reply(reply: &Reply, writer: &mut Writer<'_>) {
-    let told = Told::new(reply);
-    match writer.protocol() {
-        Protocol::Resp2 => flat(&told, writer),
-        Protocol::Resp3 => map(&told, writer),
+/// Writes the reply.
+pub(super) fn reply(reply: &Reply, writer: &mut RespWriter<'_>) {
+    let reply = RespCheckReply::new(reply);
+    match writer.version() {
+        RespVersion::Resp2 => flat(&reply, writer),
+        RespVersion::Resp3 => map(&reply, writer),
     }
 }
 
-fn flat(told: &Told<'_>, writer: &mut Writer<'_>) {
+fn flat(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
     writer.array(6);
-    writer.text(told.verdict);
+    writer.text(reply.verdict);
     let mut number = |value: Option<u64>| writer.integer(value.map_or(-1, signed));
-    number(told.limit);
-    number(told.remaining);
-    number(told.wait.or(told.retry_after).map(Micros::as_millis_ceil));
-    number(told.reset_after.map(Micros::as_millis_ceil));
-    writer.text(told.rule);
+    number(reply.limit);
+    number(reply.remaining);
+    number(reply.wait.or(reply.retry_after).map(Micros::as_millis_ceil));
+    number(reply.reset_after.map(Micros::as_millis_ceil));
+    writer.text(reply.rule);
 }
 
-fn map(told: &Told<'_>, writer: &mut Writer<'_>) {
+fn map(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
     writer.map(7);
     writer.text("verdict");
-    writer.text(told.verdict);
+    writer.text(reply.verdict);
     let numbers = [
-        ("limit", told.limit),
-        ("remaining", told.remaining),
-        ("retry_after_ms", told.retry_after.map(Micros::as_millis_ceil)),
-        ("wait_ms", told.wait.map(Micros::as_millis_ceil)),
-        ("reset_after_ms", told.reset_after.map(Micros::as_millis_ceil)),
+        ("limit", reply.limit),
+        ("remaining", reply.remaining),
+        ("retry_after_ms", reply.retry_after.map(Micros::as_millis_ceil)),
+        ("wait_ms", reply.wait.map(Micros::as_millis_ceil)),
+        ("reset_after_ms", reply.reset_after.map(Micros::as_millis_ceil)),
     ];
     for (name, value) in numbers {
         writer.text(name);
@@ -152,7 +154,7 @@ fn map(told: &Told<'_>, writer: &mut Writer<'_>) {
         }
     }
     writer.text("rule");
-    match told.rule {
+    match reply.rule {
         "" => writer.null(),
         rule => writer.text(rule),
     }

@@ -1,14 +1,14 @@
-//! Every command: its name, what it takes, what it is for.
+//! Every command: its name, its arguments, what it is for.
 //!
-//! `session` finds a command here by its name; `COMMAND` tells clients what
-//! there is, and an unknown command is answered with this list.
+//! `session` looks commands up here by name; `COMMAND` and the error for an
+//! unknown command list them.
 
-use super::from_wire::{self, Shown};
-use super::to_wire::Writer;
+use super::from_wire::{self, Excerpt};
+use super::to_wire::RespWriter;
 
 /// Which command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CommandKind {
     ClThrottle,
     Throttle,
     Check,
@@ -26,92 +26,93 @@ pub(super) enum Kind {
 
 /// A command.
 #[derive(Debug)]
-pub(super) struct Command {
-    pub(super) kind: Kind,
+pub(super) struct RespCommand {
+    pub(super) kind: CommandKind,
     /// In capitals.
     pub(super) name: &'static str,
-    /// How many words it has, its name included; if negative, at least so many.
+    /// How many words it has with its name; if negative, at least so many.
     arity: i64,
     /// Whether the first word after its name is a key that it writes to.
     has_key: bool,
-    /// Whether it may be asked before the password is known.
+    /// Whether it needs no password.
     pub(super) is_open: bool,
     usage: &'static str,
     summary: &'static str,
 }
 
 const fn command(
-    kind: Kind,
+    kind: CommandKind,
     name: &'static str,
     arity: i64,
     usage: &'static str,
     summary: &'static str,
-) -> Command {
-    let has_key = matches!(kind, Kind::ClThrottle | Kind::Throttle);
-    let is_open = matches!(kind, Kind::Auth | Kind::Hello | Kind::Quit | Kind::Reset);
-    Command { kind, name, arity, has_key, is_open, usage, summary }
+) -> RespCommand {
+    let has_key = matches!(kind, CommandKind::ClThrottle | CommandKind::Throttle);
+    let is_open =
+        matches!(kind, CommandKind::Auth | CommandKind::Hello | CommandKind::Quit | CommandKind::Reset);
+    RespCommand { kind, name, arity, has_key, is_open, usage, summary }
 }
 
 /// All of them, the usual ones first.
-pub(super) const ALL: [Command; 13] = [
+pub(super) const ALL: [RespCommand; 13] = [
     command(
-        Kind::ClThrottle,
+        CommandKind::ClThrottle,
         "CL.THROTTLE",
         -5,
         "key max_burst count period [quantity]",
         "Takes from a bucket of the caller's own, as redis-cell does",
     ),
     command(
-        Kind::Throttle,
+        CommandKind::Throttle,
         "THROTTLE",
         -5,
         "key max_burst count period [quantity]",
         "Takes from a bucket of the caller's own, as throttlecrab does",
     ),
     command(
-        Kind::Check,
+        CommandKind::Check,
         "TOLLGATE.CHECK",
         -4,
         "domain key value [key value ...] [COST n]",
         "Decides by the rules of a domain",
     ),
-    command(Kind::Ping, "PING", -1, "[message]", "Answers"),
-    command(Kind::Echo, "ECHO", 2, "message", "Answers with what was sent"),
+    command(CommandKind::Ping, "PING", -1, "[message]", "Answers"),
+    command(CommandKind::Echo, "ECHO", 2, "message", "Answers with what was sent"),
     command(
-        Kind::Hello,
+        CommandKind::Hello,
         "HELLO",
         -1,
         "[2|3 [AUTH username password] [SETNAME name]]",
         "Chooses the version of the protocol",
     ),
-    command(Kind::Auth, "AUTH", -2, "[username] password", "Shows the password"),
+    command(CommandKind::Auth, "AUTH", -2, "[username] password", "Shows the password"),
     command(
-        Kind::Client,
+        CommandKind::Client,
         "CLIENT",
         -2,
         "ID|INFO|GETNAME|SETNAME name|SETINFO attribute value|NO-EVICT on|NO-TOUCH on",
         "Tells and asks about this connection",
     ),
     command(
-        Kind::Command,
+        CommandKind::Command,
         "COMMAND",
         -1,
         "[COUNT|LIST|INFO [name ...]|DOCS [name ...]]",
         "Tells which commands there are",
     ),
-    command(Kind::Info, "INFO", -1, "[section ...]", "Tells about this server"),
-    command(Kind::Select, "SELECT", 2, "0", "Chooses the one database there is"),
-    command(Kind::Reset, "RESET", 1, "", "Makes the connection as good as new"),
-    command(Kind::Quit, "QUIT", -1, "", "Ends the connection"),
+    command(CommandKind::Info, "INFO", -1, "[section ...]", "Tells about this server"),
+    command(CommandKind::Select, "SELECT", 2, "0", "Chooses the one database there is"),
+    command(CommandKind::Reset, "RESET", 1, "", "Makes the connection as good as new"),
+    command(CommandKind::Quit, "QUIT", -1, "", "Ends the connection"),
 ];
 
-/// The command of that name, in capitals or not.
-pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+/// The command of that name, in any case.
+pub(super) fn find(name: &[u8]) -> Option<&'static RespCommand> {
     ALL.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-impl Command {
-    /// Whether it may have so many words.
+impl RespCommand {
+    /// Whether it may have this many words.
     pub(super) fn takes(&self, words: usize) -> bool {
         let words = i64::try_from(words).unwrap_or(i64::MAX);
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }
@@ -123,7 +124,7 @@ impl Command {
         format!("ERR wrong number of arguments for '{name}' command; send {} {}", self.name, self.usage)
     }
 
-    fn write(&self, writer: &mut Writer<'_>) {
+    fn write(&self, writer: &mut RespWriter<'_>) {
         writer.array(10);
         writer.text(&self.name.to_ascii_lowercase());
         writer.integer(self.arity);
@@ -146,11 +147,11 @@ impl Command {
         }
     }
 
-    fn write_docs(&self, writer: &mut Writer<'_>) {
+    fn write_docs(&self, writer: &mut RespWriter<'_>) {
         writer.text(&self.name.to_ascii_lowercase());
         writer.map(4);
         let about = format!("{}: {} {}", self.summary, self.name, self.usage);
-        let group = if self.kind == Kind::Check || self.has_key { "tollgate" } else { "connection" };
+        let group = if self.kind == CommandKind::Check || self.has_key { "tollgate" } else { "connection" };
         let since = env!("CARGO_PKG_VERSION");
         for (key, value) in [("summary", about.trim_end()), ("since", since), ("group", group)] {
             writer.text(key);
@@ -161,7 +162,7 @@ impl Command {
     }
 }
 
-/// The error for a command that there is not.
+/// The error for an unknown command.
 pub(super) fn unknown(name: &[u8]) -> String {
     let hint = if [&b"MULTI"[..], b"EXEC"].iter().any(|word| word.eq_ignore_ascii_case(name)) {
         "pipeline without a transaction; "
@@ -169,11 +170,11 @@ pub(super) fn unknown(name: &[u8]) -> String {
         ""
     };
     let known: Vec<&str> = ALL.iter().map(|command| command.name).collect();
-    format!("ERR unknown command '{}'; {hint}there are {}", Shown(name), known.join(", "))
+    format!("ERR unknown command '{}'; {hint}there are {}", Excerpt(name), known.join(", "))
 }
 
 /// Answers `COMMAND`.
-pub(super) fn answer(words: &[&[u8]], writer: &mut Writer<'_>) {
+pub(super) fn answer(words: &[&[u8]], writer: &mut RespWriter<'_>) {
     let Some((sub, names)) = words.get(1..).and_then(|rest| rest.split_first()) else {
         writer.array(ALL.len());
         return ALL.iter().for_each(|command| command.write(writer));
@@ -198,17 +199,17 @@ pub(super) fn answer(words: &[&[u8]], writer: &mut Writer<'_>) {
             }
         }
         b"DOCS" => {
-            let is_asked = |command: &&Command| {
+            let is_named = |command: &&RespCommand| {
                 names.is_empty()
                     || names.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
             };
-            let asked: Vec<&Command> = ALL.iter().filter(is_asked).collect();
-            writer.map(asked.len());
-            asked.iter().for_each(|command| command.write_docs(writer));
+            let named: Vec<&RespCommand> = ALL.iter().filter(is_named).collect();
+            writer.map(named.len());
+            named.iter().for_each(|command| command.write_docs(writer));
         }
         _ => {
             let known = "COUNT, LIST, INFO and DOCS";
-            writer.error(&format!("ERR unknown subcommand '{}'; COMMAND has {known}", Shown(sub)));
+            writer.error(&format!("ERR unknown subcommand '{}'; COMMAND has {known}", Excerpt(sub)));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Bytes → the words of a command.
 //!
 //! A command is an array of bulk strings, or a line of words as a person types
-//! it. Nothing else is a command, so that nothing nests.
+//! it. Nothing else is a command, so nothing nests.
 //!
-//! Invariants: words are slices of what was read; nothing is copied, and a
-//! command of usual length is read without an allocation. What is read again
-//! because a command was not whole is its lengths, never its words.
+//! Invariants: words are slices of what was read; a command of usual length is
+//! read without an allocation. When more of a command arrives only its lengths
+//! are read again, never its words.
 //!
-//! Deliberately not here: other RESP types, which only answers have.
+//! Deliberately not here: other RESP types, which only replies have.
+//! docs/decisions/005 says why it is written by hand.
 
 use smallvec::SmallVec;
 
@@ -15,24 +16,24 @@ use crate::bounds::{RESP_COMMAND_MAX, RESP_INLINE_MAX, RESP_WORD_MAX, RESP_WORDS
 
 /// Most commands have no more words; more cost an allocation.
 const WORDS_USUAL: usize = 8;
-/// No length that we accept takes more bytes, its mark and its end included.
+/// No length that we accept takes more bytes, with its mark and its end.
 const LENGTH_BYTES_MAX: usize = 16;
 
 /// The words of a command, its name first.
-pub(super) type Words<'a> = SmallVec<[&'a [u8]; WORDS_USUAL]>;
+pub(super) type CommandWords<'a> = SmallVec<[&'a [u8]; WORDS_USUAL]>;
 
-/// What the bytes begin with.
+/// What some bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next<'a> {
-    /// A command, and how many bytes it took; without words if there is nothing to answer.
-    Command(Words<'a>, usize),
+pub(super) enum RespFrame<'a> {
+    /// A command and how many bytes it took; no words if there is nothing to answer.
+    Command(CommandWords<'a>, usize),
     /// The beginning of a command.
     Partial,
 }
 
-/// Why nobody can tell any more where the next command begins.
+/// Why it is unknown where the next command begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum FramingError {
     #[error("Protocol error: a length must be a number and CRLF")]
     Length,
     #[error("Protocol error: an array of {found} is too long; send at most {RESP_WORDS_MAX} words")]
@@ -59,53 +60,53 @@ fn shown(byte: u8) -> char {
 }
 
 /// Reads the command that `bytes` begin with.
-pub(super) fn next(bytes: &[u8]) -> Result<Next<'_>, Broken> {
+pub(super) fn next(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
     match bytes.first() {
-        None => Ok(Next::Partial),
+        None => Ok(RespFrame::Partial),
         Some(b'*') => array(bytes),
-        // A handshake of TLS begins so, and no word does.
-        Some(0x16) => Err(Broken::Tls),
+        // A TLS handshake begins with it, and no command does.
+        Some(0x16) => Err(FramingError::Tls),
         Some(_) => line(bytes),
     }
 }
 
-fn array(bytes: &[u8]) -> Result<Next<'_>, Broken> {
-    let Some((count, mut at)) = length(bytes, 0)? else { return Ok(Next::Partial) };
-    let Some(count) = count else { return Ok(Next::Command(Words::new(), at)) };
+fn array(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
+    let Some((count, mut at)) = length(bytes, 0)? else { return Ok(RespFrame::Partial) };
+    let Some(count) = count else { return Ok(RespFrame::Command(CommandWords::new(), at)) };
     if count > RESP_WORDS_MAX {
-        return Err(Broken::TooManyWords { found: count });
+        return Err(FramingError::TooManyWords { found: count });
     }
-    let mut words = Words::new();
+    let mut words = CommandWords::new();
     for _ in 0..count {
         match bytes.get(at) {
             None => return partial(at),
             Some(b'$') => {}
-            Some(found) => return Err(Broken::NotBulk { found: *found }),
+            Some(found) => return Err(FramingError::NotBulk { found: *found }),
         }
         let Some((word, begin)) = length(bytes, at)? else { return partial(at) };
-        let word = word.ok_or(Broken::Length)?;
+        let word = word.ok_or(FramingError::Length)?;
         let size = usize::try_from(word).ok().filter(|size| *size <= RESP_WORD_MAX);
-        let end = begin + size.ok_or(Broken::WordTooLong { found: word })?;
-        // Whatever is there of the end must be right.
+        let end = begin + size.ok_or(FramingError::WordTooLong { found: word })?;
+        // As much of the end as has arrived must be right.
         let Some(word) = bytes.get(begin..end) else { return partial(end) };
         match bytes.get(end..).unwrap_or_default() {
             [b'\r', b'\n', ..] => words.push(word),
             [] | [b'\r'] => return partial(end),
-            _ => return Err(Broken::BulkEnd),
+            _ => return Err(FramingError::BulkEnd),
         }
         at = end + 2;
     }
-    if at > RESP_COMMAND_MAX { Err(Broken::CommandTooLong) } else { Ok(Next::Command(words, at)) }
+    if at > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Command(words, at)) }
 }
 
-/// More is to come, unless the command is too long as far as it is known.
-fn partial<'a>(known: usize) -> Result<Next<'a>, Broken> {
-    if known > RESP_COMMAND_MAX { Err(Broken::CommandTooLong) } else { Ok(Next::Partial) }
+/// The rest is to come, unless the command is already known to be too long.
+fn partial<'a>(known: usize) -> Result<RespFrame<'a>, FramingError> {
+    if known > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Partial) }
 }
 
-/// The length behind the mark at `at`, none if it is negative, and where what
-/// it is the length of begins; nothing if it is not whole.
-fn length(bytes: &[u8], at: usize) -> Result<Option<(Option<u64>, usize)>, Broken> {
+/// The length after the mark at `at` (none if it is negative), and where its
+/// content begins; nothing if the length has not arrived whole.
+fn length(bytes: &[u8], at: usize) -> Result<Option<(Option<u64>, usize)>, FramingError> {
     let digits = bytes.get(at + 1..).unwrap_or_default();
     let (is_negative, digits) = match digits {
         [b'-', rest @ ..] => (true, rest),
@@ -119,27 +120,32 @@ fn length(bytes: &[u8], at: usize) -> Result<Option<(Option<u64>, usize)>, Broke
                 return match digits.get(count + 1) {
                     Some(b'\n') if is_negative => Ok(Some((None, at + count + 4))),
                     Some(b'\n') => Ok(Some((Some(value), at + count + 3))),
-                    Some(_) => Err(Broken::Length),
+                    Some(_) => Err(FramingError::Length),
                     None => Ok(None),
                 };
             }
-            _ => return Err(Broken::Length),
+            _ => return Err(FramingError::Length),
         }
     }
-    if digits.len() < LENGTH_BYTES_MAX { Ok(None) } else { Err(Broken::Length) }
+    if digits.len() < LENGTH_BYTES_MAX { Ok(None) } else { Err(FramingError::Length) }
 }
 
-fn line(bytes: &[u8]) -> Result<Next<'_>, Broken> {
+fn line(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
     let looked_at = bytes.get(..RESP_INLINE_MAX).unwrap_or(bytes);
     let Some(end) = looked_at.iter().position(|byte| *byte == b'\n') else {
-        return if bytes.len() < RESP_INLINE_MAX { Ok(Next::Partial) } else { Err(Broken::LineTooLong) };
+        return if bytes.len() < RESP_INLINE_MAX {
+            Ok(RespFrame::Partial)
+        } else {
+            Err(FramingError::LineTooLong)
+        };
     };
     let text = looked_at.get(..end).unwrap_or_default();
-    let words: Words<'_> = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    let words: CommandWords<'_> =
+        text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
     let is_request = words.len() == 3 && words.last().is_some_and(|word| word.starts_with(b"HTTP/"));
     let is_host = words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"host:"));
-    // A page in a browser could otherwise have us do what its body says.
-    if is_request || is_host { Err(Broken::Http) } else { Ok(Next::Command(words, end + 1)) }
+    // Otherwise a page in a browser could send us commands in its body.
+    if is_request || is_host { Err(FramingError::Http) } else { Ok(RespFrame::Command(words, end + 1)) }
 }
 
 #[cfg(test)]

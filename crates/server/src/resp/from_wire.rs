@@ -1,18 +1,18 @@
-//! Words → numbers, keys and texts.
+//! Words of a command → numbers, keys and texts.
 
 use std::fmt;
 
 use crate::bounds::VALUE_MAX;
 
-/// So much of what somebody sent is repeated in an error.
-const SHOWN_MAX: usize = 64;
+/// How many bytes of a word an error repeats.
+const EXCERPT_MAX: usize = 64;
 
-/// A word as an error shows it: short, and readable.
-pub(super) struct Shown<'a>(pub(super) &'a [u8]);
+/// A word as an error repeats it: cut short, and as text.
+pub(super) struct Excerpt<'a>(pub(super) &'a [u8]);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Excerpt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cut = self.0.get(..SHOWN_MAX).unwrap_or(self.0);
+        let cut = self.0.get(..EXCERPT_MAX).unwrap_or(self.0);
         f.write_str(&String::from_utf8_lossy(cut))?;
         if cut.len() < self.0.len() { f.write_str("…") } else { Ok(()) }
     }
@@ -24,27 +24,27 @@ pub(super) fn integer(word: &[u8]) -> Option<i64> {
 }
 
 /// A text that can be part of a key.
-pub(super) fn text<'a>(what: &'static str, word: &'a [u8], max: usize) -> Result<&'a str, BadText> {
+pub(super) fn text<'a>(what: &'static str, word: &'a [u8], max: usize) -> Result<&'a str, TextError> {
     debug_assert!(max <= VALUE_MAX, "no longer text can be part of a key");
     if word.len() > max {
-        return Err(BadText::TooLong { what, bytes: word.len(), max });
+        return Err(TextError::TooLong { what, bytes: word.len(), max });
     }
-    std::str::from_utf8(word).map_err(|_| BadText::NotUtf8 { what })
+    std::str::from_utf8(word).map_err(|_| TextError::NotUtf8 { what })
 }
 
-/// Why a word is no text that can be part of a key.
+/// Why a word cannot be part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadText {
+pub(super) enum TextError {
     #[error("the {what} is not UTF-8; send text, or encode it as hex or base64")]
     NotUtf8 { what: &'static str },
     #[error("the {what} has {bytes} bytes, which are too many; send at most {max}")]
     TooLong { what: &'static str, bytes: usize, max: usize },
 }
 
-/// A name of ours is no longer than this.
+/// No name of ours is longer.
 const NAME_MAX: usize = 24;
 
-/// A word in capitals; a word that no name of ours is as long as, as it is.
+/// A word in capitals, cut to the length of our longest name.
 pub(super) fn upper(word: &[u8]) -> smallvec::SmallVec<[u8; NAME_MAX]> {
     word.iter().take(NAME_MAX).map(u8::to_ascii_uppercase).collect()
 }

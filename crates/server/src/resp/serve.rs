@@ -1,142 +1,119 @@
-//! Serves connections of RESP, with TLS or without.
+//! Serves connections of RESP.
 //!
-//! Reads what there is, has `session` answer all of it, and writes the answers
-//! back at once.
+//! Reads what there is, has `session` answer all of it, and writes the replies
+//! back in one go.
 //!
-//! Invariants: a connection holds one read's bytes, and more only while one
-//! command is longer than that, within what all callers may have us hold. A
-//! caller that does not take its answers gets no more of them.
+//! Invariants: a connection holds the bytes of one read, and more only while one
+//! command is longer than that, within what all callers together may hold. A
+//! caller that does not read its replies gets no more of them.
 
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use futures_util::future::poll_immediate;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::life::{Cut, Looks, Sight};
-use super::session::{Session, Shared};
-use super::to_wire::Writer;
-use crate::body::Held;
-use crate::bounds::{LOOK_EVERY, RESP_COMMAND_MAX, RESP_READ};
-use crate::listen::accept::{Arrival, Serve, Stream};
-use crate::listen::gate::Pass;
-use crate::listen::life::stopped;
-use crate::listen::{at_once, write_in_time};
+use super::session::{RespContext, RespSession};
+use super::to_wire::{RespWriter, close_message};
+use crate::body::HeldBytes;
+use crate::bounds::{RESP_COMMAND_MAX, RESP_READ};
+use crate::listen::accept::{Serve, ServerConnection};
+use crate::listen::lifetime::{
+    CloseReason, Due, Lifetime, LifetimePolicy, ReadEvent, RequestProgress, write_in_time,
+};
+use crate::listen::stream::Io;
 use crate::service::Service;
 use crate::tls::Tls;
 use tollgate_metrics::Call;
 use tollgate_settings::Secret;
 
-/// Room for a read is made when there is less than this.
+/// The buffer grows when it has less room than this.
 const READ_LEAST: usize = RESP_READ / 4;
-/// After the last answer, so long is what still comes thrown away, so that the
-/// answer is not lost to a reset of the connection.
+/// After the last reply we go on reading for so long and drop what comes, so
+/// that the reply is not lost to a reset of the connection.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
 /// Serves connections of RESP.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeResp {
-    shared: Arc<Shared>,
+    context: Arc<RespContext>,
     tls: Option<Arc<Tls>>,
 }
 
 impl ServeResp {
-    /// Serves callers who show the password, if there is one.
+    /// Serves callers that send the password, if there is one.
     pub(crate) fn new(service: Arc<Service>, password: Option<Secret>, tls: Option<Arc<Tls>>) -> Self {
-        Self { shared: Arc::new(Shared { service, password }), tls }
+        Self { context: Arc::new(RespContext { service, password }), tls }
     }
-
-    async fn serve_io<I: AsyncRead + AsyncWrite + Unpin + Send>(&self, io: I, arrival: Rest) {
-        let mut stop = arrival.stop;
-        let talk = Talk {
-            io,
-            session: Session::new(Arc::clone(&self.shared)),
-            pass: arrival.pass,
-            input: Vec::new(),
-            out: Vec::new(),
-            held: None,
-            sight: Sight::default(),
-        };
-        if let Err(error) = talk.go_on(stopped(&mut stop)).await {
-            tracing::debug!(%error, "a connection of RESP ended early");
-        }
-    }
-}
-
-/// What belongs to a connection besides its stream.
-struct Rest {
-    pass: Pass,
-    stop: tokio::sync::watch::Receiver<bool>,
 }
 
 impl Serve for ServeResp {
-    async fn serve(&self, arrival: Arrival) {
-        // The seat is given back when the connection ends.
-        let Arrival { stream, pass, seat: _seat, stop } = arrival;
-        let rest = Rest { pass, stop };
-        match (stream, &self.tls) {
-            (Stream::Tcp(stream), None) => self.serve_io(stream, rest).await,
-            (Stream::Unix(stream), _) => self.serve_io(stream, rest).await,
-            (Stream::Tcp(stream), Some(tls)) => {
-                if let Some(stream) = tls.greet(stream).await {
-                    self.serve_io(stream, rest).await;
-                }
-            }
+    fn tls(&self) -> Option<&Tls> {
+        self.tls.as_deref()
+    }
+
+    /// A client may keep a silent connection for as long as it likes.
+    fn policy(&self) -> LifetimePolicy {
+        LifetimePolicy::default()
+    }
+
+    async fn serve(&self, connection: ServerConnection) {
+        let connection = RespConnection {
+            io: connection.io,
+            lifetime: connection.lifetime,
+            session: RespSession::new(Arc::clone(&self.context)),
+            input: Vec::new(),
+            out: Vec::new(),
+            held: None,
+            answered: 0,
+        };
+        if let Err(error) = connection.run().await {
+            tracing::debug!(%error, "a RESP connection ended with an error");
         }
     }
 }
 
 /// One connection.
-struct Talk<I> {
-    io: I,
-    session: Session,
-    pass: Pass,
+struct RespConnection {
+    io: Io,
+    lifetime: Lifetime,
+    session: RespSession,
     /// What was read and not yet answered.
     input: Vec<u8>,
-    /// What was answered and not yet written.
+    /// Replies that are not yet written.
     out: Vec<u8>,
     /// Accounts for a command that is longer than a read.
-    held: Option<Held>,
-    sight: Sight,
+    held: Option<HeldBytes>,
+    /// Commands so far.
+    answered: u64,
 }
 
-/// What happened.
-enum Heard {
-    Bytes(usize),
-    Look,
-    Stop,
-}
-
-impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
-    async fn go_on(mut self, stop: impl Future<Output = ()>) -> io::Result<()> {
-        let (mut looks, mut stop) = (Looks::default(), pin!(stop));
-        let mut timer = pin!(tokio::time::sleep(LOOK_EVERY));
+impl RespConnection {
+    async fn run(mut self) -> io::Result<()> {
         loop {
             self.make_room();
-            let heard = tokio::select! {
-                biased;
-                read = self.io.read_buf(&mut self.input) => Heard::Bytes(read?),
-                () = timer.as_mut() => Heard::Look,
-                () = stop.as_mut() => Heard::Stop,
-            };
-            match heard {
-                Heard::Bytes(0) => return Ok(()),
-                Heard::Bytes(bytes) => {
-                    let is_over = self.answer(bytes).await;
+            match self.lifetime.read(&mut self.io, &mut self.input).await? {
+                ReadEvent::Bytes(0) => return Ok(()),
+                ReadEvent::Bytes(_) => {
+                    let is_over = self.answer().await;
                     self.write().await?;
                     if is_over {
                         return self.end().await;
                     }
                 }
-                Heard::Look => {
-                    if let Some(cut) = self.look(&mut looks) {
-                        return self.cut(cut).await;
+                ReadEvent::Due(Due::Stop) => return self.stop().await,
+                ReadEvent::Due(Due::Check) => {
+                    let progress = RequestProgress {
+                        answered: self.answered,
+                        is_partial: !self.input.is_empty(),
+                        needs_password: !self.session.is_admitted(),
+                    };
+                    if let Some(reason) = self.lifetime.check(progress) {
+                        return self.close(reason).await;
                     }
-                    let next = timer.deadline() + LOOK_EVERY;
-                    timer.as_mut().reset(next);
                 }
-                Heard::Stop => return self.stop().await,
             }
         }
     }
@@ -150,40 +127,38 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
         }
     }
 
-    /// Answers what there is; whether that was the last.
-    async fn answer(&mut self, bytes: usize) -> bool {
-        let service = Arc::clone(&self.session.shared.service);
+    /// Answers what was read; whether the connection is to end.
+    async fn answer(&mut self) -> bool {
+        let service = Arc::clone(&self.session.context.service);
         let now = service.now();
-        let answered = self.session.answer(&self.input, now, &mut self.out).await;
-        if answered.used == self.input.len() {
+        let progress = self.session.answer(&self.input, now, &mut self.out).await;
+        if progress.used == self.input.len() {
             self.input.clear();
         } else {
-            self.input.drain(..answered.used);
+            self.input.drain(..progress.used);
         }
-        self.sight.commands += answered.commands;
-        self.sight.bytes += u64::try_from(bytes).unwrap_or(0);
-        if answered.commands > 0 {
-            service.metrics().served_together(Call::Resp, service.now().since(now), answered.commands);
+        self.answered += progress.commands;
+        if progress.commands > 0 {
+            service.metrics().served_together(Call::Resp, service.now().since(now), progress.commands);
         }
-        answered.is_over || !self.may_hold()
+        progress.is_over || !self.may_hold()
     }
 
-    /// Accounts for what is held of a long command, or says that it is too much.
+    /// Accounts for a long command that has begun, or says that there are too many.
     fn may_hold(&mut self) -> bool {
         if self.input.len() <= RESP_READ || self.held.is_some() {
             return true;
         }
-        let mut held = Held::default();
-        let may = held.more(RESP_COMMAND_MAX).is_ok();
+        let mut held = HeldBytes::default();
+        let may = held.add(RESP_COMMAND_MAX).is_ok();
         self.held = Some(held);
         if !may {
-            let mut writer = Writer::new(&mut self.out, self.session.protocol);
+            let mut writer = RespWriter::new(&mut self.out, self.session.version);
             writer.error(&"ERR too many long commands are arriving at once; send it again later");
         }
         may
     }
 
-    /// Writes all answers, unless the caller does not take them.
     async fn write(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
@@ -194,17 +169,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
         Ok(())
     }
 
-    fn look(&mut self, looks: &mut Looks) -> Option<Cut> {
-        looks.look(Sight {
-            is_partial: !self.input.is_empty(),
-            is_stranger: !self.session.is_admitted(),
-            is_crowded: self.pass.is_crowded(),
-            ..self.sight
-        })
-    }
-
-    async fn cut(mut self, cut: Cut) -> io::Result<()> {
-        Writer::new(&mut self.out, self.session.protocol).error(&cut);
+    /// Says why, and ends.
+    async fn close(mut self, reason: CloseReason) -> io::Result<()> {
+        let needs_password = !self.session.is_admitted();
+        RespWriter::new(&mut self.out, self.session.version).error(&close_message(reason, needs_password));
         self.write().await?;
         self.end().await
     }
@@ -212,20 +180,20 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Talk<I> {
     /// Answers what has already arrived, and ends.
     async fn stop(mut self) -> io::Result<()> {
         self.make_room();
-        let arrived = at_once(pin!(self.io.read_buf(&mut self.input))).await;
-        if let Some(Ok(bytes)) = arrived {
-            self.answer(bytes).await;
+        let arrived = poll_immediate(pin!(self.io.read_buf(&mut self.input))).await;
+        if let Some(Ok(_)) = arrived {
+            self.answer().await;
             self.write().await?;
         }
         self.end().await
     }
 
-    /// Ends the connection so that the last answer arrives.
+    /// Ends the connection so that the last reply arrives.
     async fn end(mut self) -> io::Result<()> {
         self.io.shutdown().await?;
         let mut rest = [0; 1_024];
         let silence = async { while matches!(self.io.read(&mut rest).await, Ok(1..)) {} };
-        // Whoever goes on talking is cut off.
+        // A caller that goes on sending is cut off.
         drop(tokio::time::timeout(LINGER_MAX, silence).await);
         Ok(())
     }

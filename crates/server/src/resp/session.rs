@@ -1,10 +1,10 @@
-//! What a connection has said so far, and who may ask what.
+//! A connection's session: its version, its name, whether it sent the password.
 //!
 //! Takes the bytes that were read, answers every whole command in them, and
 //! says how many bytes that were.
 //!
-//! Invariants: before the password is known, nothing is decided and nothing is
-//! told. All commands of a read are decided at one instant.
+//! Invariants: without the password nothing is decided and nothing is told. All
+//! commands of one read are decided at one instant.
 //!
 //! Deliberately not here: sockets and timers.
 
@@ -14,16 +14,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use subtle::ConstantTimeEq as _;
 use tollgate_core::Time;
 
-use super::commands::{self, Command, Kind};
-use super::frame::{self, Broken, Next};
-use super::question::{Question, Run};
-use super::throttle::{Dialect, LastLimit};
-use super::to_wire::{Protocol, Writer};
-use super::{check, greet, throttle};
+use super::check::RespCheckRequest;
+use super::commands::{self, CommandKind, RespCommand};
+use super::frame::{self, FramingError, RespFrame};
+use super::handshake;
+use super::request::{Pipeline, RespRequest};
+use super::throttle::{Dialect, LimitCache, ThrottleRequest};
+use super::to_wire::{RespVersion, RespWriter};
 use crate::service::Service;
 use tollgate_settings::Secret;
 
-/// Whoever shows so many wrong passwords on one connection is guessing.
+/// A connection with so many wrong passwords is closed.
 const WRONG_PASSWORDS_MAX: u32 = 8;
 
 /// Numbers connections.
@@ -31,188 +32,199 @@ static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct RespContext {
     pub(super) service: Arc<Service>,
-    /// What callers must show, if set.
+    /// What callers must send, if there is one.
     pub(super) password: Option<Secret>,
 }
 
-/// One connection's conversation.
+/// What is known about a connection.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct RespSession {
+    pub(super) context: Arc<RespContext>,
     pub(super) id: u64,
-    pub(super) protocol: Protocol,
-    /// The name the caller gave it; empty if none.
+    pub(super) version: RespVersion,
+    /// The name that the caller gave it; empty if none.
     pub(super) name: Vec<u8>,
-    pub(super) last_limit: LastLimit,
+    pub(super) limits: LimitCache,
     is_admitted: bool,
     wrong_passwords: u32,
 }
 
 /// What became of the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Answered {
+pub(super) struct InputProgress {
     /// How many bytes the whole commands took.
     pub(super) used: usize,
     /// How many commands that were.
     pub(super) commands: u64,
-    /// Nothing more is to be read.
+    /// The connection is to end.
     pub(super) is_over: bool,
 }
 
-/// What comes after a command.
+/// What a command leaves a connection in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
-    GoOn,
-    End,
+pub(super) enum SessionState {
+    Open,
+    Ended,
 }
 
-/// What is to be done about a command.
-enum Turn<'a> {
-    /// It asks for a decision.
-    Ask(Question<'a>),
-    /// It asks for something else.
-    Do(&'static Command),
-    /// It makes no sense, or is not for this caller.
-    Refuse(String),
+/// What to do about a command.
+enum CommandAction<'a> {
+    /// Decide.
+    Decide(RespRequest<'a>),
+    /// Run it; it asks for no decision.
+    Run(&'static RespCommand),
+    /// Reply with this error.
+    Fail(String),
 }
 
-impl<'a> Turn<'a> {
-    fn asking<E: ToString>(asked: Result<Question<'a>, E>) -> Self {
-        asked.map_or_else(|refusal| Self::Refuse(refusal.to_string()), Self::Ask)
+impl<'a> CommandAction<'a> {
+    fn decide<E: ToString>(request: Result<RespRequest<'a>, E>) -> Self {
+        request.map_or_else(|error| Self::Fail(error.to_string()), Self::Decide)
     }
 }
 
-impl Session {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+impl RespSession {
+    pub(super) fn new(context: Arc<RespContext>) -> Self {
         Self {
-            is_admitted: shared.password.is_none(),
-            shared,
+            is_admitted: context.password.is_none(),
+            context,
             id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1,
-            protocol: Protocol::default(),
+            version: RespVersion::default(),
             name: Vec::new(),
-            last_limit: LastLimit::default(),
+            limits: LimitCache::default(),
             wrong_passwords: 0,
         }
     }
 
     /// Answers every whole command of `input`, as of `now`.
-    pub(super) async fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> Answered {
-        let service = Arc::clone(&self.shared.service);
-        let (mut answered, mut run) = (Answered::default(), Run::default());
-        while !answered.is_over {
-            match frame::next(input.get(answered.used..).unwrap_or_default()) {
-                Ok(Next::Partial) => break,
-                Ok(Next::Command(words, bytes)) => {
-                    answered.used += bytes;
+    pub(super) async fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> InputProgress {
+        let service = Arc::clone(&self.context.service);
+        let (mut progress, mut pipeline) = (InputProgress::default(), Pipeline::default());
+        while !progress.is_over {
+            match frame::next(input.get(progress.used..).unwrap_or_default()) {
+                Ok(RespFrame::Partial) => break,
+                Ok(RespFrame::Command(words, bytes)) => {
+                    progress.used += bytes;
                     if words.is_empty() {
                         continue;
                     }
-                    answered.commands += 1;
-                    let mut writer = Writer::new(out, self.protocol);
-                    match self.turn(&words) {
-                        Turn::Ask(question) => run.ask(question, &service, now, &mut writer).await,
-                        Turn::Do(command) => {
-                            run.settle(&service, now, &mut writer).await;
-                            answered.is_over = self.take(command, &words, now, &mut writer) == After::End;
+                    progress.commands += 1;
+                    let mut writer = RespWriter::new(out, self.version);
+                    match self.action(&words) {
+                        CommandAction::Decide(request) => {
+                            pipeline.push(request, &service, now, &mut writer).await;
                         }
-                        Turn::Refuse(error) => {
-                            run.settle(&service, now, &mut writer).await;
+                        CommandAction::Run(command) => {
+                            pipeline.flush(&service, now, &mut writer).await;
+                            progress.is_over =
+                                self.run(command, &words, now, &mut writer) == SessionState::Ended;
+                        }
+                        CommandAction::Fail(error) => {
+                            pipeline.flush(&service, now, &mut writer).await;
                             writer.error(&error);
                         }
                     }
                 }
-                Err(broken) => {
-                    run.settle(&service, now, &mut Writer::new(out, self.protocol)).await;
-                    self.refuse(&broken, out);
-                    answered.is_over = true;
+                Err(error) => {
+                    pipeline.flush(&service, now, &mut RespWriter::new(out, self.version)).await;
+                    self.fail(&error, out);
+                    progress.is_over = true;
                 }
             }
         }
-        run.settle(&service, now, &mut Writer::new(out, self.protocol)).await;
-        answered
+        pipeline.flush(&service, now, &mut RespWriter::new(out, self.version)).await;
+        progress
     }
 
-    /// Tells why nothing more is read.
-    pub(super) fn refuse(&self, broken: &Broken, out: &mut Vec<u8>) {
-        Writer::new(out, self.protocol).error(&format_args!("ERR {broken}"));
+    /// Says why nothing more is read.
+    fn fail(&self, error: &FramingError, out: &mut Vec<u8>) {
+        RespWriter::new(out, self.version).error(&format_args!("ERR {error}"));
     }
 
-    /// What is to be done about a command.
-    fn turn<'a>(&mut self, words: &[&'a [u8]]) -> Turn<'a> {
-        let Some((name, _)) = words.split_first() else { return Turn::Refuse(String::new()) };
+    /// What to do about a command.
+    fn action<'a>(&mut self, words: &[&'a [u8]]) -> CommandAction<'a> {
+        let Some((name, _)) = words.split_first() else { return CommandAction::Fail(String::new()) };
         let found = commands::find(name);
         if !self.is_admitted && !found.is_some_and(|command| command.is_open) {
-            return Turn::Refuse("NOAUTH Authentication required; send AUTH password".to_owned());
+            return CommandAction::Fail("NOAUTH Authentication required; send AUTH password".to_owned());
         }
-        let Some(command) = found else { return Turn::Refuse(commands::unknown(name)) };
+        let Some(command) = found else { return CommandAction::Fail(commands::unknown(name)) };
         let dialect = match command.kind {
-            Kind::ClThrottle => Dialect::Cell,
-            Kind::Throttle => Dialect::Crab,
-            _ if !command.takes(words.len()) => return Turn::Refuse(command.wrong_number()),
-            Kind::Check => return Turn::asking(check::Asked::new(words).map(Question::Check)),
-            Kind::Auth
-            | Kind::Client
-            | Kind::Command
-            | Kind::Echo
-            | Kind::Hello
-            | Kind::Info
-            | Kind::Ping
-            | Kind::Quit
-            | Kind::Reset
-            | Kind::Select => return Turn::Do(command),
+            CommandKind::ClThrottle => Dialect::Cell,
+            CommandKind::Throttle => Dialect::Crab,
+            _ if !command.takes(words.len()) => return CommandAction::Fail(command.wrong_number()),
+            CommandKind::Check => {
+                return CommandAction::decide(RespCheckRequest::new(words).map(RespRequest::Check));
+            }
+            CommandKind::Auth
+            | CommandKind::Client
+            | CommandKind::Command
+            | CommandKind::Echo
+            | CommandKind::Hello
+            | CommandKind::Info
+            | CommandKind::Ping
+            | CommandKind::Quit
+            | CommandKind::Reset
+            | CommandKind::Select => return CommandAction::Run(command),
         };
-        let asked = throttle::Asked::new(dialect, words, &mut self.last_limit);
-        Turn::asking(asked.map(Question::Throttle))
+        let request = ThrottleRequest::new(dialect, words, &mut self.limits);
+        CommandAction::decide(request.map(RespRequest::Throttle))
     }
 
-    /// Does what asks for no decision.
-    fn take(&mut self, command: &Command, words: &[&[u8]], now: Time, writer: &mut Writer<'_>) -> After {
+    /// Runs a command that asks for no decision.
+    fn run(
+        &mut self,
+        command: &RespCommand,
+        words: &[&[u8]],
+        now: Time,
+        writer: &mut RespWriter<'_>,
+    ) -> SessionState {
         match command.kind {
-            Kind::Auth => return greet::auth(self, words, writer),
-            Kind::Hello => return greet::hello(self, words, writer),
-            Kind::Client => greet::client(self, words, writer),
-            Kind::Command => commands::answer(words, writer),
-            Kind::Echo | Kind::Ping => greet::ping(words, command, writer),
-            Kind::Info => greet::info(self, words, now, writer),
-            Kind::Select => greet::select(words, writer),
-            Kind::Reset => {
+            CommandKind::Auth => return handshake::auth(self, words, writer),
+            CommandKind::Hello => return handshake::hello(self, words, writer),
+            CommandKind::Client => handshake::client(self, words, writer),
+            CommandKind::Command => commands::answer(words, writer),
+            CommandKind::Echo | CommandKind::Ping => handshake::ping(words, command, writer),
+            CommandKind::Info => handshake::info(self, words, now, writer),
+            CommandKind::Select => handshake::select(words, writer),
+            CommandKind::Reset => {
                 self.reset();
                 writer.simple("RESET");
             }
-            Kind::Quit => {
+            CommandKind::Quit => {
                 writer.ok();
-                return After::End;
+                return SessionState::Ended;
             }
-            // They ask for decisions.
-            Kind::ClThrottle | Kind::Throttle | Kind::Check => {}
+            // `action` has made requests of these.
+            CommandKind::ClThrottle | CommandKind::Throttle | CommandKind::Check => {}
         }
-        After::GoOn
+        SessionState::Open
     }
 
-    /// Whether this caller need show no password, or has.
+    /// Whether the caller has sent the password, or needs none.
     pub(super) const fn is_admitted(&self) -> bool {
         self.is_admitted
     }
 
-    /// Takes a password; whether it is the right one, if there is one at all.
-    pub(super) fn show(&mut self, user: &[u8], password: &[u8]) -> bool {
-        let Some(right) = &self.shared.password else { return user == b"default" };
+    /// Whether a password is right; any is where there is none.
+    pub(super) fn authenticate(&mut self, user: &[u8], password: &[u8]) -> bool {
+        let Some(right) = &self.context.password else { return user == b"default" };
         let is_right = bool::from(password.ct_eq(right.expose().as_bytes())) && user == b"default";
         self.is_admitted |= is_right;
         self.wrong_passwords += u32::from(!is_right);
         is_right
     }
 
-    /// Whether this caller has shown too many wrong passwords.
+    /// Whether the caller has sent too many wrong passwords.
     pub(super) const fn is_guessing(&self) -> bool {
         self.wrong_passwords >= WRONG_PASSWORDS_MAX
     }
 
     fn reset(&mut self) {
-        self.is_admitted = self.shared.password.is_none();
-        self.protocol = Protocol::default();
+        self.is_admitted = self.context.password.is_none();
+        self.version = RespVersion::default();
         self.name.clear();
     }
 }

@@ -1,20 +1,20 @@
 //! `CL.THROTTLE` of redis-cell and `THROTTLE` of throttlecrab.
 //!
-//! The caller brings the limit: a token bucket, on a counter of its own. Both
+//! The caller brings the limit: a token bucket with a counter of its own. Both
 //! commands share the counter of a key; they differ in how they count the
 //! burst, in the order of the reply, and in the words of their errors.
 //!
-//! Invariants: replies are those of redis-cell 0.5, to the number; those of
-//! throttlecrab where it keeps its own promises. A limit is worked out once
-//! for as long as a caller brings the same one.
+//! Invariants: replies are those of redis-cell 0.5, to the number, and those of
+//! throttlecrab where it keeps its own promises. A limit is only built again when
+//! a caller sends another one.
 //!
 //! Deliberately not here: the bucket itself.
 
 use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
 use tollgate_limiter::Reply;
 
-use super::from_wire::{self, BadText, Shown};
-use super::to_wire::Writer;
+use super::from_wire::{self, Excerpt, TextError};
+use super::to_wire::RespWriter;
 use crate::bounds::VALUE_MAX;
 use crate::service::Service;
 
@@ -29,28 +29,28 @@ pub(super) enum Dialect {
 
 /// The numbers of a limit, as they were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Numbers {
+struct ThrottleNumbers {
     burst: u32,
     count: u32,
     period_s: u32,
 }
 
-/// The limit that was used last.
+/// The limit that a connection used last.
 #[derive(Debug, Default)]
-pub(super) struct LastLimit(Option<(Numbers, Limit)>);
+pub(super) struct LimitCache(Option<(ThrottleNumbers, Limit)>);
 
-/// What was asked.
+/// A `CL.THROTTLE` or `THROTTLE`.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ThrottleRequest<'a> {
     dialect: Dialect,
     key: &'a str,
     limit: Limit,
     cost: u64,
 }
 
-/// Why nothing is decided; the texts are those of the peers as far as they have any.
+/// Why nothing is decided. The texts are those of the peers where they have any.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum ThrottleError {
     #[error(
         "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
     )]
@@ -73,14 +73,18 @@ pub(super) enum Refusal {
     #[error("ERR negative quantity: {quantity}; send 0 to peek, or 1 and more to take")]
     Negative { quantity: i64 },
     #[error("ERR {0}")]
-    Key(BadText),
+    Key(TextError),
     #[error("ERR these numbers make no limit: {0}")]
     Limit(LimitError),
 }
 
-impl<'a> Asked<'a> {
-    /// What these words ask.
-    pub(super) fn new(dialect: Dialect, words: &[&'a [u8]], last: &mut LastLimit) -> Result<Self, Refusal> {
+impl<'a> ThrottleRequest<'a> {
+    /// The request that these words make.
+    pub(super) fn new(
+        dialect: Dialect,
+        words: &[&'a [u8]],
+        last: &mut LimitCache,
+    ) -> Result<Self, ThrottleError> {
         let (key, numbers, cost) = dialect.read(words)?;
         Ok(Self { dialect, key, limit: last.of(numbers)?, cost })
     }
@@ -94,17 +98,17 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl LastLimit {
-    fn of(&mut self, numbers: Numbers) -> Result<Limit, Refusal> {
+impl LimitCache {
+    fn of(&mut self, numbers: ThrottleNumbers) -> Result<Limit, ThrottleError> {
         if let Some((last, limit)) = self.0
             && last == numbers
         {
             return Ok(limit);
         }
-        let Numbers { burst, count, period_s } = numbers;
+        let ThrottleNumbers { burst, count, period_s } = numbers;
         let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
         let limit =
-            Limit::new(count, Micros::from_secs(u64::from(period_s)), shape).map_err(Refusal::Limit)?;
+            Limit::new(count, Micros::from_secs(u64::from(period_s)), shape).map_err(ThrottleError::Limit)?;
         self.0 = Some((numbers, limit));
         Ok(limit)
     }
@@ -112,27 +116,31 @@ impl LastLimit {
 
 impl Dialect {
     /// The key, the numbers of the limit, and the cost.
-    fn read<'a>(self, words: &[&'a [u8]]) -> Result<(&'a str, Numbers, u64), Refusal> {
+    fn read<'a>(self, words: &[&'a [u8]]) -> Result<(&'a str, ThrottleNumbers, u64), ThrottleError> {
         let (key, burst, count, period, quantity) = match *words {
             [_, key, burst, count, period] => (key, burst, count, period, None),
             [_, key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
             _ => return Err(self.usage()),
         };
-        let key = from_wire::text("key", key, VALUE_MAX).map_err(Refusal::Key)?;
+        let key = from_wire::text("key", key, VALUE_MAX).map_err(ThrottleError::Key)?;
         let burst = self.integer("max_burst", burst)?;
         let count = self.integer("count_per_period", count)?;
         let period = self.integer("period", period)?;
         let quantity = quantity.map_or(Ok(1), |word| self.integer("quantity", word))?;
-        let cost = u64::try_from(quantity).map_err(|_| Refusal::Negative { quantity })?;
+        let cost = u64::try_from(quantity).map_err(|_| ThrottleError::Negative { quantity })?;
         let is_zero = match self {
             Self::Cell => count == 0 || period == 0,
             Self::Crab => burst <= 0 || count <= 0 || period <= 0,
         };
         if is_zero {
-            return Err(if self == Self::Cell { Refusal::CellZeroRate } else { Refusal::CrabRate });
+            return Err(if self == Self::Cell {
+                ThrottleError::CellZeroRate
+            } else {
+                ThrottleError::CrabRate
+            });
         }
         let extra = u32::from(self == Self::Cell);
-        let numbers = Numbers {
+        let numbers = ThrottleNumbers {
             burst: ranged("max_burst", burst, 1 - extra, u32::MAX - extra)? + extra,
             count: ranged("count", count, 1, u32::MAX)?,
             period_s: ranged("period", period, 1, u32::MAX)?,
@@ -140,25 +148,25 @@ impl Dialect {
         Ok((key, numbers, cost))
     }
 
-    const fn usage(self) -> Refusal {
+    const fn usage(self) -> ThrottleError {
         match self {
-            Self::Cell => Refusal::CellUsage,
-            Self::Crab => Refusal::CrabUsage,
+            Self::Cell => ThrottleError::CellUsage,
+            Self::Crab => ThrottleError::CrabUsage,
         }
     }
 
-    fn integer(self, what: &'static str, word: &[u8]) -> Result<i64, Refusal> {
+    fn integer(self, what: &'static str, word: &[u8]) -> Result<i64, ThrottleError> {
         from_wire::integer(word).ok_or_else(|| {
-            let word = Shown(word).to_string();
+            let word = Excerpt(word).to_string();
             match self {
-                Self::Cell => Refusal::CellInteger { word },
-                Self::Crab => Refusal::CrabInteger { what, word },
+                Self::Cell => ThrottleError::CellInteger { word },
+                Self::Crab => ThrottleError::CrabInteger { what, word },
             }
         })
     }
 
-    /// Tells what was decided.
-    pub(super) fn reply(self, reply: &Reply, writer: &mut Writer<'_>) {
+    /// Writes the reply.
+    pub(super) fn reply(self, reply: &Reply, writer: &mut RespWriter<'_>) {
         let Some(decision) = reply.decisions.first() else { return writer.null() };
         let is_denied = reply.verdict.is_deny();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -193,7 +201,7 @@ fn cell_seconds(span: Micros) -> i64 {
     i64::try_from((span.get() / 1_000).div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
-fn ranged(what: &'static str, value: i64, least: u32, most: u32) -> Result<u32, Refusal> {
+fn ranged(what: &'static str, value: i64, least: u32, most: u32) -> Result<u32, ThrottleError> {
     let ranged = u32::try_from(value).ok().filter(|value| (least..=most).contains(value));
-    ranged.ok_or(Refusal::Range { what, value, least, most })
+    ranged.ok_or(ThrottleError::Range { what, value, least, most })
 }

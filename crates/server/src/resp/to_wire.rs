@@ -1,17 +1,20 @@
 //! Numbers, texts and maps → bytes, in RESP2 or RESP3.
 //!
-//! After every command; together with `from_wire` and `frame` the only place
+//! Every reply goes through it. With `from_wire` and `frame` it is the only place
 //! that knows the bytes of the protocol.
 //!
-//! Invariant: an error is one line, whatever was sent: what is not printable
-//! is shown as `?`.
+//! Invariant: an error is one line, whatever was sent; control characters are
+//! shown as `?`.
 
 use std::fmt::Display;
 use std::io::Write as _;
 
+use crate::bounds::{BODY_WAIT_MAX, OPENING_MAX};
+use crate::listen::lifetime::CloseReason;
+
 /// The version of the protocol that a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Protocol {
+pub(super) enum RespVersion {
     /// What every client understands.
     #[default]
     Resp2,
@@ -19,7 +22,7 @@ pub(super) enum Protocol {
     Resp3,
 }
 
-impl Protocol {
+impl RespVersion {
     /// Its number in HELLO.
     pub(super) const fn number(self) -> i64 {
         match self {
@@ -29,26 +32,26 @@ impl Protocol {
     }
 }
 
-/// Writes answers, one value after the other.
+/// Writes replies, one value after the other.
 #[derive(Debug)]
-pub(super) struct Writer<'a> {
+pub(super) struct RespWriter<'a> {
     out: &'a mut Vec<u8>,
-    protocol: Protocol,
+    version: RespVersion,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) const fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
-        Self { out, protocol }
+impl<'a> RespWriter<'a> {
+    pub(super) const fn new(out: &'a mut Vec<u8>, version: RespVersion) -> Self {
+        Self { out, version }
     }
 
-    /// The same bytes, in another version from here on.
-    pub(super) const fn speak(&mut self, protocol: Protocol) {
-        self.protocol = protocol;
+    /// Goes on in another version.
+    pub(super) const fn switch_to(&mut self, version: RespVersion) {
+        self.version = version;
     }
 
     /// The version it writes in.
-    pub(super) const fn protocol(&self) -> Protocol {
-        self.protocol
+    pub(super) const fn version(&self) -> RespVersion {
+        self.version
     }
 
     /// A short text of our own.
@@ -88,11 +91,11 @@ impl<'a> Writer<'a> {
         self.bulk(text.as_bytes());
     }
 
-    /// A text of several lines, to show as it is.
+    /// A text of several lines.
     pub(super) fn verbatim(&mut self, text: &str) {
-        match self.protocol {
-            Protocol::Resp2 => self.text(text),
-            Protocol::Resp3 => {
+        match self.version {
+            RespVersion::Resp2 => self.text(text),
+            RespVersion::Resp3 => {
                 self.size(b'=', text.len() + 4);
                 self.out.extend_from_slice(b"txt:");
                 self.out.extend_from_slice(text.as_bytes());
@@ -103,27 +106,27 @@ impl<'a> Writer<'a> {
 
     /// Nothing.
     pub(super) fn null(&mut self) {
-        self.out.extend_from_slice(match self.protocol {
-            Protocol::Resp2 => b"$-1\r\n",
-            Protocol::Resp3 => b"_\r\n",
+        self.out.extend_from_slice(match self.version {
+            RespVersion::Resp2 => b"$-1\r\n",
+            RespVersion::Resp3 => b"_\r\n",
         });
     }
 
-    /// So many values follow.
+    /// The head of an array.
     pub(super) fn array(&mut self, values: usize) {
         self.size(b'*', values);
     }
 
-    /// So many values without an order follow.
+    /// The head of a set.
     pub(super) fn set(&mut self, values: usize) {
-        self.size(if self.protocol == Protocol::Resp3 { b'~' } else { b'*' }, values);
+        self.size(if self.version == RespVersion::Resp3 { b'~' } else { b'*' }, values);
     }
 
-    /// So many pairs follow.
+    /// The head of a map.
     pub(super) fn map(&mut self, pairs: usize) {
-        match self.protocol {
-            Protocol::Resp2 => self.size(b'*', pairs * 2),
-            Protocol::Resp3 => self.size(b'%', pairs),
+        match self.version {
+            RespVersion::Resp2 => self.size(b'*', pairs * 2),
+            RespVersion::Resp3 => self.size(b'%', pairs),
         }
     }
 
@@ -142,19 +145,36 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// What a caller is told whose connection is closed.
+pub(super) fn close_message(reason: CloseReason, needs_password: bool) -> String {
+    match reason {
+        CloseReason::NotOpened if needs_password => {
+            format!("NOAUTH no password within {} s; send AUTH password", OPENING_MAX.as_secs())
+        }
+        CloseReason::SlowRequest => format!(
+            "ERR Protocol error: the command did not arrive within {} s; send it faster",
+            BODY_WAIT_MAX.as_secs()
+        ),
+        CloseReason::Crowded => "ERR too many connections; come back when you have a command".to_owned(),
+        CloseReason::NotOpened | CloseReason::Idle | CloseReason::Age | CloseReason::Overdue => {
+            "ERR the connection is closed; connect again".to_owned()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn written(protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) -> String {
+    fn written(version: RespVersion, write: impl FnOnce(&mut RespWriter<'_>)) -> String {
         let mut out = Vec::new();
-        write(&mut Writer::new(&mut out, protocol));
+        write(&mut RespWriter::new(&mut out, version));
         String::from_utf8(out).expect("what is written here is text")
     }
 
     #[test]
     fn the_same_values_look_different_in_the_two_versions() {
-        type Case = (fn(&mut Writer<'_>), &'static str, &'static str);
+        type Case = (fn(&mut RespWriter<'_>), &'static str, &'static str);
         let cases: [Case; 8] = [
             (|w| w.ok(), "+OK\r\n", "+OK\r\n"),
             (|w| w.integer(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
@@ -166,14 +186,14 @@ mod tests {
             (|w| w.verbatim("a\n"), "$2\r\na\n\r\n", "=6\r\ntxt:a\n\r\n"),
         ];
         for (write, two, three) in cases {
-            assert_eq!(written(Protocol::Resp2, write), two);
-            assert_eq!(written(Protocol::Resp3, write), three);
+            assert_eq!(written(RespVersion::Resp2, write), two);
+            assert_eq!(written(RespVersion::Resp3, write), three);
         }
     }
 
     #[test]
     fn an_error_stays_on_its_line() {
-        let text = written(Protocol::Resp2, |w| w.error(&"ERR a\r\n+OK\tb\u{7f}é"));
+        let text = written(RespVersion::Resp2, |w| w.error(&"ERR a\r\n+OK\tb\u{7f}é"));
         assert_eq!(text, "-ERR a??+OK?b?é\r\n");
     }
 }

@@ -1,9 +1,9 @@
 //! Counters of the memory store on disk, so that they survive a restart.
 //!
-//! Read once, before the first request; written now and then, and once more
-//! when the server ends.
+//! Read once, before the first request; written every ten seconds, and once more
+//! when the server stops.
 //!
-//! Invariant: one process at a time writes to a folder. Whatever is wrong with
+//! Invariants: one process at a time writes to a folder. Whatever is wrong with
 //! the folder or the file, the server starts and limits, and says so.
 //!
 //! Deliberately not here: the form of the file (`tollgate_limiter`).
@@ -17,15 +17,15 @@ use tokio::sync::watch;
 use tollgate_core::Time;
 use tollgate_limiter::{Capacity, MemoryStore};
 
-use crate::listen::life::stopped;
+use crate::listen::lifetime::stopped;
 use crate::service::Service;
 use crate::store::AnyStore;
 
 /// The file in the folder for data.
 const FILE: &str = "counters.snapshot";
-/// Whoever holds this file's lock writes the other one.
+/// The process that holds this file's lock may write the snapshot.
 const LOCK: &str = "counters.lock";
-/// A process that is killed loses at most what was counted for so long.
+/// A process that is killed loses no more than this.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
 /// Where counters are saved; held for as long as the server runs.
@@ -37,11 +37,11 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Takes the folder for this process; none if it cannot be had.
+    /// Locks the folder for this process; none if that fails.
     pub(super) fn open(folder: &Path) -> Option<Self> {
         let refuse = |why: &dyn std::fmt::Display| {
             let folder = folder.display();
-            tracing::warn!("counters are not saved: {folder} cannot be used: {why}; give another --data");
+            tracing::warn!("counters are not saved: cannot use {folder}: {why}; give another --data");
         };
         let opened = fs::create_dir_all(folder).and_then(|()| File::create(folder.join(LOCK)));
         let lock = opened.map_err(|error| refuse(&error)).ok()?;
@@ -57,17 +57,17 @@ impl Snapshots {
         match MemoryStore::restore(&self.path, capacity, now) {
             Ok(store) => {
                 let (keys, file) = (store.usage().keys, self.path.display());
-                tracing::info!("{keys} counters come back from {file}");
+                tracing::info!("restored {keys} counters from {file}");
                 store
             }
             Err(error) => {
-                tracing::warn!("counters start afresh: {error}");
+                tracing::warn!("counters start empty: {error}");
                 MemoryStore::new(capacity)
             }
         }
     }
 
-    /// Saves now and then, until the server is to end.
+    /// Saves every ten seconds until the server stops.
     pub(super) async fn keep(self: Arc<Self>, service: Arc<Service>, mut done: watch::Receiver<bool>) {
         loop {
             tokio::select! {
@@ -80,13 +80,13 @@ impl Snapshots {
 
     /// Saves now.
     pub(super) async fn save(self: Arc<Self>, service: Arc<Service>) {
-        // A disk may take its time.
+        // The disk may block.
         let saving = tokio::task::spawn_blocking(move || match service.limiter().store() {
             AnyStore::Memory(store) => store.save(&self.path).map(drop),
             AnyStore::Redis(_) => Ok(()),
         });
         if let Ok(Err(error)) = saving.await {
-            tracing::warn!("counters could not be saved: {error}; make room, or give another --data");
+            tracing::warn!("cannot save counters: {error}; make room, or give another --data");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Opens the store, and looks after it.
+//! Opens the store, and checks its health.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tollgate_limiter::{Clock as _, SystemClock};
 
 use super::snapshot::Snapshots;
 use crate::error::Error;
-use crate::listen::life::stopped;
+use crate::listen::lifetime::stopped;
 use crate::service::Service;
 use crate::store::AnyStore;
 use tollgate_settings::{Settings, Store};
 
-/// It is asked so often whether it is well.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the store's health is checked.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where counters in memory are saved, if the settings name a folder.
 pub(super) fn snapshots(settings: &Settings) -> Option<Snapshots> {
@@ -34,9 +34,9 @@ pub(super) fn open(settings: &Settings, snapshots: Option<&Snapshots>) -> Result
     }
 }
 
-/// Asks the store whether it is well, also where no caller does.
-pub(super) async fn look_after(service: Arc<Service>, mut done: watch::Receiver<bool>) {
-    let mut every = tokio::time::interval(LOOK_EVERY);
+/// Checks the store's health every second, also where no caller uses it.
+pub(super) async fn watch_health(service: Arc<Service>, mut done: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(CHECK_EVERY);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {

@@ -7,15 +7,15 @@
 //! | `document` | the OpenAPI documents, held against the server by schemathesis |
 //! | `mistakes` | what is said about bad input: the field and the fix |
 //! | `too_much` | bounds on bodies, batches, lengths and time |
-//! | `whole` | requests that come in one piece, one after the other on a connection |
+//! | `direct` | requests that come in one piece, one after the other on a connection |
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 mod decide;
+mod direct;
 mod document;
 mod mistakes;
 mod operators;
 mod too_much;
-mod whole;
 
 use std::net::SocketAddr;
 

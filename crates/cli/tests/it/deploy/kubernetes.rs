@@ -160,7 +160,7 @@ fn the_pod_starts_is_ready_and_shows_every_series_of_the_dashboard() {
     command.args(args).args(ANY).env_clear().env("PROMETHEUS_ADDR", "127.0.0.1:0");
     let mut server = Serving::run(&mut command, root.path());
     let address = server.address("HTTP (/json, /healthcheck, /v1) listens on ");
-    let metrics = server.address("Prometheus finds its metrics at ");
+    let metrics = server.address("metrics for Prometheus are on ");
     server.until("history is kept in ");
     server.until("rules loaded");
     server.until("try: ");

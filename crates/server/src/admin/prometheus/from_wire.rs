@@ -23,7 +23,8 @@ impl Params {
         let mut pairs = Vec::new();
         let mut add = |text: &[u8]| pairs.extend(form_urlencoded::parse(text).into_owned());
         add(parts.uri.query().unwrap_or_default().as_bytes());
-        let form = body::take(body, FORM_MAX).await.map_err(|error| Refusal::bad(error.to_string()))?;
+        let form =
+            body::receive(body, FORM_MAX).await.map_err(|error| Refusal::bad(error.to_string()))?.bytes;
         add(&form);
         Ok(Self(pairs))
     }

@@ -19,7 +19,7 @@ fn with_request<R>(
     count_rejected: bool,
     look: impl FnOnce(&Request<'_>) -> R,
 ) -> Result<R, BadRequest> {
-    let asked = Asked::new(wire, count_rejected)?;
+    let asked = RlsRequest::new(wire.clone(), count_rejected)?;
     let entries = asked.entries();
     let descriptors = asked.descriptors(&entries);
     Ok(look(&asked.request(&descriptors)))

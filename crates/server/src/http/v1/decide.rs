@@ -10,14 +10,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
-use hyper::body::Bytes;
 use tollgate_core::{Operation, Time};
 
 use super::error::V1Error;
 use super::from_wire::{self, V1Request};
 use super::openapi::{BodySchema, DecidedSchema};
 use super::to_wire::{self, V1Response};
-use crate::body;
+use crate::body::{self, ReceivedBody};
 use crate::bounds::JSON_BODY_MAX;
 use crate::service::Service;
 use tollgate_http::CallerView;
@@ -61,25 +60,26 @@ handlers! {
 async fn taken(service: &Service, operation: Operation, request: Request<Body>) -> Response {
     let start = service.now();
     let deciding = async {
-        let bytes = take(request).await?;
-        decide(service, operation, &bytes, service.now()).await
+        let received = receive(request).await?;
+        let now = if received.has_waited { service.now() } else { start };
+        decide(service, operation, &received.bytes, now).await
     };
     told(service, start, deciding.await).into()
 }
 
-/// Answers a request whose body is there, of a content type.
+/// Answers a request whose body of a content type is there, as of `now`.
 pub(crate) async fn answer(
     service: &Service,
     operation: Operation,
     content_type: Option<&[u8]>,
     bytes: &[u8],
+    now: Time,
 ) -> V1Response {
-    let start = service.now();
     let decided = match may_be_json(content_type) {
-        true => decide(service, operation, bytes, start).await,
+        true => decide(service, operation, bytes, now).await,
         false => Err(V1Error::MediaType),
     };
-    told(service, start, decided)
+    told(service, now, decided)
 }
 
 fn told(service: &Service, start: Time, decided: Result<V1Response, V1Error>) -> V1Response {
@@ -128,12 +128,12 @@ impl Asking<'_> {
     }
 }
 
-/// The bytes of a request whose body is JSON.
-pub(crate) async fn take(request: Request<Body>) -> Result<Bytes, V1Error> {
+/// The body of a request, if it is JSON.
+pub(crate) async fn receive(request: Request<Body>) -> Result<ReceivedBody, V1Error> {
     if !may_be_json(request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes())) {
         return Err(V1Error::MediaType);
     }
-    Ok(body::take(request.into_body(), JSON_BODY_MAX).await?)
+    Ok(body::receive(request.into_body(), JSON_BODY_MAX).await?)
 }
 
 /// What programs say of a body when nobody told them what it is: `curl -d` the

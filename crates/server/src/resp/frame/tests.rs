@@ -5,12 +5,12 @@ use super::*;
 /// The words of a whole command, and the bytes it took.
 fn whole(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
     match next(bytes) {
-        Ok(Next::Command(words, used)) => (words.to_vec(), used),
+        Ok(RespFrame::Command(words, used)) => (words.to_vec(), used),
         other => panic!("{:?} is a whole command, not {other:?}", String::from_utf8_lossy(bytes)),
     }
 }
 
-fn broken(bytes: &[u8]) -> Broken {
+fn broken(bytes: &[u8]) -> FramingError {
     next(bytes).expect_err("framing is lost")
 }
 
@@ -37,7 +37,7 @@ fn nothing_is_answered_for_nothing() {
 fn every_beginning_of_a_command_waits_for_the_rest() {
     for bytes in [&b"*2\r\n$4\r\nECHO\r\n$12\r\nhello\r\nworld\r\n"[..], b"*-1\r\n", b"PING now\r\n"] {
         for cut in 0..bytes.len() {
-            assert_eq!(next(&bytes[..cut]), Ok(Next::Partial), "{cut}");
+            assert_eq!(next(&bytes[..cut]), Ok(RespFrame::Partial), "{cut}");
         }
         assert_eq!(whole(bytes).1, bytes.len());
     }
@@ -57,49 +57,53 @@ fn what_is_no_length_is_told_at_once() {
         b"*1\r\n$-1\r\n",
         b"*1\r\n$x\r\n",
     ] {
-        assert_eq!(broken(bytes), Broken::Length, "{}", String::from_utf8_lossy(bytes));
+        assert_eq!(broken(bytes), FramingError::Length, "{}", String::from_utf8_lossy(bytes));
     }
 }
 
 #[test]
 fn arrays_do_not_nest() {
-    assert_eq!(broken(b"*1\r\n*1\r\n$4\r\nPING\r\n"), Broken::NotBulk { found: b'*' });
-    assert_eq!(broken(&b"*1\r\n".repeat(1_000_000)), Broken::NotBulk { found: b'*' });
-    assert_eq!(broken(b"*2\r\n$4\r\nPING\r\n:1\r\n"), Broken::NotBulk { found: b':' });
+    assert_eq!(broken(b"*1\r\n*1\r\n$4\r\nPING\r\n"), FramingError::NotBulk { found: b'*' });
+    assert_eq!(broken(&b"*1\r\n".repeat(1_000_000)), FramingError::NotBulk { found: b'*' });
+    assert_eq!(broken(b"*2\r\n$4\r\nPING\r\n:1\r\n"), FramingError::NotBulk { found: b':' });
     let told = broken(b"*1\r\n\x00").to_string();
     assert_eq!(told, "Protocol error: expected '$', got '?'; a command is an array of bulk strings");
 }
 
 #[test]
 fn lengths_are_bounded_before_anything_is_held() {
-    assert_eq!(broken(b"*257\r\n"), Broken::TooManyWords { found: 257 });
-    assert_eq!(broken(b"*4294967296\r\n"), Broken::TooManyWords { found: 4_294_967_296 });
-    assert_eq!(broken(b"*1\r\n$65537\r\n"), Broken::WordTooLong { found: 65_537 });
+    assert_eq!(broken(b"*257\r\n"), FramingError::TooManyWords { found: 257 });
+    assert_eq!(broken(b"*4294967296\r\n"), FramingError::TooManyWords { found: 4_294_967_296 });
+    assert_eq!(broken(b"*1\r\n$65537\r\n"), FramingError::WordTooLong { found: 65_537 });
     let word = [&b"$65536\r\n"[..], &[b'x'; 65_536], b"\r\n"].concat();
     let four = [&b"*4\r\n"[..], &word, &word, &word, &word].concat();
-    assert_eq!(broken(&four), Broken::CommandTooLong);
-    assert_eq!(broken(&four[..four.len() - word.len() + 8]), Broken::CommandTooLong, "it is not waited for");
+    assert_eq!(broken(&four), FramingError::CommandTooLong);
+    assert_eq!(
+        broken(&four[..four.len() - word.len() + 8]),
+        FramingError::CommandTooLong,
+        "it is not waited for"
+    );
     assert_eq!(whole(&[&b"*3\r\n"[..], &word, &word, &word].concat()).0.len(), 3);
 }
 
 #[test]
 fn a_bulk_string_ends_where_its_length_says() {
-    assert_eq!(broken(b"*1\r\n$4\r\nPINGxx"), Broken::BulkEnd);
-    assert_eq!(broken(b"*1\r\n$3\r\nPING\r\n"), Broken::BulkEnd);
+    assert_eq!(broken(b"*1\r\n$4\r\nPINGxx"), FramingError::BulkEnd);
+    assert_eq!(broken(b"*1\r\n$3\r\nPING\r\n"), FramingError::BulkEnd);
 }
 
 #[test]
 fn a_line_is_bounded() {
     let long = vec![b'x'; RESP_INLINE_MAX];
-    assert_eq!(next(&long[1..]), Ok(Next::Partial));
-    assert_eq!(broken(&long), Broken::LineTooLong);
+    assert_eq!(next(&long[1..]), Ok(RespFrame::Partial));
+    assert_eq!(broken(&long), FramingError::LineTooLong);
 }
 
 #[test]
 fn other_protocols_are_told_apart() {
-    assert_eq!(broken(b"\x16\x03\x01\x02\x00\x01"), Broken::Tls);
-    assert_eq!(broken(b"POST /x HTTP/1.1\r\n"), Broken::Http);
-    assert_eq!(broken(b"Host: localhost\r\n"), Broken::Http);
+    assert_eq!(broken(b"\x16\x03\x01\x02\x00\x01"), FramingError::Tls);
+    assert_eq!(broken(b"POST /x HTTP/1.1\r\n"), FramingError::Http);
+    assert_eq!(broken(b"Host: localhost\r\n"), FramingError::Http);
 }
 
 mod beside_a_library {
@@ -140,14 +144,14 @@ mod beside_a_library {
 
         #[test]
         fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(Next::Command(_, used)) = next(&bytes) {
+            if let Ok(RespFrame::Command(_, used)) = next(&bytes) {
                 prop_assert!(used > 0 && used <= bytes.len());
             }
         }
 
         #[test]
         fn no_bytes_like_commands_are_too_strange(text in "[*$:\r\n0-9a-]{0,60}") {
-            if let Ok(Next::Command(_, used)) = next(text.as_bytes()) {
+            if let Ok(RespFrame::Command(_, used)) = next(text.as_bytes()) {
                 prop_assert!(used > 0 && used <= text.len());
             }
         }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::bounds::BODY_WAIT_MAX;
 use crate::health::Health;
-use crate::listen::gate::Gate;
+use crate::listen::connection_limit::ConnectionLimit;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{Metrics, MetricsConfig};
@@ -22,7 +22,7 @@ struct Line {
     start: Instant,
 }
 
-fn served(gate: &Arc<Gate>, password: Option<&str>, pipe: usize) -> Line {
+fn served(limit: &Arc<ConnectionLimit>, password: Option<&str>, pipe: usize) -> Line {
     let (settings, _) =
         Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
     let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
@@ -31,8 +31,10 @@ fn served(gate: &Arc<Gate>, password: Option<&str>, pipe: usize) -> Line {
     let serve = ServeResp::new(Arc::new(service), password.map(Secret::new), None);
     let (io, theirs) = tokio::io::duplex(pipe);
     let stop = watch::Sender::new(false);
-    let rest = Rest { pass: gate.enter().expect("there is room"), stop: stop.subscribe() };
-    tokio::spawn(async move { serve.serve_io(theirs, rest).await });
+    let permit = limit.acquire().expect("there is room");
+    let lifetime = Lifetime::new(serve.policy(), permit, None, stop.subscribe());
+    let connection = ServerConnection { io: Box::new(theirs), peer: None, lifetime };
+    tokio::spawn(async move { serve.serve(connection).await });
     // The clock of the tests stands still while anything goes on.
     Line { io, stop, start: now() }
 }
@@ -61,8 +63,8 @@ impl Line {
     }
 }
 
-fn room() -> Arc<Gate> {
-    Gate::new(10, 10)
+fn room() -> Arc<ConnectionLimit> {
+    ConnectionLimit::new(10, 10)
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,9 +99,9 @@ async fn whoever_is_silent_may_stay_for_days() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_silent_goes_where_others_need_the_room() {
-    let gate = Gate::new(10, 1);
-    let line = served(&gate, None, 1 << 16);
-    let _other = gate.enter().expect("there is room");
+    let limit = ConnectionLimit::new(10, 1);
+    let line = served(&limit, None, 1 << 16);
+    let _other = limit.acquire().expect("there is room");
     let crowded = "-ERR too many connections; come back when you have a command\r\n";
     assert_eq!(line.end().await, (crowded.to_owned(), 5));
 }

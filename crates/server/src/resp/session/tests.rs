@@ -17,7 +17,7 @@ use tollgate_settings::{Flags, Settings};
 
 const START: Time = Time::from_secs(1_800_000_000);
 
-fn shared(rules: &str, password: Option<&str>) -> Arc<Shared> {
+fn context(rules: &str, password: Option<&str>) -> Arc<RespContext> {
     let (settings, _) =
         Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
     let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
@@ -30,11 +30,11 @@ fn shared(rules: &str, password: Option<&str>) -> Arc<Shared> {
         .replace_rules(load(vec![source], &Options::default()).expect("the rules are right").rules);
     service.health().set_rules_in_force();
     service.health().set_rules(RuleStatus { loads: 1, loaded_at: Some(START), ..RuleStatus::default() });
-    Arc::new(Shared { service, password: password.map(Secret::new) })
+    Arc::new(RespContext { service, password: password.map(Secret::new) })
 }
 
-fn session() -> Session {
-    Session::new(shared("domain: none\n", None))
+fn session() -> RespSession {
+    RespSession::new(context("domain: none\n", None))
 }
 
 /// A command as clients send it.
@@ -48,19 +48,19 @@ fn command(text: &str) -> Vec<u8> {
 }
 
 /// Counters in memory are never waited for.
-fn answer(session: &mut Session, input: &[u8], now: Time, out: &mut Vec<u8>) -> Answered {
+fn answer(session: &mut RespSession, input: &[u8], now: Time, out: &mut Vec<u8>) -> InputProgress {
     session.answer(input, now, out).now_or_never().expect("nothing is waited for")
 }
 
 /// What is answered to one command at a time.
-fn at(session: &mut Session, after: Micros, text: &str) -> String {
+fn at(session: &mut RespSession, after: Micros, text: &str) -> String {
     let (bytes, mut out) = (command(text), Vec::new());
     let answered = answer(session, &bytes, START + after, &mut out);
     assert_eq!((answered.used, answered.commands), (bytes.len(), 1));
     String::from_utf8(out).expect("answers here are text")
 }
 
-fn ask(session: &mut Session, text: &str) -> String {
+fn ask(session: &mut RespSession, text: &str) -> String {
     at(session, Micros::ZERO, text)
 }
 
@@ -124,7 +124,7 @@ fn throttle_answers_in_the_order_of_throttlecrab() {
 #[test]
 fn throttle_is_right_where_throttlecrab_is_wrong() {
     let mut session = session();
-    let allowed = |session: &mut Session, after: Micros, text: &str| {
+    let allowed = |session: &mut RespSession, after: Micros, text: &str| {
         let replies = (0..1_000).map(|_| at(session, after, text));
         replies.filter(|reply| reply.starts_with("*5\r\n:1\r\n")).count()
     };
@@ -226,7 +226,7 @@ descriptors:
 
 #[test]
 fn a_check_is_an_array_in_resp2() {
-    let mut session = Session::new(shared(RULES, None));
+    let mut session = RespSession::new(context(RULES, None));
     let user = "TOLLGATE.CHECK shop user_id 42";
     let flat = |verdict: &str, numbers: [i64; 4], rule: &str| {
         let numbers: String = numbers.iter().map(|number| format!(":{number}\r\n")).collect();
@@ -251,7 +251,7 @@ fn a_check_is_an_array_in_resp2() {
 
 #[test]
 fn a_check_is_a_map_in_resp3() {
-    let mut session = Session::new(shared(RULES, None));
+    let mut session = RespSession::new(context(RULES, None));
     ask(&mut session, "HELLO 3");
     let reply = "%7\r\n$7\r\nverdict\r\n$4\r\ndeny\r\n$5\r\nlimit\r\n:2\r\n$9\r\nremaining\r\n:2\r\n\
                  $14\r\nretry_after_ms\r\n_\r\n$7\r\nwait_ms\r\n_\r\n$14\r\nreset_after_ms\r\n:0\r\n\
@@ -265,7 +265,7 @@ fn a_check_is_a_map_in_resp3() {
 
 #[test]
 fn a_wrong_check_is_told_how_it_should_be() {
-    let mut session = Session::new(shared(RULES, None));
+    let mut session = RespSession::new(context(RULES, None));
     let usage = "send TOLLGATE.CHECK domain key value [key value ...] [COST n]";
     let cases = [
         (
@@ -399,7 +399,7 @@ fn an_unknown_command_is_told_what_there_is() {
 
 #[test]
 fn a_stranger_learns_nothing() {
-    let mut session = Session::new(shared(RULES, Some("open sesame")));
+    let mut session = RespSession::new(context(RULES, Some("open sesame")));
     let no = "-NOAUTH Authentication required; send AUTH password\r\n";
     for text in ["PING", "CL.THROTTLE k 1 1 1", "TOLLGATE.CHECK shop user_id 1", "INFO", "COMMAND", "BOO"] {
         assert_eq!(ask(&mut session, text), no, "{text}");
@@ -418,7 +418,7 @@ fn the_password_opens_in_all_three_ways() {
         ("AUTH root sesame", "AUTH default sesame", "+OK\r\n"),
         ("HELLO 3 AUTH default x", "HELLO 3 AUTH default sesame SETNAME me", "%7\r\n"),
     ] {
-        let mut session = Session::new(shared(RULES, Some("sesame")));
+        let mut session = RespSession::new(context(RULES, Some("sesame")));
         assert_eq!(ask(&mut session, bad), wrong);
         assert!(!session.is_admitted());
         let reply = ask(&mut session, good);
@@ -429,7 +429,7 @@ fn the_password_opens_in_all_three_ways() {
 
 #[test]
 fn whoever_guesses_is_cut_off() {
-    let mut session = Session::new(shared(RULES, Some("sesame")));
+    let mut session = RespSession::new(context(RULES, Some("sesame")));
     let mut out = Vec::new();
     let answered = answer(&mut session, &command("AUTH x").repeat(20), START, &mut out);
     assert_eq!((answered.commands, answered.is_over), (u64::from(WRONG_PASSWORDS_MAX), true));
@@ -441,7 +441,7 @@ fn a_pipeline_is_answered_in_order_and_up_to_its_last_whole_command() {
     let whole = [command("PING"), b"ECHO hi\r\n".to_vec(), command("CL.THROTTLE k 1 1 1")].concat();
     let mut out = Vec::new();
     let answered = answer(&mut session, &[&whole[..], b"*1\r\n$4\r\nPI"].concat(), START, &mut out);
-    assert_eq!(answered, Answered { used: whole.len(), commands: 3, is_over: false });
+    assert_eq!(answered, InputProgress { used: whole.len(), commands: 3, is_over: false });
     assert_eq!(out, b"+PONG\r\n$2\r\nhi\r\n*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n");
 }
 

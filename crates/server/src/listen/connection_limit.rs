@@ -1,65 +1,64 @@
-//! How many may be connected.
+//! How many connections there may be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bounds::{CONNECTIONS_CROWDED, CONNECTIONS_MAX, DESCRIPTORS_RESERVED};
 
-/// Counts connections and keeps them within a bound.
+/// Counts connections, and keeps them within a bound.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
     max: usize,
     crowded: usize,
 }
 
-/// One connection that was let in; it leaves with this value.
+/// One connection that counts until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Pass(Arc<Gate>);
+pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
-impl Gate {
-    /// A gate for callers, as wide as the bounds and the file descriptors of
-    /// this process allow.
+impl ConnectionLimit {
+    /// As many as the bounds and the file descriptors of this process allow.
     pub(crate) fn for_callers() -> Arc<Self> {
         let descriptors = raise_descriptor_limit().unwrap_or(CONNECTIONS_MAX + DESCRIPTORS_RESERVED);
         let max = CONNECTIONS_MAX.min(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).max(1);
         Self::new(max, CONNECTIONS_CROWDED.min(max / 2))
     }
 
-    /// A gate for so many.
+    /// At most `max`; from `crowded` on, silent ones should make room.
     pub(crate) fn new(max: usize, crowded: usize) -> Arc<Self> {
         Arc::new(Self { open: AtomicUsize::new(0), max, crowded })
     }
 
-    /// Lets one in, if there is room.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Pass> {
+    /// Lets one more in, if there is room.
+    pub(crate) fn acquire(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let pass = Pass(Arc::clone(self));
-        (before < self.max).then_some(pass)
+        let permit = ConnectionPermit(Arc::clone(self));
+        (before < self.max).then_some(permit)
     }
 }
 
-impl Pass {
-    /// Whether those who are silent should make room.
+impl ConnectionPermit {
+    /// Whether silent connections should make room.
     pub(crate) fn is_crowded(&self) -> bool {
         self.0.open.load(Ordering::Relaxed) > self.0.crowded
     }
 }
 
-impl Drop for Pass {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Allows this process as many file descriptors as it may have, since the
-/// usual 1,024 are too few for a server; how many that are.
+/// Raises the soft limit of file descriptors to the hard one, since the usual
+/// 1,024 are too few for a server. Returns the limit.
 fn raise_descriptor_limit() -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let allowed = if raised.is_ok() { maximum } else { current };
-    // None means without bound.
+    // None means no limit.
     usize::try_from(allowed?).ok()
 }
 
@@ -68,19 +67,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gate_closes_at_its_bound_and_opens_again() {
-        let gate = Gate::new(2, 1);
-        let first = gate.enter().expect("there is room");
+    fn nobody_gets_in_at_the_bound_until_somebody_leaves() {
+        let limit = ConnectionLimit::new(2, 1);
+        let first = limit.acquire().expect("there is room");
         assert!(!first.is_crowded());
-        let second = gate.enter().expect("there is room");
+        let second = limit.acquire().expect("there is room");
         assert!(first.is_crowded());
-        assert!(gate.enter().is_none());
+        assert!(limit.acquire().is_none());
         drop(second);
-        assert!(gate.enter().is_some());
+        assert!(limit.acquire().is_some());
     }
 
     #[test]
     fn callers_get_as_many_as_the_bounds_say_or_the_system_allows() {
-        assert!((1..=CONNECTIONS_MAX).contains(&Gate::for_callers().max));
+        assert!((1..=CONNECTIONS_MAX).contains(&ConnectionLimit::for_callers().max));
     }
 }

@@ -1,8 +1,9 @@
-//! What Envoy is asked to tell the caller: the headers, and the body of a refusal.
+//! What Envoy passes on to its caller: headers, and the body of a denial.
 //!
-//! Only where the settings say so, since the reference's replies have neither.
+//! Only where the settings say so, since responses of the reference have neither.
 //!
-//! Deliberately not here: what is told; `tollgate_http::response` says the same to everyone.
+//! Deliberately not here: their content, which is the same on all listeners
+//! (`tollgate_http::response`).
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use hyper::StatusCode;
@@ -15,7 +16,7 @@ use tollgate_http::response::{CallerView, DEGRADED, PROBLEM_JSON, WAIT};
 use tollgate_settings::{Answers, ThroughEnvoy};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
-pub(super) fn through_envoy(
+pub(super) fn add(
     request: &Request<'_>,
     reply: &Reply,
     answers: &Answers,

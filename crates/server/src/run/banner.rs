@@ -1,4 +1,4 @@
-//! What the log says first: where the server listens, and what to try.
+//! The first lines of the log: where the server listens, and what to try.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,43 +7,43 @@ use tollgate_core::{Entry, RuleSet};
 use crate::listen::Addresses;
 use tollgate_settings::{ServerTls, Settings, Store};
 
-/// So many rules are looked at for one that makes a simple example.
-const RULES_LOOKED_AT: usize = 100;
+/// How many rules are tried for a simple example.
+const EXAMPLE_RULES_MAX: usize = 100;
 
 /// Says what listens where.
 pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
     let Addresses { grpc, http, admin, prometheus, resp } = addresses;
     tracing::info!("Tollgate {} is starting", env!("CARGO_PKG_VERSION"));
-    let tls = spoken(settings.grpc.tls.as_ref());
+    let tls = tls_label(settings.grpc.tls.as_ref());
     tracing::info!("gRPC (Envoy rate limit service v3, health, reflection{tls}) listens on {grpc}");
-    let tls = spoken(settings.http_tls.as_ref());
+    let tls = tls_label(settings.http_tls.as_ref());
     tracing::info!("HTTP (/json, /healthcheck, /v1{tls}) listens on {http}");
     if let Some(resp) = resp {
-        let tls = spoken(settings.resp.as_ref().and_then(|resp| resp.tls.as_ref()));
+        let tls = tls_label(settings.resp.as_ref().and_then(|resp| resp.tls.as_ref()));
         tracing::info!("RESP (CL.THROTTLE, THROTTLE, TOLLGATE.CHECK{tls}) listens on {resp}");
     }
-    tracing::info!("admin pages (/metrics, /rlconfig, /stats) are at http://{}/", reachable(*admin));
+    tracing::info!("admin pages (/metrics, /rlconfig, /stats) are on http://{}/", reachable(*admin));
     if let Some(prometheus) = prometheus {
-        tracing::info!("Prometheus finds its metrics at {prometheus}");
+        tracing::info!("metrics for Prometheus are on {prometheus}");
     }
 }
 
 /// Says where counters live.
 pub(super) fn counting(store: &Store) {
     match store {
-        Store::Memory(_) => tracing::info!("counters are in the memory of this process"),
+        Store::Memory(_) => tracing::info!("counters are in this process' memory"),
         Store::Redis(config) => {
             let timeout = config.main.timeout;
-            tracing::info!("counters are on {}, which is waited for {timeout:?} at most", config.main);
+            tracing::info!("counters are on {} (timeout {timeout:?})", config.main);
             if let Some(other) = &config.per_second {
-                tracing::info!("those of limits by the second are on {other}");
+                tracing::info!("counters of limits per second are on {other}");
             }
         }
     }
 }
 
-/// How the protocol of a listener is wrapped.
-fn spoken(tls: Option<&ServerTls>) -> &'static str {
+/// What the log says about a listener's TLS.
+fn tls_label(tls: Option<&ServerTls>) -> &'static str {
     match tls {
         None => "",
         Some(ServerTls { client_ca: None, .. }) => "; TLS",
@@ -51,8 +51,8 @@ fn spoken(tls: Option<&ServerTls>) -> &'static str {
     }
 }
 
-/// The command that asks HTTP on that address. The certificate is hardly for
-/// the address, so that it is not looked at.
+/// The curl command for that address. The certificate is hardly issued for the
+/// address, so curl does not verify it.
 pub(super) fn curl(tls: Option<&ServerTls>, http: SocketAddr) -> String {
     let address = reachable(http);
     match tls {
@@ -64,14 +64,14 @@ pub(super) fn curl(tls: Option<&ServerTls>, http: SocketAddr) -> String {
     }
 }
 
-/// Says what to try with these rules, by that command.
+/// Suggests a request that meets these rules, to be sent with `curl`.
 pub(super) fn what_to_try(rules: &RuleSet, curl: &str) {
     if let Some(body) = example(rules) {
         tracing::info!("try: {curl}/json -d '{body}'");
     }
 }
 
-/// An address that can be typed where the server runs.
+/// An address that works on this machine.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;
@@ -85,7 +85,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// A request that meets one of the first rules.
 fn example(rules: &RuleSet) -> Option<String> {
-    let paths = rules.rules().iter().take(RULES_LOOKED_AT).map(|rule| rule.path.as_str());
+    let paths = rules.rules().iter().take(EXAMPLE_RULES_MAX).map(|rule| rule.path.as_str());
     let found = paths.filter_map(|path| {
         let domain = rules
             .domains()
@@ -96,13 +96,13 @@ fn example(rules: &RuleSet) -> Option<String> {
         let entry = format!("{{\"key\":{key},\"value\":{value}}}");
         Some(format!("{{\"domain\":{domain},\"descriptors\":[{{\"entries\":[{entry}]}}]}}"))
     });
-    // A quote would end the command's own.
+    // A quote would end the one around the body.
     found.into_iter().find(|body| !body.contains('\''))
 }
 
 /// The key and the value of a level `key` or `key_value` that meets a rule.
-/// Where the key ends cannot be told for sure, so a value is looked for only
-/// where there is something that hardly any key has.
+/// Where the key ends is a guess, so a value is only looked for where there is a
+/// character that hardly any key has.
 fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, &'a str)> {
     let odd = level.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
     let split = odd.and_then(|odd| level.get(..odd)?.rfind('_'));

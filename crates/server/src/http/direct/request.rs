@@ -1,27 +1,27 @@
-//! Bytes → a question, if they begin with a whole one.
+//! Bytes → a request to `/v1/check` or its like, if they begin with a whole one.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 use tollgate_core::Operation;
 
 use super::super::v1;
 
-/// Most requests have no more headers; more are hyper's.
+/// Most requests have no more headers; requests with more are left to hyper.
 const HEADERS_USUAL: usize = 32;
-/// A body that comes in one read with its head has a length of no more digits.
+/// The length of a body that comes in one read with its head has no more digits.
 const LENGTH_DIGITS_MAX: usize = 5;
 
 /// A request to `/v1/check` or its like.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Question<'a> {
+pub(super) struct WholeRequest<'a> {
     pub(super) operation: Operation,
     pub(super) content_type: Option<&'a [u8]>,
     pub(super) body: &'a [u8],
-    /// Of all of it.
+    /// Bytes of all of it.
     pub(super) length: usize,
 }
 
-impl<'a> Question<'a> {
-    /// The question that `bytes` begin with; none if it is not whole, or not simple.
+impl<'a> WholeRequest<'a> {
+    /// The request that `bytes` begin with; none if it is not whole, or is for hyper.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut headers = [EMPTY_HEADER; HEADERS_USUAL];
         let mut request = httparse::Request::new(&mut headers);
@@ -30,7 +30,7 @@ impl<'a> Question<'a> {
             return None;
         }
         let operation = v1::operation(request.path?)?;
-        let Framing { content_type, content_length } = Framing::of(request.headers)?;
+        let BodyFraming { content_type, content_length } = BodyFraming::of(request.headers)?;
         let length = head + content_length?;
         Some(Self { operation, content_type, body: bytes.get(head..length)?, length })
     }
@@ -38,13 +38,13 @@ impl<'a> Question<'a> {
 
 /// What headers say about the body.
 #[derive(Default)]
-struct Framing<'a> {
+struct BodyFraming<'a> {
     content_type: Option<&'a [u8]>,
     content_length: Option<usize>,
 }
 
-impl<'a> Framing<'a> {
-    /// None if they say more than where the body ends, or say it twice.
+impl<'a> BodyFraming<'a> {
+    /// None if they say more than where the body ends, or say that twice.
     fn of(headers: &[Header<'a>]) -> Option<Self> {
         let mut framing = Self::default();
         for Header { name, value } in headers {
@@ -74,30 +74,30 @@ fn digits(value: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn asked(headers: &str, body: &str) -> String {
+    fn post(headers: &str, body: &str) -> String {
         let length = body.len();
         format!("POST /v1/check HTTP/1.1\r\nhost: t\r\n{headers}content-length: {length}\r\n\r\n{body}")
     }
 
     #[test]
-    fn a_whole_question_is_read_and_what_follows_it_is_not() {
-        let one = asked("Content-Type: application/json\r\nConnection: Keep-Alive\r\n", "{}");
+    fn a_whole_request_is_read_and_what_follows_it_is_not() {
+        let one = post("Content-Type: application/json\r\nConnection: Keep-Alive\r\n", "{}");
         let two = one.clone() + &one;
-        let question = Question::read(two.as_bytes()).unwrap();
-        let expected = Question {
+        let request = WholeRequest::read(two.as_bytes()).unwrap();
+        let expected = WholeRequest {
             operation: Operation::Check,
             content_type: Some(b"application/json"),
             body: b"{}",
             length: one.len(),
         };
-        assert_eq!(question, expected);
+        assert_eq!(request, expected);
         for cut in 0..one.len() {
-            assert_eq!(Question::read(&one.as_bytes()[..cut]), None, "cut at {cut}");
+            assert_eq!(WholeRequest::read(&one.as_bytes()[..cut]), None, "cut at {cut}");
         }
     }
 
     #[test]
-    fn what_is_not_simple_is_left_to_others() {
+    fn what_is_not_simple_is_left_to_hyper() {
         for headers in [
             "transfer-encoding: chunked\r\n",
             "Expect: 100-continue\r\n",
@@ -110,7 +110,7 @@ mod tests {
             "no header\r\n",
             &"a: b\r\n".repeat(HEADERS_USUAL),
         ] {
-            assert_eq!(Question::read(asked(headers, "{}").as_bytes()), None, "{headers}");
+            assert_eq!(WholeRequest::read(post(headers, "{}").as_bytes()), None, "{headers}");
         }
         for line in [
             "GET /v1/check HTTP/1.1",
@@ -118,8 +118,8 @@ mod tests {
             "POST /json HTTP/1.1",
             "POST /v1/check?a=b HTTP/1.1",
         ] {
-            let other = asked("", "{}").replace("POST /v1/check HTTP/1.1", line);
-            assert_eq!(Question::read(other.as_bytes()), None, "{line}");
+            let other = post("", "{}").replace("POST /v1/check HTTP/1.1", line);
+            assert_eq!(WholeRequest::read(other.as_bytes()), None, "{line}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Answers → bytes of HTTP/1.1, as hyper writes them.
+//! A response → bytes of HTTP/1.1, as hyper writes them.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,14 +7,14 @@ use tollgate_core::Time;
 
 use super::super::v1::V1Response;
 
-/// The date as headers have it, which changes once a second.
+/// The value of the `date` header, which changes once a second.
 #[derive(Debug, Default)]
-pub(super) struct Date {
+pub(super) struct DateHeader {
     seconds: u64,
     text: String,
 }
 
-impl Date {
+impl DateHeader {
     pub(super) fn at(&mut self, now: Time) -> &str {
         let seconds = now.get() / 1_000_000;
         if seconds != self.seconds || self.text.is_empty() {
@@ -25,9 +25,9 @@ impl Date {
     }
 }
 
-/// Appends an answer.
-pub(super) fn put(written: &V1Response, date: &str, out: &mut Vec<u8>) {
-    let V1Response { status, kind, headers, body } = written;
+/// Appends a response.
+pub(super) fn append(response: &V1Response, date: &str, out: &mut Vec<u8>) {
+    let V1Response { status, kind, headers, body } = response;
     let mut length = itoa::Buffer::new();
     let reason = status.canonical_reason().unwrap_or_default();
     for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind] {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_date_is_that_of_its_second() {
-        let mut date = Date::default();
+        let mut date = DateHeader::default();
         assert_eq!(date.at(Time::EPOCH), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(date.at(Time::new(999_999)), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(date.at(Time::new(1_000_000)), "Thu, 01 Jan 1970 00:00:01 GMT");

@@ -1,6 +1,7 @@
-//! As much of HPACK (RFC 7541) as it takes to find a header and to see what is
-//! in it. Deliberately not here: the dynamic table. Whoever refers to an entry
-//! of it has sent the entry before.
+//! As much of HPACK (RFC 7541) as it takes to find a header and to read its value.
+//!
+//! Deliberately not here: the dynamic table. A caller that refers to an entry
+//! of it has sent that entry literally before.
 
 /// The index of `:authority` in the static table.
 const AUTHORITY: usize = 1;
@@ -25,9 +26,9 @@ const SYMBOLS: [(u32, &[u8]); 10] = [
 /// A code that is longer than this is not one of [`SYMBOLS`].
 const CODE_BITS_MAX: u32 = 15;
 
-/// A value that is spelled out in a block of headers.
+/// A header value that a block has literally, and not by an index.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spelled {
+pub(super) struct HeaderLiteral {
     /// Where its length begins.
     pub(super) begin: usize,
     /// Where what follows it begins.
@@ -36,7 +37,7 @@ pub(super) struct Spelled {
 }
 
 /// The value of `:authority`, if `block` spells it out.
-pub(super) fn authority(block: &[u8]) -> Option<Spelled> {
+pub(super) fn authority(block: &[u8]) -> Option<HeaderLiteral> {
     let mut reader = Reader { block, at: 0 };
     loop {
         let first = *block.get(reader.at)?;
@@ -60,7 +61,7 @@ pub(super) fn authority(block: &[u8]) -> Option<Spelled> {
         let begin = reader.at;
         let text = reader.text()?;
         if is_authority {
-            return Some(Spelled { begin, end: reader.at, value: text.value()? });
+            return Some(HeaderLiteral { begin, end: reader.at, value: text.value()? });
         }
     }
 }
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn an_authority_by_its_own_name_and_without_indexing_is_found_too() {
         let named = b"\x82\x00\x0a:authority\x01x\x86";
-        assert_eq!(authority(named), Some(Spelled { begin: 13, end: 15, value: b"x".to_vec() }));
+        assert_eq!(authority(named), Some(HeaderLiteral { begin: 13, end: 15, value: b"x".to_vec() }));
         for never in [b"\x01\x01x", b"\x11\x01x"] {
             assert_eq!(authority(never).unwrap().value, b"x");
         }

@@ -1,0 +1,106 @@
+//! Commands that ask for a decision, and their replies.
+//!
+//! Such commands that follow each other on a connection make up a [`Pipeline`].
+//! With counters in memory each is decided as it comes. With a remote store they
+//! are sent together, in order, so that a pipeline waits for one round trip and
+//! not for many.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use futures_util::FutureExt as _;
+use futures_util::future::maybe_done;
+use tollgate_core::Time;
+use tollgate_limiter::Reply;
+
+use super::check::{self, RespCheckRequest};
+use super::throttle::{Dialect, ThrottleRequest};
+use super::to_wire::RespWriter;
+use crate::service::{Service, ServiceError};
+
+/// Requests that are sent together; more would only queue at the store.
+const PIPELINE_MAX: usize = 64;
+
+/// A command that asks for a decision.
+#[derive(Debug)]
+pub(super) enum RespRequest<'a> {
+    Throttle(ThrottleRequest<'a>),
+    Check(RespCheckRequest<'a>),
+}
+
+/// What was decided.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is written and gone at once, and a box would be an allocation for each command"
+)]
+enum RespReply {
+    Throttle(Dialect, Reply),
+    Check(Result<Reply, ServiceError>),
+}
+
+impl RespRequest<'_> {
+    async fn decide(&self, service: &Service, now: Time) -> RespReply {
+        match self {
+            Self::Throttle(request) => {
+                RespReply::Throttle(request.dialect(), request.decide(service, now).await)
+            }
+            Self::Check(request) => RespReply::Check(request.decide(service, now).await),
+        }
+    }
+}
+
+impl RespReply {
+    fn write(&self, writer: &mut RespWriter<'_>) {
+        match self {
+            Self::Throttle(dialect, reply) => dialect.reply(reply, writer),
+            Self::Check(Ok(reply)) => check::reply(reply, writer),
+            Self::Check(Err(error)) => writer.error(&format_args!("ERR {error}")),
+        }
+    }
+}
+
+/// Requests that are not decided yet.
+#[derive(Debug, Default)]
+pub(super) struct Pipeline<'a>(Vec<RespRequest<'a>>);
+
+impl<'a> Pipeline<'a> {
+    /// Decides a request now if its counters are in memory, and later otherwise.
+    pub(super) async fn push(
+        &mut self,
+        request: RespRequest<'a>,
+        service: &Service,
+        now: Time,
+        writer: &mut RespWriter<'_>,
+    ) {
+        if !service.limiter().store().is_remote() {
+            return request.decide(service, now).await.write(writer);
+        }
+        self.0.push(request);
+        if self.0.len() >= PIPELINE_MAX {
+            self.flush(service, now, writer).await;
+        }
+    }
+
+    /// Decides all that are left, and replies.
+    pub(super) async fn flush(&mut self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut deciding: Vec<_> =
+            self.0.iter().map(|request| Box::pin(maybe_done(request.decide(service, now)))).collect();
+        // All are polled in order each time, so that each is sent before the
+        // next one, also where they had to wait for a connection.
+        poll_fn(|context| {
+            let open =
+                deciding.iter_mut().filter_map(|one| one.poll_unpin(context).is_pending().then_some(()));
+            if open.count() == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        for mut one in deciding {
+            if let Some(reply) = one.as_mut().take_output() {
+                reply.write(writer);
+            }
+        }
+        self.0.clear();
+    }
+}
