@@ -14,13 +14,13 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What kind of series a family holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     Counter,
     Gauge,
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -32,13 +32,13 @@ impl Kind {
 
 /// A page in the making.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct MetricsPage {
     text: String,
 }
 
-impl Page {
+impl MetricsPage {
     /// Begins a family; its samples follow.
-    pub(super) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: MetricKind, help: &str) {
         let help = help.replace('\\', r"\\").replace('\n', r"\n");
         let kind = kind.name();
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -69,7 +69,7 @@ impl Page {
     }
 
     /// A family of one sample without labels.
-    pub(super) fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+    pub(super) fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_family_has_help_type_and_samples() {
-        let mut page = Page::default();
-        page.family("tollgate_x", Kind::Counter, "What\nit is.");
+        let mut page = MetricsPage::default();
+        page.family("tollgate_x", MetricKind::Counter, "What\nit is.");
         page.sample("tollgate_x", &[("a", "1"), ("b", "2")], 3);
-        page.single("tollgate_y", Kind::Gauge, "Y.", Seconds(1_500_000));
+        page.single("tollgate_y", MetricKind::Gauge, "Y.", Seconds(1_500_000));
         let expected = "# HELP tollgate_x What\\nit is.\n# TYPE tollgate_x counter\ntollgate_x{a=\"1\",b=\"2\"} 3\n\
                         # HELP tollgate_y Y.\n# TYPE tollgate_y gauge\ntollgate_y 1.5\n";
         assert_eq!(page.finish(), expected);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_value_cannot_leave_its_label() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.sample("x", &[("a", "q\"} 1\ny\\")], 2);
         assert_eq!(page.finish(), "x{a=\"q\\\"} 1\\ny\\\\\"} 2\n");
     }

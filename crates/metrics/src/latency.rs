@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::Micros;
 
-use super::cells::{lines_for, thread_number};
+use super::counters::{stripes_for, thread_number};
 
 /// Upper ends of the buckets, in µs. Holds every bound of [`OURS_US`], of
 /// [`REFERENCE`] in seconds and in milliseconds, and every whole millisecond
@@ -32,12 +32,12 @@ pub(super) const REFERENCE_MILLI: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_0
 /// Times of one kind of call.
 #[derive(Debug)]
 pub(super) struct Latency {
-    lines: Box<[Line]>,
+    stripes: Box<[LatencyStripe]>,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line {
+struct LatencyStripe {
     buckets: [AtomicU64; BOUNDS_US.len()],
     above: AtomicU64,
     sum_us: AtomicU64,
@@ -60,7 +60,7 @@ impl Default for Times {
 
 impl Latency {
     pub(super) fn new() -> Self {
-        Self { lines: (0..lines_for(1)).map(|_| Line::default()).collect() }
+        Self { stripes: (0..stripes_for(1)).map(|_| LatencyStripe::default()).collect() }
     }
 
     /// Adds one time.
@@ -72,21 +72,21 @@ impl Latency {
     /// Adds the time of each of so many calls.
     #[expect(clippy::indexing_slicing, reason = "masked by the length less one, which is a power of two")]
     pub(super) fn add_each(&self, time: Micros, calls: u64) {
-        let line = &self.lines[thread_number() & (self.lines.len() - 1)];
+        let stripe = &self.stripes[thread_number() & (self.stripes.len() - 1)];
         let bucket = BOUNDS_US.partition_point(|bound| *bound < time.get());
-        line.buckets.get(bucket).unwrap_or(&line.above).fetch_add(calls, Ordering::Relaxed);
-        line.sum_us.fetch_add(time.get().wrapping_mul(calls), Ordering::Relaxed);
+        stripe.buckets.get(bucket).unwrap_or(&stripe.above).fetch_add(calls, Ordering::Relaxed);
+        stripe.sum_us.fetch_add(time.get().wrapping_mul(calls), Ordering::Relaxed);
     }
 
     /// All times added.
     pub(super) fn times(&self) -> Times {
         let mut times = Times::default();
-        for line in &self.lines {
-            let counters = line.buckets.iter().chain([&line.above]);
+        for stripe in &self.stripes {
+            let counters = stripe.buckets.iter().chain([&stripe.above]);
             for (count, counter) in times.counts.iter_mut().zip(counters) {
                 *count += counter.load(Ordering::Relaxed);
             }
-            times.sum_us = times.sum_us.wrapping_add(line.sum_us.load(Ordering::Relaxed));
+            times.sum_us = times.sum_us.wrapping_add(stripe.sum_us.load(Ordering::Relaxed));
         }
         times
     }

@@ -1,17 +1,17 @@
-//! What is counted, and how it is told: Prometheus, `StatsD`, `/stats`.
+//! What an operator sees: counters for Prometheus, `StatsD` and `/stats`.
 //!
 //! The limiter offers every decision to [`Metrics`], which only adds to
-//! counters; adapters tell it how calls went, and whoever loads rules tells it
-//! so. Pages and exporters read sums.
+//! counters; adapters report calls, and the rule source reports loads. Pages
+//! and exporters read sums.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `tally` | what a decision adds to the reference's counters |
-//! | `cells` | counters that threads add to without meeting |
+//! | `hits` | what a decision adds to the reference's counters |
+//! | `counters` | striped counters, which threads add to without contention |
 //! | `table` | the counters of every rule in force |
 //! | `paths` | paths with callers' values, and their bound |
 //! | `latency` | how long calls take |
-//! | `watched` | what the store and the history say about themselves |
+//! | `stats` | what the store and the history say about themselves |
 //! | `snapshot` | the sums under the reference's dotted names |
 //! | [`mapper`], `render`, `exposition`, `process` | the page for Prometheus |
 //! | [`statsd`] | lines for `StatsD` and `DogStatsD` |
@@ -21,20 +21,20 @@
 //!
 //! Deliberately not here: history, and listeners that serve the page.
 
-mod cells;
 mod config;
+mod counters;
 mod exposition;
+mod hits;
 mod latency;
 pub mod mapper;
 mod paths;
 mod process;
 mod render;
 mod snapshot;
+mod stats;
 pub mod statsd;
 mod table;
-mod tally;
 mod template;
-mod watched;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,25 +45,25 @@ use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
 use tollgate_limiter::{Event, EventSink, RuleDecision};
 
-use cells::{Cells, Line, lines_for};
+use counters::{CounterStripe, StripedCounters, stripes_for};
+use hits::{Hit, HitCounts};
 use latency::Latency;
-use paths::{Paths, VALUE_MAX, cut, sanitised, told};
+use paths::{PathCounters, VALUE_MAX, cut, sanitised, shown_entries};
 use table::RuleTable;
-use tally::{Hit, Tally};
 
 pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialect, StatsdProtocol};
 pub use exposition::CONTENT_TYPE;
 pub use mapper::{Mapper, MapperError};
-pub use watched::{HistoryStats, RemoteStats, StoreStats};
+pub use stats::{HistoryStats, RemoteStats, StoreStats};
 
-/// So many domains without rules are told by name, which makes a name in the
+/// So many domains without rules are counted by name, which makes a name in the
 /// reference's series; more callers than this with a wrong domain are an attack.
 const UNKNOWN_DOMAINS_MAX: usize = 100;
 /// So many rules can be counted that are met before their table is there;
 /// a larger set loses counts for the moment of a reload.
 const STRAYS_MAX: usize = 10_000;
 
-/// Something that a caller asked for, as times are told.
+/// A kind of call, as durations are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// `ShouldRateLimit` over gRPC.
@@ -78,7 +78,7 @@ pub enum Call {
 
 /// Why a call got an error and no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum CallFailure {
     /// The request made no sense, or there are no rules yet.
     Service,
     /// The store did not decide; the reference calls it `redis_error`.
@@ -91,14 +91,14 @@ pub struct Metrics {
     mapper: Mapper,
     table: ArcSwap<RuleTable>,
     /// Rules met while their table is being built, by path.
-    strays: Paths,
-    /// Paths with callers' values.
-    paths: Paths,
+    strays: PathCounters,
+    /// PathCounters with callers' values.
+    paths: PathCounters,
     /// Domains without rules.
-    domains: Paths,
+    domains: PathCounters,
     /// Domains without rules for which there was no room.
-    other_domains: Cells,
-    requests: Cells,
+    other_domains: StripedCounters,
+    requests: StripedCounters,
     should_rate_limit: Latency,
     health_check: Latency,
     http: Latency,
@@ -121,11 +121,11 @@ impl Metrics {
             near_ratio: config.near_limit_ratio,
             mapper: config.mapper,
             table: ArcSwap::default(),
-            strays: Paths::new(STRAYS_MAX),
-            paths: Paths::new(config.paths_max),
-            domains: Paths::new(UNKNOWN_DOMAINS_MAX),
-            other_domains: Cells::single(),
-            requests: Cells::new(lines_for(1)),
+            strays: PathCounters::new(STRAYS_MAX),
+            paths: PathCounters::new(config.paths_max),
+            domains: PathCounters::new(UNKNOWN_DOMAINS_MAX),
+            other_domains: StripedCounters::single(),
+            requests: StripedCounters::new(stripes_for(1)),
             should_rate_limit: Latency::new(),
             health_check: Latency::new(),
             http: Latency::new(),
@@ -189,10 +189,10 @@ impl Metrics {
     }
 
     /// A call got an error and no answer.
-    pub fn failed(&self, failure: Failure) {
+    pub fn failed(&self, failure: CallFailure) {
         let counter = match failure {
-            Failure::Service => &self.service_errors,
-            Failure::Store => &self.store_errors,
+            CallFailure::Service => &self.service_errors,
+            CallFailure::Store => &self.store_errors,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -221,39 +221,39 @@ impl Metrics {
         let outcome = event.outcome();
         let table = self.table.load();
         if let Some(row) = table.row(rules, id) {
-            let line = row.cells.here();
-            line.outcome(outcome);
+            let stripe = row.counters.stripe();
+            stripe.add_outcome(outcome);
             let hit = Hit::of(decision, row.counts_rejected);
-            return self.count_hit(row.path_of(rules, id, entries).as_deref(), line, hit);
+            return self.count_hit(row.path_of(rules, id, entries).as_deref(), stripe, hit);
         }
         // The rules have just changed, and this one is older or newer than the table.
         let Some(rule) = rules.rule(id) else { return };
         let known = table.by_path(&rule.path).map(Arc::clone);
-        if let Some(cells) = known.or_else(|| self.strays.cells(&rule.path)) {
-            cells.here().outcome(outcome);
+        if let Some(counters) = known.or_else(|| self.strays.counters(&rule.path)) {
+            counters.stripe().add_outcome(outcome);
             let hit = Hit::of(decision, rule.limit.counts_rejected());
-            self.count_hit(table::path_in(rules, id, entries).as_deref(), cells.here(), hit);
+            self.count_hit(table::path_in(rules, id, entries).as_deref(), counters.stripe(), hit);
         }
     }
 
     fn count_override(&self, event: &Event<'_>, decision: &RuleDecision) {
         let table = self.table.load();
-        let Some(cells) = table.overrides(event.request.domain) else { return };
-        let line = cells.here();
-        line.outcome(event.outcome());
-        let path = override_metric_path(event.request.domain, &told(entries_of(event, decision)));
+        let Some(counters) = table.overrides(event.request.domain) else { return };
+        let stripe = counters.stripe();
+        stripe.add_outcome(event.outcome());
+        let path = override_metric_path(event.request.domain, &shown_entries(entries_of(event, decision)));
         let brought =
             event.request.descriptors.get(decision.descriptor).and_then(|descriptor| descriptor.limit);
         let hit = Hit::of(decision, brought.is_some_and(|brought| brought.limit.counts_rejected()));
-        self.count_hit(Some(&sanitised(&path)), line, hit);
+        self.count_hit(Some(&sanitised(&path)), stripe, hit);
     }
 
-    /// Counts hits under a path with callers' values, or else in `line`.
-    fn count_hit(&self, path: Option<&str>, line: &Line, hit: Hit) {
-        let tally = hit.tally(self.near_ratio);
-        match path.and_then(|path| self.paths.cells(path)) {
-            Some(cells) => cells.here().tally(&tally),
-            None => line.tally(&tally),
+    /// Counts hits under a path with callers' values, or else in `stripe`.
+    fn count_hit(&self, path: Option<&str>, stripe: &CounterStripe, hit: Hit) {
+        let hits = hit.counts(self.near_ratio);
+        match path.and_then(|path| self.paths.counters(path)) {
+            Some(counters) => counters.stripe().add_hits(&hits),
+            None => stripe.add_hits(&hits),
         }
     }
 
@@ -261,9 +261,10 @@ impl Metrics {
         let is_unknown = |why: &&Option<Free>| **why == Some(Free::UnknownDomain);
         let unknown = event.reply.free.iter().filter(is_unknown).count();
         if unknown > 0 {
-            let tally = Tally { total_hits: u64::try_from(unknown).unwrap_or(u64::MAX), ..Tally::default() };
-            let cells = self.domains.cells(&sanitised(cut(event.request.domain, VALUE_MAX)));
-            cells.as_deref().unwrap_or(&self.other_domains).here().tally(&tally);
+            let hits =
+                HitCounts { total_hits: u64::try_from(unknown).unwrap_or(u64::MAX), ..HitCounts::default() };
+            let counters = self.domains.counters(&sanitised(cut(event.request.domain, VALUE_MAX)));
+            counters.as_deref().unwrap_or(&self.other_domains).stripe().add_hits(&hits);
         }
     }
 }
@@ -271,7 +272,7 @@ impl Metrics {
 impl EventSink for Metrics {
     fn offer(&self, event: Event<'_>) {
         if event.is_request {
-            self.requests.here().outcome(event.reply.outcome());
+            self.requests.stripe().add_outcome(event.reply.outcome());
             if event.reply.is_all_shadow_denied() {
                 self.global_shadow();
             }

@@ -17,8 +17,8 @@ use std::path::Path;
 use regex::Regex;
 use smallvec::SmallVec;
 
-use super::exposition::Kind;
-use super::template::Template;
+use super::exposition::MetricKind;
+use super::template::GroupTemplate;
 
 /// The first words of every rule's counters.
 pub(super) const RULE_PREFIX: &str = "ratelimit.service.rate_limit.";
@@ -35,7 +35,7 @@ const RULE_COUNTERS: [&str; 6] =
 #[derive(Debug, Clone)]
 pub struct Mapper {
     /// Tried in order; none for the default mapping.
-    mappings: Option<Vec<Mapping>>,
+    mappings: Option<Vec<NameMapping>>,
     /// In what the default mapping tells times.
     unit: TimeUnit,
 }
@@ -49,7 +49,7 @@ pub(super) enum TimeUnit {
 
 /// What becomes of one dotted name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mapped {
+pub(super) enum MappedName {
     /// It is part of this series.
     Series(Series),
     /// It is not shown.
@@ -66,13 +66,13 @@ pub(super) struct Series {
 
 /// One line of a mapping.
 #[derive(Debug, Clone)]
-struct Mapping {
+struct NameMapping {
     pattern: Regex,
     /// Which kinds it is for; none for all.
-    kind: Option<Kind>,
+    kind: Option<MetricKind>,
     /// None to drop what matches.
-    name: Option<Template>,
-    labels: Vec<(String, Template)>,
+    name: Option<GroupTemplate>,
+    labels: Vec<(String, GroupTemplate)>,
     unit: TimeUnit,
 }
 
@@ -146,21 +146,21 @@ impl Mapper {
     }
 
     /// The series that a dotted name belongs to.
-    pub(super) fn map(&self, dotted: &str, kind: Kind) -> Mapped {
+    pub(super) fn map(&self, dotted: &str, kind: MetricKind) -> MappedName {
         let Some(mappings) = &self.mappings else {
             let series = self.by_default(dotted, kind);
-            return Mapped::Series(series.unwrap_or_else(|| unmapped(dotted, TimeUnit::Millis)));
+            return MappedName::Series(series.unwrap_or_else(|| unmapped(dotted, TimeUnit::Millis)));
         };
         for mapping in mappings.iter().filter(|mapping| mapping.kind.is_none_or(|wanted| wanted == kind)) {
             if let Some(mapped) = mapping.apply(dotted) {
                 return mapped;
             }
         }
-        Mapped::Series(unmapped(dotted, TimeUnit::Millis))
+        MappedName::Series(unmapped(dotted, TimeUnit::Millis))
     }
 
     /// The reference's own mapping.
-    fn by_default(&self, dotted: &str, kind: Kind) -> Option<Series> {
+    fn by_default(&self, dotted: &str, kind: MetricKind) -> Option<Series> {
         let series = |name: &str, labels: &[(&str, &str)]| {
             let own = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
             Some(Series { name: name.to_owned(), labels: labels.iter().map(own).collect(), unit: self.unit })
@@ -178,10 +178,10 @@ impl Mapper {
             dotted.strip_prefix(METHOD_PREFIX).and_then(|method| method.split_once('.'))
         {
             return match (counter, kind) {
-                ("total_requests", Kind::Counter) => {
+                ("total_requests", MetricKind::Counter) => {
                     series("ratelimit_service_total_requests", &[("grpc_method", method)])
                 }
-                ("response_time", Kind::Histogram) => {
+                ("response_time", MetricKind::Histogram) => {
                     series("ratelimit_service_response_time_seconds", &[("grpc_method", method)])
                 }
                 _ => None,
@@ -191,14 +191,14 @@ impl Mapper {
     }
 }
 
-impl Mapping {
-    fn apply(&self, dotted: &str) -> Option<Mapped> {
+impl NameMapping {
+    fn apply(&self, dotted: &str) -> Option<MappedName> {
         let captures = self.pattern.captures(dotted)?;
-        let Some(name) = &self.name else { return Some(Mapped::Dropped) };
+        let Some(name) = &self.name else { return Some(MappedName::Dropped) };
         let groups: Vec<&str> =
             captures.iter().map(|group| group.map_or("", |group| group.as_str())).collect();
         let labels = self.labels.iter().map(|(label, value)| (label.clone(), value.fill(&groups))).collect();
-        Some(Mapped::Series(Series { name: lawful(&name.fill(&groups)), labels, unit: self.unit }))
+        Some(MappedName::Series(Series { name: lawful(&name.fill(&groups)), labels, unit: self.unit }))
     }
 }
 

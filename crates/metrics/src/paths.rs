@@ -2,7 +2,7 @@
 //!
 //! Most rules have one path, as written, and never come here. A path with
 //! callers' values in it (`value_to_metric`, `detailed_metric`, a limit that
-//! came with the request) is looked up in [`Paths`].
+//! came with the request) is looked up in [`PathCounters`].
 //!
 //! Invariants: never more than the bound, whatever callers send; no path is
 //! longer than [`PATH_MAX`]; nothing in a path can end a line of `StatsD`.
@@ -18,22 +18,22 @@ use parking_lot::RwLock;
 use smallvec::SmallVec;
 use tollgate_core::Entry;
 
-use super::cells::Cells;
+use super::counters::StripedCounters;
 
-/// So many bytes of a value are told; two values that begin alike count together.
+/// So many bytes of a value are shown; two values that begin alike count together.
 pub(super) const VALUE_MAX: usize = 128;
-/// So many entries of a descriptor are told, as deep as rules nest.
+/// So many entries of a descriptor are shown, as deep as rules nest.
 const ENTRIES_MAX: usize = 64;
 /// No path is longer: about what graph stores take for a name.
 pub(super) const PATH_MAX: usize = 1_024;
 /// A path is looked up in one of these parts, so that threads seldom meet.
 const PARTS: usize = 16;
 
-type Part = RwLock<HashMap<Arc<str>, Arc<Cells>, RandomState>>;
+type Part = RwLock<HashMap<Arc<str>, Arc<StripedCounters>, RandomState>>;
 
 /// Counters by path, so many and no more.
 #[derive(Debug)]
-pub(super) struct Paths {
+pub(super) struct PathCounters {
     seed: RandomState,
     parts: [Part; PARTS],
     count: AtomicUsize,
@@ -41,7 +41,7 @@ pub(super) struct Paths {
     folded: AtomicU64,
 }
 
-impl Paths {
+impl PathCounters {
     /// Room for `max` paths.
     pub(super) fn new(max: usize) -> Self {
         Self {
@@ -55,10 +55,10 @@ impl Paths {
 
     /// The counters of that path; none if there is no room for another, which
     /// is counted.
-    pub(super) fn cells(&self, path: &str) -> Option<Arc<Cells>> {
+    pub(super) fn counters(&self, path: &str) -> Option<Arc<StripedCounters>> {
         let part = self.part(path);
-        if let Some(cells) = part.read().get(path) {
-            return Some(Arc::clone(cells));
+        if let Some(counters) = part.read().get(path) {
+            return Some(Arc::clone(counters));
         }
         // Asked before the lock is taken: a flood of new paths locks nothing.
         if self.count.load(Ordering::Relaxed) >= self.max {
@@ -66,21 +66,21 @@ impl Paths {
             return None;
         }
         let mut part = part.write();
-        if let Some(cells) = part.get(path) {
-            return Some(Arc::clone(cells));
+        if let Some(counters) = part.get(path) {
+            return Some(Arc::clone(counters));
         }
         if self.count.fetch_add(1, Ordering::Relaxed) >= self.max {
             self.count.fetch_sub(1, Ordering::Relaxed);
             self.folded.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        let cells = Arc::new(Cells::single());
-        part.insert(path.into(), Arc::clone(&cells));
-        Some(cells)
+        let counters = Arc::new(StripedCounters::single());
+        part.insert(path.into(), Arc::clone(&counters));
+        Some(counters)
     }
 
     /// Takes all paths out.
-    pub(super) fn drain(&self) -> Vec<(Arc<str>, Arc<Cells>)> {
+    pub(super) fn drain(&self) -> Vec<(Arc<str>, Arc<StripedCounters>)> {
         let mut all = Vec::new();
         for part in &self.parts {
             let taken = std::mem::take(&mut *part.write());
@@ -91,13 +91,13 @@ impl Paths {
     }
 
     /// Shows every path and its counters.
-    pub(super) fn each(&self, mut show: impl FnMut(&Arc<str>, &Cells)) {
+    pub(super) fn each(&self, mut show: impl FnMut(&Arc<str>, &StripedCounters)) {
         for part in &self.parts {
             // Copied out, so that nobody waits while names are put together.
             let all: Vec<_> =
-                part.read().iter().map(|(path, cells)| (Arc::clone(path), Arc::clone(cells))).collect();
-            for (path, cells) in all {
-                show(&path, &cells);
+                part.read().iter().map(|(path, counters)| (Arc::clone(path), Arc::clone(counters))).collect();
+            for (path, counters) in all {
+                show(&path, &counters);
             }
         }
     }
@@ -119,10 +119,10 @@ impl Paths {
     }
 }
 
-/// The entries of a descriptor, as much of them as is told.
-pub(super) fn told<'a>(entries: &[Entry<'a>]) -> SmallVec<[Entry<'a>; 8]> {
-    let told = entries.iter().take(ENTRIES_MAX);
-    told.map(|entry| Entry { key: cut(entry.key, VALUE_MAX), value: cut(entry.value, VALUE_MAX) }).collect()
+/// The entries of a descriptor, cut to what is shown.
+pub(super) fn shown_entries<'a>(entries: &[Entry<'a>]) -> SmallVec<[Entry<'a>; 8]> {
+    let shown = entries.iter().take(ENTRIES_MAX);
+    shown.map(|entry| Entry { key: cut(entry.key, VALUE_MAX), value: cut(entry.value, VALUE_MAX) }).collect()
 }
 
 /// The first bytes of a text, in whole characters.
@@ -229,20 +229,20 @@ mod tests {
         assert_eq!(sanitised(&"x".repeat(PATH_MAX + 9)).len(), PATH_MAX);
         let value = "ü".repeat(VALUE_MAX);
         let entries = vec![Entry { key: "k", value: &value }; ENTRIES_MAX + 1];
-        let told = told(&entries);
-        assert_eq!((told.len(), told[0].value.len()), (ENTRIES_MAX, VALUE_MAX));
+        let shown = shown_entries(&entries);
+        assert_eq!((shown.len(), shown[0].value.len()), (ENTRIES_MAX, VALUE_MAX));
         assert_eq!(cut("aü", 2), "a");
     }
 
     #[test]
     fn there_are_never_more_paths_than_the_bound() {
-        let paths = Paths::new(100);
+        let paths = PathCounters::new(100);
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let paths = &paths;
                 scope.spawn(move || {
                     for n in 0..500 {
-                        drop(paths.cells(&format!("d.k_{}", n * (thread + 1))));
+                        drop(paths.counters(&format!("d.k_{}", n * (thread + 1))));
                     }
                 });
             }
@@ -251,8 +251,8 @@ mod tests {
         paths.each(|_, _| shown += 1);
         assert_eq!((paths.len(), shown), (100, 100));
         assert!(paths.folded() >= 400);
-        assert!(paths.cells("d.k_new").is_none());
+        assert!(paths.counters("d.k_new").is_none());
         assert_eq!(paths.drain().len(), 100);
-        assert!(paths.cells("d.k_new").is_some());
+        assert!(paths.counters("d.k_new").is_some());
     }
 }

@@ -4,45 +4,60 @@
 
 use std::fs;
 
-use super::exposition::{Kind, Milli, Page};
+use super::exposition::{MetricKind, MetricsPage, Milli};
 
 /// Ticks of processor time a second, the same on every Linux that Rust runs on.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Adds the usual `process_` series to a page.
-pub(super) fn add(page: &mut Page) {
+pub(super) fn add(page: &mut MetricsPage) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(ticks) = cpu_ticks(&stat) {
         let help = "Processor time used, user and system, in seconds.";
-        page.single("process_cpu_seconds_total", Kind::Counter, help, Milli(millis(ticks)));
+        page.single("process_cpu_seconds_total", MetricKind::Counter, help, Milli(millis(ticks)));
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(bytes) = status_bytes(&status, "VmRSS:") {
-        page.single("process_resident_memory_bytes", Kind::Gauge, "Memory in use, in bytes.", bytes);
+        page.single("process_resident_memory_bytes", MetricKind::Gauge, "Memory in use, in bytes.", bytes);
     }
     if let Some(bytes) = status_bytes(&status, "VmSize:") {
-        page.single("process_virtual_memory_bytes", Kind::Gauge, "Address space in use, in bytes.", bytes);
+        page.single(
+            "process_virtual_memory_bytes",
+            MetricKind::Gauge,
+            "Address space in use, in bytes.",
+            bytes,
+        );
     }
     if let Some(threads) = field_after(&status, "Threads:") {
-        page.single("process_threads", Kind::Gauge, "Threads.", threads);
+        page.single("process_threads", MetricKind::Gauge, "Threads.", threads);
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         // The folder itself is open while it is read.
         page.single(
             "process_open_fds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Open files and sockets.",
             open.count().saturating_sub(1),
         );
     }
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     if let Some(most) = field_after(&limits, "Max open files") {
-        page.single("process_max_fds", Kind::Gauge, "The most files and sockets that may be open.", most);
+        page.single(
+            "process_max_fds",
+            MetricKind::Gauge,
+            "The most files and sockets that may be open.",
+            most,
+        );
     }
     let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
     if let Some((boot, ticks)) = field_after(&boot, "btime").zip(start_ticks(&stat)) {
         let help = "When the process started, in seconds since 1970.";
-        page.single("process_start_time_seconds", Kind::Gauge, help, Milli(boot * 1_000 + millis(ticks)));
+        page.single(
+            "process_start_time_seconds",
+            MetricKind::Gauge,
+            help,
+            Milli(boot * 1_000 + millis(ticks)),
+        );
     }
 }
 
@@ -96,7 +111,7 @@ mod tests {
 
     #[test]
     fn this_process_is_told() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         add(&mut page);
         let page = page.finish();
         for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering;
 use tollgate_core::Outcome;
 
 use super::Metrics;
-use super::cells::Cells;
-use super::exposition::{Kind, Milli, Page, Seconds, labels_text};
+use super::counters::StripedCounters;
+use super::exposition::{MetricKind, MetricsPage, Milli, Seconds, labels_text};
+use super::hits::HitCounts;
 use super::latency::{OURS_US, REFERENCE_MILLI, Times};
-use super::mapper::{Mapped, Series, TimeUnit, default_labels};
+use super::mapper::{MappedName, Series, TimeUnit, default_labels};
 use super::process;
 use super::snapshot::{Snapshot, hits_by_path, merge};
-use super::tally::Tally;
 
 /// A count and what stands around it is seldom longer.
 const COUNT_BYTES_USUAL: usize = 12;
@@ -27,7 +27,7 @@ const OVERRIDE: &str = "override";
 
 /// The page.
 pub(super) fn page(metrics: &Metrics) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     build(&mut page);
     requests(&mut page, metrics);
     decisions(&mut page, metrics);
@@ -42,36 +42,36 @@ pub(super) fn page(metrics: &Metrics) -> String {
     page.finish()
 }
 
-fn build(page: &mut Page) {
-    page.family("tollgate_build_info", Kind::Gauge, "What is running; always 1.");
+fn build(page: &mut MetricsPage) {
+    page.family("tollgate_build_info", MetricKind::Gauge, "What is running; always 1.");
     page.sample("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
 }
 
-fn requests(page: &mut Page, metrics: &Metrics) {
+fn requests(page: &mut MetricsPage, metrics: &Metrics) {
     let name = "tollgate_requests_total";
-    page.family(name, Kind::Counter, "Requests decided, by outcome.");
+    page.family(name, MetricKind::Counter, "Requests decided, by outcome.");
     for outcome in Outcome::ALL {
         page.sample(name, &[("outcome", outcome.name())], metrics.requests.outcomes(outcome));
     }
 }
 
-fn decisions(page: &mut Page, metrics: &Metrics) {
+fn decisions(page: &mut MetricsPage, metrics: &Metrics) {
     let name = "tollgate_decisions_total";
-    page.family(name, Kind::Counter, "Decisions of each rule, by outcome.");
+    page.family(name, MetricKind::Counter, "Decisions of each rule, by outcome.");
     let table = metrics.table.load();
     let mut sums: BTreeMap<(&str, &str, &str), [u64; Outcome::ALL.len()]> = BTreeMap::new();
-    let mut add = |domain, rule, algorithm, cells: &Cells| {
+    let mut add = |domain, rule, algorithm, counters: &StripedCounters| {
         let sum = sums.entry((domain, rule, algorithm)).or_default();
         for (sum, outcome) in sum.iter_mut().zip(Outcome::ALL) {
-            *sum += cells.outcomes(outcome);
+            *sum += counters.outcomes(outcome);
         }
     };
     for row in table.rows() {
-        add(&row.domain, &row.name, row.algorithm.name(), &row.cells);
+        add(&row.domain, &row.name, row.algorithm.name(), &row.counters);
     }
-    for (domain, cells) in table.all_overrides() {
-        if Outcome::ALL.iter().any(|outcome| cells.outcomes(*outcome) > 0) {
-            add(domain, OVERRIDE, "fixed_window", cells);
+    for (domain, counters) in table.all_overrides() {
+        if Outcome::ALL.iter().any(|outcome| counters.outcomes(*outcome) > 0) {
+            add(domain, OVERRIDE, "fixed_window", counters);
         }
     }
     for ((domain, rule, algorithm), sums) in sums {
@@ -83,9 +83,13 @@ fn decisions(page: &mut Page, metrics: &Metrics) {
     }
 }
 
-fn durations(page: &mut Page, metrics: &Metrics) {
+fn durations(page: &mut MetricsPage, metrics: &Metrics) {
     let name = "tollgate_request_duration_seconds";
-    page.family(name, Kind::Histogram, "How long calls take, from the whole request to the whole reply.");
+    page.family(
+        name,
+        MetricKind::Histogram,
+        "How long calls take, from the whole request to the whole reply.",
+    );
     for (interface, latency) in
         [("grpc", &metrics.should_rate_limit), ("http", &metrics.http), ("resp", &metrics.resp)]
     {
@@ -97,7 +101,7 @@ fn durations(page: &mut Page, metrics: &Metrics) {
 }
 
 fn histogram(
-    page: &mut Page,
+    page: &mut MetricsPage,
     name: &str,
     labels: &[(&str, &str)],
     buckets: &[(String, u64)],
@@ -114,72 +118,86 @@ fn histogram(
     page.sample(&format!("{name}_count"), labels, count);
 }
 
-fn rules(page: &mut Page, metrics: &Metrics) {
+fn rules(page: &mut MetricsPage, metrics: &Metrics) {
     let table = metrics.table.load();
     let mut by_domain: BTreeMap<&str, u64> = table.rules().domains().map(|domain| (domain, 0)).collect();
     for row in table.rows() {
         *by_domain.entry(&row.domain).or_default() += 1;
     }
-    page.family("tollgate_rules", Kind::Gauge, "Limits in force in each domain.");
+    page.family("tollgate_rules", MetricKind::Gauge, "Limits in force in each domain.");
     for (domain, count) in by_domain {
         page.sample("tollgate_rules", &[("domain", domain)], count);
     }
     let loaded = Seconds(metrics.loaded_at_us.load(Ordering::Relaxed));
     let help = "When the rules in force were loaded, in seconds since 1970; 0 if there are none.";
-    page.single("tollgate_rules_loaded_timestamp_seconds", Kind::Gauge, help, loaded);
+    page.single("tollgate_rules_loaded_timestamp_seconds", MetricKind::Gauge, help, loaded);
     let failed = u8::from(metrics.last_load_failed.load(Ordering::Relaxed));
     let help = "1 if the newest rules were refused and older ones are in force.";
-    page.single("tollgate_rules_load_failed", Kind::Gauge, help, failed);
+    page.single("tollgate_rules_load_failed", MetricKind::Gauge, help, failed);
 }
 
-fn limits(page: &mut Page, metrics: &Metrics) {
+fn limits(page: &mut MetricsPage, metrics: &Metrics) {
     let table = metrics.table.load();
     let rows: BTreeMap<(&str, &str), (u64, u64)> = table
         .rows()
         .iter()
         .map(|row| ((&*row.domain, &*row.name), (u64::from(row.limit), row.window.get())))
         .collect();
-    page.family("tollgate_limit", Kind::Gauge, "The number of each rule: so many in a window.");
+    page.family("tollgate_limit", MetricKind::Gauge, "The number of each rule: so many in a window.");
     for ((domain, rule), (limit, _)) in &rows {
         page.sample("tollgate_limit", &[("domain", domain), ("rule", rule)], limit);
     }
     let name = "tollgate_limit_window_seconds";
-    page.family(name, Kind::Gauge, "The length of the window of each rule.");
+    page.family(name, MetricKind::Gauge, "The length of the window of each rule.");
     for ((domain, rule), (_, window_us)) in &rows {
         page.sample(name, &[("domain", domain), ("rule", rule)], Seconds(*window_us));
     }
 }
 
-fn history(page: &mut Page, metrics: &Metrics) {
+fn history(page: &mut MetricsPage, metrics: &Metrics) {
     let Some(status) = metrics.history.get().and_then(|status| status()) else { return };
     let is_open = u8::from(status.is_open);
-    page.single("tollgate_history_open", Kind::Gauge, "1 if history can be written and asked.", is_open);
+    page.single(
+        "tollgate_history_open",
+        MetricKind::Gauge,
+        "1 if history can be written and asked.",
+        is_open,
+    );
     let help = "Names that have a series of their own in this process.";
-    page.single("tollgate_history_tracked_names", Kind::Gauge, help, status.tracked);
+    page.single("tollgate_history_tracked_names", MetricKind::Gauge, help, status.tracked);
     let help = "Flushes that wait to be written.";
-    page.single("tollgate_history_waiting_flushes", Kind::Gauge, help, status.waiting_flushes);
+    page.single("tollgate_history_waiting_flushes", MetricKind::Gauge, help, status.waiting_flushes);
     let help = "Flushes written.";
-    page.single("tollgate_history_flushes_total", Kind::Counter, help, status.written_flushes);
+    page.single("tollgate_history_flushes_total", MetricKind::Counter, help, status.written_flushes);
     let help = "Attempts to write history that failed.";
-    page.single("tollgate_history_failures_total", Kind::Counter, help, status.failures);
+    page.single("tollgate_history_failures_total", MetricKind::Counter, help, status.failures);
     let help = "Requests missing in history, because they could not be written in time.";
-    page.single("tollgate_history_lost_requests_total", Kind::Counter, help, status.lost_requests);
+    page.single("tollgate_history_lost_requests_total", MetricKind::Counter, help, status.lost_requests);
     if let Some(series) = status.series {
-        page.single("tollgate_history_series", Kind::Gauge, "Named series that are kept.", series);
+        page.single("tollgate_history_series", MetricKind::Gauge, "Named series that are kept.", series);
     }
     if let Some(bytes) = status.disk_bytes {
-        page.single("tollgate_history_bytes", Kind::Gauge, "The size of the history file, in bytes.", bytes);
+        page.single(
+            "tollgate_history_bytes",
+            MetricKind::Gauge,
+            "The size of the history file, in bytes.",
+            bytes,
+        );
     }
 }
 
-fn bounds(page: &mut Page, metrics: &Metrics) {
+fn bounds(page: &mut MetricsPage, metrics: &Metrics) {
     let kinds = [("value", &metrics.paths), ("domain", &metrics.domains)];
-    page.family("tollgate_metric_paths", Kind::Gauge, "Metric paths made of what callers sent.");
+    page.family("tollgate_metric_paths", MetricKind::Gauge, "Metric paths made of what callers sent.");
     for (kind, paths) in kinds {
         page.sample("tollgate_metric_paths", &[("kind", kind)], paths.len());
     }
     let name = "tollgate_metric_paths_folded_total";
-    page.family(name, Kind::Counter, "Hits told under a common path because there were too many paths.");
+    page.family(
+        name,
+        MetricKind::Counter,
+        "Hits told under a common path because there were too many paths.",
+    );
     for (kind, paths) in kinds {
         page.sample(name, &[("kind", kind)], paths.folded());
     }
@@ -187,16 +205,16 @@ fn bounds(page: &mut Page, metrics: &Metrics) {
 
 /// Series of one name.
 struct Family {
-    kind: Kind,
-    counts: BTreeMap<Labels, u64>,
-    times: BTreeMap<Labels, (TimeUnit, Times)>,
+    kind: MetricKind,
+    counts: BTreeMap<LabelPairs, u64>,
+    times: BTreeMap<LabelPairs, (TimeUnit, Times)>,
 }
 
-type Labels = Vec<(String, String)>;
-type ReadHits = fn(&Tally) -> u64;
+type LabelPairs = Vec<(String, String)>;
+type ReadHits = fn(&HitCounts) -> u64;
 
 /// What the reference shows, by its own mapping or by the operator's.
-fn reference(page: &mut Page, metrics: &Metrics) {
+fn reference(page: &mut MetricsPage, metrics: &Metrics) {
     let snapshot = if metrics.mapper.is_default() {
         let mut snapshot = Snapshot::without_rules(metrics);
         rules_by_default(page, &mut snapshot, metrics);
@@ -210,15 +228,15 @@ fn reference(page: &mut Page, metrics: &Metrics) {
         if *count == 0 && dotted.ends_with(".over_limit_with_local_cache") {
             continue;
         }
-        let mapped = metrics.mapper.map(dotted, Kind::Counter);
-        if let Some((family, series)) = family_of(&mut families, mapped, Kind::Counter) {
+        let mapped = metrics.mapper.map(dotted, MetricKind::Counter);
+        if let Some((family, series)) = family_of(&mut families, mapped, MetricKind::Counter) {
             let sum = family.counts.entry(series.labels).or_default();
             *sum = sum.wrapping_add(*count);
         }
     }
     for (dotted, times) in snapshot.timers {
-        let mapped = metrics.mapper.map(&dotted, Kind::Histogram);
-        if let Some((family, series)) = family_of(&mut families, mapped, Kind::Histogram) {
+        let mapped = metrics.mapper.map(&dotted, MetricKind::Histogram);
+        if let Some((family, series)) = family_of(&mut families, mapped, MetricKind::Histogram) {
             family.times.entry(series.labels).or_insert((series.unit, times));
         }
     }
@@ -230,7 +248,7 @@ fn reference(page: &mut Page, metrics: &Metrics) {
 /// The counters of all rules by the reference's mapping, in one go: with ten
 /// thousand paths, mapping one name after the other takes long. What that
 /// mapping does not know goes to `others`.
-fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
+fn rules_by_default(page: &mut MetricsPage, others: &mut Snapshot, metrics: &Metrics) {
     let mut by_labels = Vec::new();
     for (path, hits) in hits_by_path(metrics) {
         match default_labels(&path) {
@@ -250,7 +268,7 @@ fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
     let labels_bytes: usize = by_labels.iter().map(|(labels, _)| labels.len()).sum();
     for (name, count) in counters.into_iter().filter(|_| !by_labels.is_empty()) {
         page.reserve(labels_bytes + by_labels.len() * (name.len() + COUNT_BYTES_USUAL));
-        page.family(name, Kind::Counter, help_of(name));
+        page.family(name, MetricKind::Counter, help_of(name));
         for (labels, hits) in &by_labels {
             page.sample_of(name, labels, count(hits));
         }
@@ -260,10 +278,10 @@ fn rules_by_default(page: &mut Page, others: &mut Snapshot, metrics: &Metrics) {
 /// The family of a series, unless the name is another kind's or ours.
 fn family_of(
     families: &mut BTreeMap<String, Family>,
-    mapped: Mapped,
-    kind: Kind,
+    mapped: MappedName,
+    kind: MetricKind,
 ) -> Option<(&mut Family, Series)> {
-    let Mapped::Series(series) = mapped else { return None };
+    let MappedName::Series(series) = mapped else { return None };
     if ["tollgate_", "process_"].iter().any(|ours| series.name.starts_with(ours)) {
         return None;
     }
@@ -272,7 +290,7 @@ fn family_of(
     (family.kind == kind).then_some((family, series))
 }
 
-fn show(page: &mut Page, name: &str, family: Family) {
+fn show(page: &mut MetricsPage, name: &str, family: Family) {
     page.family(name, family.kind, help_of(name));
     for (labels, count) in &family.counts {
         let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), value.as_str())).collect();

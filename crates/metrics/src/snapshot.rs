@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Metrics;
+use super::hits::HitCounts;
 use super::latency::Times;
 use super::mapper::{CALL_PREFIX, METHOD_PREFIX, RULE_PREFIX};
-use super::tally::Tally;
-use super::watched::StoreStats;
+use super::stats::StoreStats;
 
 /// The last level of the path of what has no path of its own.
 const OTHER: &str = "other";
@@ -46,7 +46,7 @@ impl Snapshot {
     }
 
     /// Adds the counters of a path.
-    pub(super) fn hits(&mut self, path: &str, hits: &Tally) {
+    pub(super) fn hits(&mut self, path: &str, hits: &HitCounts) {
         let counters = [
             ("total_hits", hits.total_hits),
             ("over_limit", hits.over_limit),
@@ -64,7 +64,7 @@ impl Snapshot {
     fn domains(&mut self, metrics: &Metrics) {
         let mut add =
             |domain: &str, hits: u64| self.add(format!("{RULE_PREFIX}{domain}.domain_not_found"), hits);
-        metrics.domains.each(|domain, cells| add(domain, cells.hits().total_hits));
+        metrics.domains.each(|domain, counters| add(domain, counters.hits().total_hits));
         let others = metrics.other_domains.hits().total_hits;
         if others > 0 {
             add(OTHER, others);
@@ -117,24 +117,24 @@ impl Snapshot {
 
 /// The hits of all rules, by path and sorted. Two rules can have one path;
 /// then they count together, as in the reference.
-pub(super) fn hits_by_path(metrics: &Metrics) -> Vec<(Arc<str>, Tally)> {
+pub(super) fn hits_by_path(metrics: &Metrics) -> Vec<(Arc<str>, HitCounts)> {
     let table = metrics.table.load();
-    let mut all: Vec<(Arc<str>, Tally)> =
-        table.rows().iter().map(|row| (Arc::clone(&row.path), row.cells.hits())).collect();
-    for (domain, cells) in table.all_overrides() {
-        let hits = cells.hits();
-        if hits != Tally::default() {
+    let mut all: Vec<(Arc<str>, HitCounts)> =
+        table.rows().iter().map(|row| (Arc::clone(&row.path), row.counters.hits())).collect();
+    for (domain, counters) in table.all_overrides() {
+        let hits = counters.hits();
+        if hits != HitCounts::default() {
             all.push((format!("{domain}.{OTHER}").into(), hits));
         }
     }
-    metrics.paths.each(|path, cells| all.push((Arc::clone(path), cells.hits())));
+    metrics.paths.each(|path, counters| all.push((Arc::clone(path), counters.hits())));
     merge(&mut all);
     all
 }
 
 /// Sorts, and adds up what has one name. There can be ten thousand names made
 /// by callers: a map would compare far more of their text.
-pub(super) fn merge<T: Ord>(hits: &mut Vec<(T, Tally)>) {
+pub(super) fn merge<T: Ord>(hits: &mut Vec<(T, HitCounts)>) {
     hits.sort_by(|one, other| one.0.cmp(&other.0));
     hits.dedup_by(|next, kept| {
         let is_same = next.0 == kept.0;

@@ -7,8 +7,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `lines` | what a line looks like |
-//! | `wire` | sockets, and when to try again |
+//! | `lines` | the format of a line |
+//! | `socket` | the socket, its timeouts and back-off |
 //!
 //! Invariant: a flush ends within seconds, whatever the daemon does.
 //!
@@ -16,7 +16,7 @@
 //! milliseconds with a sample rate, one line for each that occurred.
 
 mod lines;
-mod wire;
+mod socket;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use super::Metrics;
 use super::latency::Times;
 use super::snapshot::Snapshot;
 use crate::config::StatsdConfig;
-use lines::{Lines, Type};
-use wire::Wire;
+use lines::{LineFormat, LineType};
+use socket::StatsdSocket;
 
 /// No flush interval is shorter: reading the sums takes a moment.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -48,23 +48,23 @@ pub enum StatsdError {
 
 /// Sends counters to a daemon.
 #[derive(Debug)]
-pub struct Exporter {
+pub struct StatsdExporter {
     metrics: Arc<Metrics>,
-    lines: Lines,
-    wire: Wire,
+    lines: LineFormat,
+    socket: StatsdSocket,
     every: Duration,
     counts: HashMap<String, u64>,
     times: HashMap<String, Times>,
 }
 
-/// What one line tells, to be remembered once it has arrived.
-enum Told {
+/// What one line holds, to be remembered once it was sent.
+enum SentValue {
     Nothing,
     Count(String, u64),
     Times(String, Box<Times>),
 }
 
-impl Exporter {
+impl StatsdExporter {
     /// Sends `metrics` where `config` says.
     ///
     /// # Errors
@@ -72,8 +72,8 @@ impl Exporter {
     pub fn new(metrics: Arc<Metrics>, config: &StatsdConfig) -> Result<Self, StatsdError> {
         Ok(Self {
             metrics,
-            lines: Lines::new(&config.dialect, &config.tags)?,
-            wire: Wire::new(config),
+            lines: LineFormat::new(&config.dialect, &config.tags)?,
+            socket: StatsdSocket::new(config),
             every: config.flush_interval.max(INTERVAL_MIN),
             counts: HashMap::new(),
             times: HashMap::new(),
@@ -96,7 +96,7 @@ impl Exporter {
 
     /// Sends what has come since the last flush; whether all of it was sent.
     pub async fn flush(&mut self) -> bool {
-        if !self.wire.open().await {
+        if !self.socket.open().await {
             return false;
         }
         let metrics = Arc::clone(&self.metrics);
@@ -106,65 +106,66 @@ impl Exporter {
             return false;
         };
         self.counts.retain(|name, _| snapshot.counters.contains_key(name));
-        for chunk in self.chunks(snapshot) {
-            if !self.wire.send(chunk.text.as_bytes()).await {
+        for packet in self.packets(snapshot) {
+            if !self.socket.send(packet.text.as_bytes()).await {
                 return false;
             }
-            self.remember(chunk.told);
+            self.remember(packet.told);
         }
         true
     }
 
-    fn chunks(&self, snapshot: Snapshot) -> Vec<Chunk> {
-        let mut chunks = Chunks { most: self.wire.chunk_bytes(), done: Vec::new(), open: Chunk::default() };
+    fn packets(&self, snapshot: Snapshot) -> Vec<Packet> {
+        let mut packets =
+            Packets { most: self.socket.packet_bytes(), done: Vec::new(), open: Packet::default() };
         for (name, count) in snapshot.counters {
             let before = self.counts.get(&name).copied().unwrap_or_default();
             // A count that went back belongs to a rule that was gone in between.
             let since = count.checked_sub(before).unwrap_or(count);
             if since > 0 {
-                chunks.add(&self.lines.line(&name, since, Type::Counter), Told::Count(name, count));
+                packets.add(&self.lines.line(&name, since, LineType::Counter), SentValue::Count(name, count));
             }
         }
         for (name, value) in snapshot.gauges {
-            chunks.add(&self.lines.line(&name, value, Type::Gauge), Told::Nothing);
+            packets.add(&self.lines.line(&name, value, LineType::Gauge), SentValue::Nothing);
         }
         for (name, times) in snapshot.timers {
             let before = self.times.get(&name);
             let since = before.map_or_else(|| times.clone(), |before| times.since(before));
             for (millis, count) in since.by_millis() {
-                chunks.add(&self.lines.line(&name, millis, Type::Timer { count }), Told::Nothing);
+                packets.add(&self.lines.line(&name, millis, LineType::Timer { count }), SentValue::Nothing);
             }
-            chunks.open.told.push(Told::Times(name, Box::new(times)));
+            packets.open.told.push(SentValue::Times(name, Box::new(times)));
         }
-        chunks.finish()
+        packets.finish()
     }
 
-    fn remember(&mut self, told: Vec<Told>) {
+    fn remember(&mut self, told: Vec<SentValue>) {
         for told in told {
             match told {
-                Told::Nothing => {}
-                Told::Count(name, count) => drop(self.counts.insert(name, count)),
-                Told::Times(name, times) => drop(self.times.insert(name, *times)),
+                SentValue::Nothing => {}
+                SentValue::Count(name, count) => drop(self.counts.insert(name, count)),
+                SentValue::Times(name, times) => drop(self.times.insert(name, *times)),
             }
         }
     }
 }
 
-/// Lines that go together, and what they tell.
+/// LineFormat that go together, and what they tell.
 #[derive(Default)]
-struct Chunk {
+struct Packet {
     text: String,
-    told: Vec<Told>,
+    told: Vec<SentValue>,
 }
 
-struct Chunks {
+struct Packets {
     most: usize,
-    done: Vec<Chunk>,
-    open: Chunk,
+    done: Vec<Packet>,
+    open: Packet,
 }
 
-impl Chunks {
-    fn add(&mut self, lines: &str, told: Told) {
+impl Packets {
+    fn add(&mut self, lines: &str, told: SentValue) {
         if !self.open.text.is_empty() && self.open.text.len() + lines.len() > self.most {
             self.done.push(std::mem::take(&mut self.open));
         }
@@ -172,7 +173,7 @@ impl Chunks {
         self.open.told.push(told);
     }
 
-    fn finish(mut self) -> Vec<Chunk> {
+    fn finish(mut self) -> Vec<Packet> {
         if !self.open.text.is_empty() {
             self.done.push(self.open);
         }

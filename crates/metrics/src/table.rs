@@ -16,23 +16,23 @@ use std::sync::{Arc, OnceLock};
 use tollgate_core::ruleset::DEPTH_MAX;
 use tollgate_core::{Algorithm, Entry, Micros, Rule, RuleId, RuleSet};
 
-use super::cells::{Cells, lines_for};
-use super::paths::{Paths, sanitised, told};
+use super::counters::{StripedCounters, stripes_for};
+use super::paths::{PathCounters, sanitised, shown_entries};
 
 /// The counters of every rule in force.
 #[derive(Debug, Default)]
 pub(super) struct RuleTable {
     rules: Arc<RuleSet>,
-    rows: Vec<Row>,
-    by_path: HashMap<Box<str>, Arc<Cells>>,
+    rows: Vec<RuleRow>,
+    by_path: HashMap<Box<str>, Arc<StripedCounters>>,
     /// By domain, the counters of limits that callers brought.
-    overrides: HashMap<Box<str>, Arc<Cells>>,
+    overrides: HashMap<Box<str>, Arc<StripedCounters>>,
 }
 
 /// One rule and its counters.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) cells: Arc<Cells>,
+pub(super) struct RuleRow {
+    pub(super) counters: Arc<StripedCounters>,
     pub(super) counts_rejected: bool,
     /// Found out when the rule is first met.
     path_kind: OnceLock<PathKind>,
@@ -59,21 +59,21 @@ enum PathKind {
 impl RuleTable {
     /// The counters for `rules`, taken over from `before` and from `strays`
     /// where the path is the same.
-    pub(super) fn new(rules: Arc<RuleSet>, before: &Self, strays: &Paths) -> Self {
+    pub(super) fn new(rules: Arc<RuleSet>, before: &Self, strays: &PathCounters) -> Self {
         let strays: HashMap<_, _> = strays.drain().into_iter().collect();
-        let lines = lines_for(rules.rules().len());
-        let new = || Arc::new(Cells::new(lines));
-        let mut by_path: HashMap<Box<str>, Arc<Cells>> = HashMap::new();
-        let domains = Domains::of(&rules);
+        let stripes = stripes_for(rules.rules().len());
+        let new = || Arc::new(StripedCounters::new(stripes));
+        let mut by_path: HashMap<Box<str>, Arc<StripedCounters>> = HashMap::new();
+        let domains = DomainNames::of(&rules);
         let mut rows = Vec::with_capacity(rules.rules().len());
         for rule in rules.rules() {
             let path = rule.path.as_str();
             let known = before.by_path.get(path).or_else(|| strays.get(path));
             // Keys with dots in them can spell the same path twice: then both
             // count, and only the first is remembered.
-            let cells = known.filter(|_| !by_path.contains_key(path)).map_or_else(new, Arc::clone);
-            by_path.entry(path.into()).or_insert_with(|| Arc::clone(&cells));
-            rows.push(Row::new(rule, &domains, cells));
+            let counters = known.filter(|_| !by_path.contains_key(path)).map_or_else(new, Arc::clone);
+            by_path.entry(path.into()).or_insert_with(|| Arc::clone(&counters));
+            rows.push(RuleRow::new(rule, &domains, counters));
         }
         let of_domain = |domain: &str| {
             let known = before.overrides.get(domain).map(Arc::clone);
@@ -85,27 +85,27 @@ impl RuleTable {
     }
 
     /// The row of a rule, if `rules` is the set this table is for.
-    pub(super) fn row(&self, rules: &RuleSet, id: RuleId) -> Option<&Row> {
+    pub(super) fn row(&self, rules: &RuleSet, id: RuleId) -> Option<&RuleRow> {
         if std::ptr::eq(rules, Arc::as_ptr(&self.rules)) { self.rows.get(id.index()) } else { None }
     }
 
     /// The counters of the rule that stands at that path, whatever the set.
-    pub(super) fn by_path(&self, path: &str) -> Option<&Arc<Cells>> {
+    pub(super) fn by_path(&self, path: &str) -> Option<&Arc<StripedCounters>> {
         self.by_path.get(path)
     }
 
     /// The counters of limits that callers brought for that domain.
-    pub(super) fn overrides(&self, domain: &str) -> Option<&Arc<Cells>> {
+    pub(super) fn overrides(&self, domain: &str) -> Option<&Arc<StripedCounters>> {
         self.overrides.get(domain)
     }
 
-    pub(super) fn rows(&self) -> &[Row] {
+    pub(super) fn rows(&self) -> &[RuleRow] {
         &self.rows
     }
 
     /// By domain, the counters of limits that callers brought.
-    pub(super) fn all_overrides(&self) -> impl Iterator<Item = (&str, &Cells)> {
-        self.overrides.iter().map(|(domain, cells)| (&**domain, &**cells))
+    pub(super) fn all_overrides(&self) -> impl Iterator<Item = (&str, &StripedCounters)> {
+        self.overrides.iter().map(|(domain, counters)| (&**domain, &**counters))
     }
 
     pub(super) fn rules(&self) -> &RuleSet {
@@ -113,11 +113,11 @@ impl RuleTable {
     }
 }
 
-impl Row {
-    fn new(rule: &Rule, domains: &Domains<'_>, cells: Arc<Cells>) -> Self {
+impl RuleRow {
+    fn new(rule: &Rule, domains: &DomainNames<'_>, counters: Arc<StripedCounters>) -> Self {
         let domain = domains.of_rule(rule);
         Self {
-            cells,
+            counters,
             counts_rejected: rule.limit.counts_rejected(),
             path_kind: OnceLock::new(),
             domain: domain.into(),
@@ -148,7 +148,7 @@ pub(super) fn path_in(rules: &RuleSet, id: RuleId, entries: &[Entry<'_>]) -> Opt
 }
 
 fn path_with_values(rules: &RuleSet, id: RuleId, entries: &[Entry<'_>], end: &str) -> String {
-    let mut path = rules.metric_path(id, &told(entries));
+    let mut path = rules.metric_path(id, &shown_entries(entries));
     path.push_str(end);
     match sanitised(&path) {
         Cow::Owned(other) => other,
@@ -189,12 +189,12 @@ fn mark_of(path: &str) -> Option<(&str, usize)> {
 }
 
 /// The domains of a set, and how often a label is used in each.
-struct Domains<'a> {
+struct DomainNames<'a> {
     names: Vec<&'a str>,
     labels: HashMap<(&'a str, &'a str), usize>,
 }
 
-impl<'a> Domains<'a> {
+impl<'a> DomainNames<'a> {
     fn of(rules: &'a RuleSet) -> Self {
         let mut domains = Self { names: rules.domains().collect(), labels: HashMap::new() };
         // The longest first: a name with dots may begin with another name.

@@ -5,7 +5,7 @@
 
 /// A text with `$1` or `${1}` where the first group belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template(Vec<Piece>);
+pub(super) struct GroupTemplate(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
@@ -13,7 +13,7 @@ enum Piece {
     Group(usize),
 }
 
-impl Template {
+impl GroupTemplate {
     /// Splits `text` at its groups; a `$` that names no group is a `$`.
     pub(super) fn new(text: &str) -> Self {
         let mut pieces = Vec::new();
@@ -72,7 +72,7 @@ mod tests {
             ("", ""),
         ];
         for (text, expected) in rows {
-            assert_eq!(Template::new(text).fill(&groups), expected);
+            assert_eq!(GroupTemplate::new(text).fill(&groups), expected);
         }
     }
 }

@@ -39,7 +39,7 @@ fn reload(metrics: &Metrics, limiter: &Checked, text: &str) {
 
 fn ask(limiter: &Checked, domain: &str, entries: &[(&str, &str)]) {
     let entries: Vec<Entry<'_>> = entries.iter().map(|pair| Entry::from(*pair)).collect();
-    drop(limiter.check(&Request::new(domain, &[Descriptor::new(&entries)])));
+    drop(limiter.check(&Request::new(domain, &[Descriptor::new(&entries)])).at_once());
 }
 
 /// What is told under that dotted name, the common beginning left out.
@@ -86,8 +86,8 @@ fn the_references_base_scenario_counts_as_it_does() {
     assert_eq!(dotted(&metrics, "another.key2.over_limit_with_local_cache"), Some(0));
     let series = r#"ratelimit_service_rate_limit_over_limit{domain="another",key1="key2"}"#;
     assert_eq!(on_page(&metrics, series).as_deref(), Some("5"));
-    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{verdict="denied"}"#).as_deref(), Some("5"));
-    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{verdict="allowed"}"#).as_deref(), Some("20"));
+    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{outcome="denied"}"#).as_deref(), Some("5"));
+    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{outcome="allowed"}"#).as_deref(), Some("20"));
 }
 
 #[test]
@@ -95,18 +95,18 @@ fn a_request_that_meets_two_rules_is_one_request_and_two_decisions() {
     let (metrics, limiter) = limiter(ANOTHER);
     let (first, second) = ([Entry::from(("key2", "x"))], [Entry::from(("key3", "x"))]);
     let descriptors = [Descriptor::new(&first), Descriptor::new(&second)];
-    drop(limiter.check(&Request::new("another", &descriptors)));
-    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{verdict="allowed"}"#).as_deref(), Some("1"));
+    drop(limiter.check(&Request::new("another", &descriptors)).at_once());
+    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{outcome="allowed"}"#).as_deref(), Some("1"));
     for rule in ["another.key2", "another.key3"] {
         let series = format!(
-            r#"tollgate_decisions_total{{domain="another",rule="{rule}",algorithm="fixed_window",verdict="allowed"}}"#
+            r#"tollgate_decisions_total{{domain="another",rule="{rule}",algorithm="fixed_window",outcome="allowed"}}"#
         );
         assert_eq!(on_page(&metrics, &series).as_deref(), Some("1"), "{rule}");
     }
 }
 
 #[test]
-fn each_verdict_is_told_by_its_name() {
+fn each_outcome_is_told_by_its_name() {
     let (metrics, limiter) = limiter(
         "
 domain: d
@@ -131,13 +131,13 @@ descriptors:
         ("slow", "leaky_bucket", "delayed"),
         ("slow", "leaky_bucket", "denied"),
     ];
-    for (rule, algorithm, verdict) in rows {
+    for (rule, algorithm, outcome) in rows {
         let series = format!(
-            r#"tollgate_decisions_total{{domain="d",rule="{rule}",algorithm="{algorithm}",verdict="{verdict}"}}"#
+            r#"tollgate_decisions_total{{domain="d",rule="{rule}",algorithm="{algorithm}",outcome="{outcome}"}}"#
         );
         assert_eq!(on_page(&metrics, &series).as_deref(), Some("1"), "{series}");
-        let expected = if verdict == "allowed" { "2" } else { "1" };
-        let series = format!(r#"tollgate_requests_total{{verdict="{verdict}"}}"#);
+        let expected = if outcome == "allowed" { "2" } else { "1" };
+        let series = format!(r#"tollgate_requests_total{{outcome="{outcome}"}}"#);
         assert_eq!(on_page(&metrics, &series).as_deref(), Some(expected), "{series}");
     }
     assert_eq!(counters(&metrics, "d.shadow"), Some([1, 1, 0, 0, 1]));
@@ -151,7 +151,7 @@ fn an_unlimited_or_unmatched_descriptor_counts_no_hits() {
     ask(&limiter, "d", &[("nobody", "x")]);
     let hits = metrics.dotted().into_iter().filter(|(name, _)| name.contains(".rate_limit."));
     assert_eq!(hits.collect::<Vec<_>>(), []);
-    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{verdict="allowed"}"#).as_deref(), Some("2"));
+    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{outcome="allowed"}"#).as_deref(), Some("2"));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn an_unknown_domain_counts_each_descriptor_by_name_up_to_a_bound() {
     let (metrics, limiter) = limiter(ANOTHER);
     let entries = [Entry::from(("k", "v"))];
     let descriptors = [Descriptor::new(&entries); 2];
-    drop(limiter.check(&Request::new("foo", &descriptors)));
+    drop(limiter.check(&Request::new("foo", &descriptors)).at_once());
     assert_eq!(dotted(&metrics, "foo.domain_not_found"), Some(2));
     for n in 0..UNKNOWN_DOMAINS_MAX + 50 {
         ask(&limiter, &format!("made-up-{n}"), &[("k", "v")]);
@@ -175,12 +175,12 @@ fn a_refund_is_not_a_hit() {
     ask(&limiter, "another", &[("key2", "x")]);
     let entries = [Entry::from(("key2", "x"))];
     let descriptors = [Descriptor::new(&entries).as_refund()];
-    drop(limiter.check(&Request::new("another", &descriptors)));
+    drop(limiter.check(&Request::new("another", &descriptors)).at_once());
     let descriptors = [Descriptor::new(&entries)];
-    drop(limiter.refund(&Request::new("another", &descriptors)));
+    drop(limiter.refund(&Request::new("another", &descriptors)).at_once());
     assert_eq!(counters(&metrics, "another.key2"), Some([1, 0, 0, 1, 0]));
     assert_eq!(dotted(&metrics, "another.key2.total_negative_hits"), Some(2));
-    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{verdict="allowed"}"#).as_deref(), Some("1"));
+    assert_eq!(on_page(&metrics, r#"tollgate_requests_total{outcome="allowed"}"#).as_deref(), Some("1"));
 }
 
 #[test]
@@ -275,7 +275,11 @@ fn limits_that_callers_bring_are_bounded_too() {
     let brought = Override { limit, unit: Unit::Minute };
     let ask = |value: &str| {
         let entries = [Entry::from(("any", value)), Entry::from(("empty", ""))];
-        drop(limiter.check(&Request::new("another", &[Descriptor::new(&entries).with_limit(&brought)])));
+        drop(
+            limiter
+                .check(&Request::new("another", &[Descriptor::new(&entries).with_limit(&brought)]))
+                .at_once(),
+        );
     };
     for n in 0..10 {
         ask(&n.to_string());
@@ -283,7 +287,7 @@ fn limits_that_callers_bring_are_bounded_too() {
     ask("0");
     assert_eq!(counters(&metrics, "another.any_0.empty"), Some([2, 1, 1, 1, 0]));
     assert_eq!(counters(&metrics, "another.other"), Some([7, 0, 7, 7, 0]));
-    let series = r#"tollgate_decisions_total{domain="another",rule="override",algorithm="fixed_window",verdict="denied"}"#;
+    let series = r#"tollgate_decisions_total{domain="another",rule="override",algorithm="fixed_window",outcome="denied"}"#;
     assert_eq!(on_page(&metrics, series).as_deref(), Some("1"));
 }
 
@@ -321,8 +325,8 @@ fn calls_errors_and_the_store_are_told() {
     metrics.served(Call::ShouldRateLimit, Micros::new(70_000));
     metrics.served(Call::HealthCheck, Micros::new(3));
     metrics.served(Call::Http, Micros::new(30));
-    metrics.failed(Failure::Service);
-    metrics.failed(Failure::Store);
+    metrics.failed(CallFailure::Service);
+    metrics.failed(CallFailure::Store);
     metrics.global_shadow();
     let rows = [
         (r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}"#, "2"),

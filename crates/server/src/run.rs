@@ -55,7 +55,7 @@ use crate::source::RuleSource;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
 use snapshot::Snapshots;
-use tollgate_metrics::statsd::Exporter;
+use tollgate_metrics::statsd::StatsdExporter;
 use tollgate_metrics::{Mapper, Metrics, MetricsConfig};
 use tollgate_settings::Settings;
 use worker::Worker;
@@ -96,7 +96,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         .metrics
         .statsd
         .as_ref()
-        .map(|config| Exporter::new(Arc::clone(&metrics), config))
+        .map(|config| StatsdExporter::new(Arc::clone(&metrics), config))
         .transpose()?;
     let sinks = Sinks { metrics: Arc::clone(&metrics), history: keeper(settings) };
     let service = Arc::new(Service::new(settings, store, sinks, health, tracer));

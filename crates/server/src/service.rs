@@ -17,7 +17,7 @@ use crate::health::Health;
 use crate::history::Keeper;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
-use tollgate_metrics::{Failure, Metrics};
+use tollgate_metrics::{CallFailure, Metrics};
 use tollgate_settings::{Answers, Settings};
 
 pub use sinks::Sinks;
@@ -128,7 +128,7 @@ impl Service {
             None
         };
         let Some(error) = refusal else { return Ok(()) };
-        self.limiter.sink().metrics.failed(Failure::Service);
+        self.limiter.sink().metrics.failed(CallFailure::Service);
         Err(error)
     }
 

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn series_are_summed_by_name_and_label() {
         let page = Page::read(
-            "# HELP a A.\na_total{verdict=\"denied\"} 2\na_total{verdict=\"allowed\"} 3\na_total_more 7\nb 1.5\nc NaN?\n",
+            "# HELP a A.\na_total{outcome=\"denied\"} 2\na_total{outcome=\"allowed\"} 3\na_total_more 7\nb 1.5\nc NaN?\n",
         );
         assert_eq!(page.sum("a_total", ""), Some(5.0));
         assert_eq!(page.sum("a_total", "\"denied\""), Some(2.0));

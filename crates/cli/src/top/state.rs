@@ -76,7 +76,7 @@ mod tests {
 
     fn sample(second: u64, allowed: u64, denied: u64) -> Sample {
         let page = Page::read(&format!(
-            "tollgate_requests_total{{verdict=\"allowed\"}} {allowed}\ntollgate_requests_total{{verdict=\"denied\"}} {denied}\n"
+            "tollgate_requests_total{{outcome=\"allowed\"}} {allowed}\ntollgate_requests_total{{outcome=\"denied\"}} {denied}\n"
         ));
         Sample { url: String::new(), at: Time::from_secs(second), page, lists: Err(String::new()) }
     }

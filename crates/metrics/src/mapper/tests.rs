@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn series(mapper: &Mapper, dotted: &str, kind: Kind) -> String {
+fn series(mapper: &Mapper, dotted: &str, kind: MetricKind) -> String {
     match mapper.map(dotted, kind) {
-        Mapped::Dropped => "dropped".to_owned(),
-        Mapped::Series(series) => {
+        MappedName::Dropped => "dropped".to_owned(),
+        MappedName::Series(series) => {
             let labels: Vec<String> =
                 series.labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
             format!("{}{{{}}}", series.name, labels.join(","))
@@ -14,7 +14,7 @@ fn series(mapper: &Mapper, dotted: &str, kind: Kind) -> String {
 }
 
 fn counter(mapper: &Mapper, dotted: &str) -> String {
-    series(mapper, dotted, Kind::Counter)
+    series(mapper, dotted, MetricKind::Counter)
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_default_mapping_is_the_references() {
         assert_eq!(counter(&Mapper::default(), dotted), expected);
     }
     assert_eq!(
-        series(&Mapper::default(), "ratelimit_server.ShouldRateLimit.response_time", Kind::Histogram),
+        series(&Mapper::default(), "ratelimit_server.ShouldRateLimit.response_time", MetricKind::Histogram),
         "ratelimit_service_response_time_seconds{grpc_method=ShouldRateLimit}"
     );
 }
@@ -96,7 +96,9 @@ fn a_written_mapping_is_followed_in_order() {
     for (dotted, expected) in rows {
         assert_eq!(counter(&mapper, dotted), expected);
     }
-    let Mapped::Series(series) = mapper.map("ratelimit_server.Check.response_time", Kind::Histogram) else {
+    let MappedName::Series(series) =
+        mapper.map("ratelimit_server.Check.response_time", MetricKind::Histogram)
+    else {
         panic!("the third mapping is for times")
     };
     assert_eq!((series.name.as_str(), series.unit), ("took_seconds", TimeUnit::Seconds));

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::{MapperError, Mapping, TimeUnit};
-use crate::exposition::Kind;
-use crate::template::Template;
+use super::{MapperError, NameMapping, TimeUnit};
+use crate::exposition::MetricKind;
+use crate::template::GroupTemplate;
 
 #[derive(Debug, Deserialize)]
 struct RawMapper {
@@ -40,7 +40,7 @@ struct RawMapping {
 }
 
 /// The mappings in `text`, in the order written.
-pub(super) fn mappings(text: &str) -> Result<Vec<Mapping>, MapperError> {
+pub(super) fn mappings(text: &str) -> Result<Vec<NameMapping>, MapperError> {
     let raw: RawMapper =
         serde_saphyr::from_str(text).map_err(|error| MapperError::Syntax { problem: error.to_string() })?;
     let default_type = raw.defaults.match_type.unwrap_or_default();
@@ -53,18 +53,18 @@ pub(super) fn mappings(text: &str) -> Result<Vec<Mapping>, MapperError> {
 }
 
 impl RawMapping {
-    fn check(self, default_type: &str) -> Result<Mapping, String> {
+    fn check(self, default_type: &str) -> Result<NameMapping, String> {
         let name = match (self.action.as_deref(), self.name) {
             (Some("drop"), _) => None,
-            (Some("map" | "") | None, Some(name)) if !name.is_empty() => Some(Template::new(&name)),
+            (Some("map" | "") | None, Some(name)) if !name.is_empty() => Some(GroupTemplate::new(&name)),
             (Some("map" | "") | None, _) => return Err("has no name; write name: or action: drop".to_owned()),
             (Some(other), _) => return Err(format!("action '{other}' is not known; write map or drop")),
         };
         let kind = match self.match_metric_type.as_deref() {
             None | Some("") => None,
-            Some("counter") => Some(Kind::Counter),
-            Some("gauge") => Some(Kind::Gauge),
-            Some("observer" | "timer" | "histogram" | "distribution") => Some(Kind::Histogram),
+            Some("counter") => Some(MetricKind::Counter),
+            Some("gauge") => Some(MetricKind::Gauge),
+            Some("observer" | "timer" | "histogram" | "distribution") => Some(MetricKind::Histogram),
             Some(other) => {
                 return Err(format!(
                     "match_metric_type '{other}' is not known; write counter, gauge or observer"
@@ -76,8 +76,9 @@ impl RawMapping {
         if let Some(label) = self.labels.keys().find(|label| !is_label(label)) {
             return Err(format!("'{label}' is not the name of a label; write letters, digits and _"));
         }
-        let labels = self.labels.into_iter().map(|(label, value)| (label, Template::new(&value))).collect();
-        Ok(Mapping { pattern, kind, name, labels, unit: unit(self.scale)? })
+        let labels =
+            self.labels.into_iter().map(|(label, value)| (label, GroupTemplate::new(&value))).collect();
+        Ok(NameMapping { pattern, kind, name, labels, unit: unit(self.scale)? })
     }
 }
 

@@ -1,26 +1,26 @@
 //! What the page tells about the store.
 
 use super::super::Metrics;
-use super::super::exposition::{Kind, Page, Seconds};
+use super::super::exposition::{MetricKind, MetricsPage, Seconds};
 use super::histogram;
-use crate::watched::{RemoteStats, StoreStats};
+use crate::stats::{RemoteStats, StoreStats};
 
 /// Adds the store's series.
-pub(super) fn add(page: &mut Page, metrics: &Metrics) {
+pub(super) fn add(page: &mut MetricsPage, metrics: &Metrics) {
     let Some(StoreStats { usage, remote }) = metrics.store.get().map(|look| look()) else { return };
-    page.single("tollgate_store_keys", Kind::Gauge, "Keys that have a state in memory.", usage.keys);
+    page.single("tollgate_store_keys", MetricKind::Gauge, "Keys that have a state in memory.", usage.keys);
     let bytes = usage.slot_bytes.saturating_add(usage.log_bytes);
-    page.single("tollgate_store_bytes", Kind::Gauge, "Memory that states take, in bytes.", bytes);
+    page.single("tollgate_store_bytes", MetricKind::Gauge, "Memory that states take, in bytes.", bytes);
     let help = "Keys dropped although in use, to stay within the bound.";
-    page.single("tollgate_store_evicted_total", Kind::Counter, help, usage.evicted);
+    page.single("tollgate_store_evicted_total", MetricKind::Counter, help, usage.evicted);
     if let Some(remote) = remote {
         servers(page, &remote);
     }
 }
 
-fn servers(page: &mut Page, stats: &RemoteStats) {
+fn servers(page: &mut MetricsPage, stats: &RemoteStats) {
     let help = "1 while some server of the store is given up and its limits are decided without it.";
-    page.single("tollgate_store_degraded", Kind::Gauge, help, u8::from(stats.is_degraded));
+    page.single("tollgate_store_degraded", MetricKind::Gauge, help, u8::from(stats.is_degraded));
     let counters = [
         ("tollgate_store_requests_total", "Requests decided.", stats.requests),
         (
@@ -53,15 +53,15 @@ fn servers(page: &mut Page, stats: &RemoteStats) {
         ),
     ];
     for (name, help, counter) in counters {
-        page.single(name, Kind::Counter, help, counter);
+        page.single(name, MetricKind::Counter, help, counter);
     }
     let name = "tollgate_store_failures_total";
-    page.family(name, Kind::Counter, "Calls that came to nothing, by reason.");
+    page.family(name, MetricKind::Counter, "Calls that came to nothing, by reason.");
     for (reason, failures) in &stats.failures {
         page.sample(name, &[("reason", reason)], failures);
     }
     let name = "tollgate_store_duration_seconds";
-    page.family(name, Kind::Histogram, "How long calls to the store take.");
+    page.family(name, MetricKind::Histogram, "How long calls to the store take.");
     let buckets: Vec<(String, u64)> = stats
         .round_trips
         .iter()

@@ -6,11 +6,11 @@ use regex::Regex;
 
 use super::StatsdError;
 use crate::config::{Mogrifier, StatsdDialect};
-use crate::template::Template;
+use crate::template::GroupTemplate;
 
 /// What kind of number a line holds.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Type {
+pub(super) enum LineType {
     /// What has come since the last time.
     Counter,
     /// What is.
@@ -24,7 +24,7 @@ pub(super) enum Type {
 
 /// Makes lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineFormat {
     /// Behind every name, or behind every line.
     tags: String,
     /// None where tags are part of the name.
@@ -34,11 +34,11 @@ pub(super) struct Lines {
 #[derive(Debug)]
 struct Rewrite {
     pattern: Regex,
-    name: Template,
-    tags: Vec<(String, Template)>,
+    name: GroupTemplate,
+    tags: Vec<(String, GroupTemplate)>,
 }
 
-impl Lines {
+impl LineFormat {
     pub(super) fn new(dialect: &StatsdDialect, tags: &[(String, String)]) -> Result<Self, StatsdError> {
         let mut tags = tags.to_vec();
         tags.sort();
@@ -56,12 +56,12 @@ impl Lines {
     }
 
     /// One line, with its end.
-    pub(super) fn line(&self, name: &str, value: u64, kind: Type) -> String {
+    pub(super) fn line(&self, name: &str, value: u64, kind: LineType) -> String {
         let kind = match kind {
-            Type::Counter => "c".to_owned(),
-            Type::Gauge => "g".to_owned(),
-            Type::Timer { count: 0 | 1 } => "ms".to_owned(),
-            Type::Timer { count } => format!("ms|@{}", rate(count)),
+            LineType::Counter => "c".to_owned(),
+            LineType::Gauge => "g".to_owned(),
+            LineType::Timer { count: 0 | 1 } => "ms".to_owned(),
+            LineType::Timer { count } => format!("ms|@{}", rate(count)),
         };
         let Some(rewrites) = &self.rewrites else {
             return format!("{name}{}:{value}|{kind}\n", self.tags);
@@ -88,8 +88,12 @@ impl Rewrite {
         };
         Ok(Self {
             pattern: Regex::new(&mogrifier.pattern).map_err(problem)?,
-            name: Template::new(&mogrifier.name),
-            tags: mogrifier.tags.iter().map(|(key, value)| (key.clone(), Template::new(value))).collect(),
+            name: GroupTemplate::new(&mogrifier.name),
+            tags: mogrifier
+                .tags
+                .iter()
+                .map(|(key, value)| (key.clone(), GroupTemplate::new(value)))
+                .collect(),
         })
     }
 
@@ -129,15 +133,15 @@ mod tests {
 
     #[test]
     fn tags_are_part_of_a_plain_name_and_sorted() {
-        let lines = Lines::new(&StatsdDialect::Plain, &pairs(&[("b", "2"), ("a", "1:x")])).unwrap();
-        assert_eq!(lines.line("r.hits", 5, Type::Counter), "r.hits.__a=1_x.__b=2:5|c\n");
-        assert_eq!(lines.line("r.keys", 7, Type::Gauge), "r.keys.__a=1_x.__b=2:7|g\n");
+        let lines = LineFormat::new(&StatsdDialect::Plain, &pairs(&[("b", "2"), ("a", "1:x")])).unwrap();
+        assert_eq!(lines.line("r.hits", 5, LineType::Counter), "r.hits.__a=1_x.__b=2:5|c\n");
+        assert_eq!(lines.line("r.keys", 7, LineType::Gauge), "r.keys.__a=1_x.__b=2:7|g\n");
     }
 
     #[test]
     fn a_timer_of_many_calls_has_a_sample_rate() {
-        let lines = Lines::new(&StatsdDialect::Plain, &[]).unwrap();
-        let timer = |count| lines.line("t", 3, Type::Timer { count });
+        let lines = LineFormat::new(&StatsdDialect::Plain, &[]).unwrap();
+        let timer = |count| lines.line("t", 3, LineType::Timer { count });
         assert_eq!(
             [timer(1), timer(4), timer(3)],
             ["t:3|ms\n", "t:3|ms|@0.25\n", "t:3|ms|@0.333333333333\n"]
@@ -163,21 +167,21 @@ mod tests {
             ),
             mogrifier("service", "never", &[]),
         ]);
-        let lines = Lines::new(&dialect, &pairs(&[("zone", "a,b")])).unwrap();
+        let lines = LineFormat::new(&dialect, &pairs(&[("zone", "a,b")])).unwrap();
         let dotted = "ratelimit.service.rate_limit.mongo_cps.database_users.total_hits";
         assert_eq!(
-            lines.line(dotted, 2, Type::Counter),
+            lines.line(dotted, 2, LineType::Counter),
             "ratelimit.service.rate_limit.total_hits:2|c|#zone:a_b,domain:mongo_cps,descriptor:database_users\n"
         );
-        assert_eq!(lines.line("x.y", 2, Type::Gauge), "x.y:2|g|#zone:a_b\n");
-        let without = Lines::new(&StatsdDialect::Dog(Vec::new()), &[]).unwrap();
-        assert_eq!(without.line("x.y", 2, Type::Timer { count: 2 }), "x.y:2|ms|@0.5\n");
+        assert_eq!(lines.line("x.y", 2, LineType::Gauge), "x.y:2|g|#zone:a_b\n");
+        let without = LineFormat::new(&StatsdDialect::Dog(Vec::new()), &[]).unwrap();
+        assert_eq!(without.line("x.y", 2, LineType::Timer { count: 2 }), "x.y:2|ms|@0.5\n");
     }
 
     #[test]
     fn a_bad_pattern_is_told() {
         let bad = Mogrifier { pattern: "(".into(), name: "x".into(), tags: Vec::new() };
-        let error = Lines::new(&StatsdDialect::Dog(vec![bad]), &[]).unwrap_err().to_string();
+        let error = LineFormat::new(&StatsdDialect::Dog(vec![bad]), &[]).unwrap_err().to_string();
         assert!(error.starts_with("the mogrifier pattern '(' is not a regular expression"), "{error}");
     }
 }

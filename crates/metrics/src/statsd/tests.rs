@@ -21,9 +21,9 @@ fn config(port: u16, protocol: StatsdProtocol, dialect: StatsdDialect) -> Statsd
     }
 }
 
-fn exporter(config: &StatsdConfig) -> (Arc<Metrics>, Exporter) {
+fn exporter(config: &StatsdConfig) -> (Arc<Metrics>, StatsdExporter) {
     let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
-    let exporter = Exporter::new(Arc::clone(&metrics), config).unwrap();
+    let exporter = StatsdExporter::new(Arc::clone(&metrics), config).unwrap();
     (metrics, exporter)
 }
 

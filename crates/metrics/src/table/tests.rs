@@ -10,7 +10,7 @@ fn rules(text: &str) -> Arc<RuleSet> {
 }
 
 fn table(rules: &Arc<RuleSet>) -> RuleTable {
-    RuleTable::new(Arc::clone(rules), &RuleTable::default(), &Paths::new(10))
+    RuleTable::new(Arc::clone(rules), &RuleTable::default(), &PathCounters::new(10))
 }
 
 fn first_id(rules: &RuleSet, domain: &str, entries: &[Entry<'_>]) -> RuleId {

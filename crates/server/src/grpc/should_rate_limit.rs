@@ -93,7 +93,7 @@ pub(crate) async fn respond<E: From<ServiceError>>(
     let descriptors = wire.descriptors(&entries);
     let request = wire.request(&descriptors);
     let reply = service.operate(&request, Operation::Check, now).await?;
-    span.decided(request.domain, reply.verdict.word());
+    span.decided(request.domain, reply.outcome());
     Ok(to_wire::response(wire, &request, &reply, service.answers()))
 }
 

@@ -26,6 +26,7 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter};
 use tokio::runtime::Handle;
 use tokio_rustls::rustls;
+use tollgate_core::Outcome;
 use tollgate_settings::{OtlpProtocol, Tracing};
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
@@ -136,10 +137,10 @@ impl Tracer {
 
 impl CallSpan {
     /// The call was decided.
-    pub fn decided(&mut self, domain: &str, verdict: &'static str) {
+    pub fn decided(&mut self, domain: &str, outcome: Outcome) {
         if let Some(span) = &mut self.0 {
             span.set_attribute(KeyValue::new("tollgate.domain", domain.to_owned()));
-            span.set_attribute(KeyValue::new("tollgate.verdict", verdict));
+            span.set_attribute(KeyValue::new("tollgate.outcome", outcome.name()));
         }
     }
 

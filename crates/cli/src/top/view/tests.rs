@@ -21,8 +21,8 @@ fn top(names: &[(&str, u64, u64)]) -> Top {
 
 fn sample(second: u64, requests: u64) -> Sample {
     let page = Page::read(&format!(
-        "tollgate_requests_total{{verdict=\"allowed\"}} {requests}\n\
-         tollgate_requests_total{{verdict=\"denied\"}} 0\n\
+        "tollgate_requests_total{{outcome=\"allowed\"}} {requests}\n\
+         tollgate_requests_total{{outcome=\"denied\"}} 0\n\
          tollgate_store_keys 1234\ntollgate_history_open 1\ntollgate_history_series 5\n"
     ));
     let summary = Summary {

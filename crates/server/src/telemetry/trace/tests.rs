@@ -16,9 +16,9 @@ use opentelemetry_proto::tonic::trace::v1::Span as SentSpan;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tollgate_settings::Secret;
 
 use super::*;
-use tollgate_settings::Secret;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -114,7 +114,7 @@ async fn one_call(tracing: &Tracing) {
     assert!(tracer.is_on());
     let parent = format!("00-{TRACE}-{SPAN}-01");
     let mut call = tracer.call(|name| (name == "traceparent").then_some(parent.as_str()));
-    call.decided("shop", "deny");
+    call.decided("shop", Outcome::Denied);
     drop(call);
     tracer.shutdown().await;
 }
@@ -125,7 +125,7 @@ fn check(got: &Got) {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.to_owned(), SPAN.to_owned()));
     let attributes: Vec<&str> = span.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
-    assert_eq!(attributes, ["tollgate.domain", "tollgate.verdict"]);
+    assert_eq!(attributes, ["tollgate.domain", "tollgate.outcome"]);
     assert_eq!(got.token, "hunter2");
     assert_eq!(got.resource("service.name").as_deref(), Some(r#"StringValue("RateLimit")"#));
     assert_eq!(got.resource("service.namespace").as_deref(), Some(r#"StringValue("edge")"#));
@@ -208,7 +208,7 @@ fn off_makes_no_spans() {
     let tracer = Tracer::new(None).unwrap();
     assert!(!tracer.is_on());
     let mut call = tracer.call(|_| panic!("no header is looked at"));
-    call.decided("shop", "allow");
+    call.decided("shop", Outcome::Allowed);
     call.failed("nothing");
     assert!(call.0.is_none());
 }

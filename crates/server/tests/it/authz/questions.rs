@@ -183,8 +183,8 @@ async fn a_wait_that_is_too_long_is_refused_and_takes_nothing() {
     }
     // It is counted as what the caller was told.
     let (_, page) = http::get(server.addresses.admin, "/metrics").await;
-    let counted = |verdict: &str| {
-        let start = format!("tollgate_requests_total{{verdict=\"{verdict}\"}} ");
+    let counted = |outcome: &str| {
+        let start = format!("tollgate_requests_total{{outcome=\"{outcome}\"}} ");
         page.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or("0").to_owned()
     };
     assert_eq!((counted("denied"), counted("delayed")), (refusals.to_string(), delays.to_string()), "{page}");

@@ -176,7 +176,7 @@ async fn commands_are_counted_and_timed() {
     caller.expect(&command("CL.THROTTLE k 0 1 1 2").repeat(3), &denied.repeat(3)).await;
     let (_, page) = http::get(server.addresses.admin, "/metrics").await;
     assert!(page.contains("tollgate_request_duration_seconds_count{interface=\"resp\"} 3\n"), "{page}");
-    assert!(page.contains("tollgate_requests_total{verdict=\"denied\"} 3\n"), "{page}");
+    assert!(page.contains("tollgate_requests_total{outcome=\"denied\"} 3\n"), "{page}");
 }
 
 #[tokio::test]

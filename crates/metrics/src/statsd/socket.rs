@@ -1,7 +1,7 @@
-//! Sockets to a daemon, and when to try again.
+//! The socket to a daemon, with timeouts and back-off.
 //!
-//! Invariants: nothing waits longer than [`PATIENCE`]; a daemon that is away
-//! is asked for less and less often, and complained about once.
+//! Invariants: nothing waits longer than [`TIMEOUT`]; retries of a daemon that
+//! is away back off, and an outage is logged once.
 
 use std::io;
 use std::time::Duration;
@@ -11,36 +11,36 @@ use tokio::net::{TcpStream, UdpSocket};
 
 use crate::config::{StatsdConfig, StatsdDialect, StatsdProtocol};
 
-/// So long may it take to connect, or to take what is sent.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// After failing, so many flushes are left out at most: a minute or so.
+/// How long connecting may take, or sending.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The back-off after a failure, in flushes left out: a minute or so at most.
 const SKIP_MAX: u32 = 6;
 /// What fits in a datagram without being cut in pieces on the way.
 const DATAGRAM_BYTES: usize = 1_432;
 /// What is written to a connection at once.
 const STREAM_BYTES: usize = 16 * 1_024;
 
-/// A way to a daemon, open or not.
+/// The socket to a daemon, open or not.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct StatsdSocket {
     host: String,
     port: u16,
     protocol: StatsdProtocol,
-    socket: Option<Socket>,
+    transport: Option<Transport>,
     /// How many flushes to leave out before trying again.
     skip: u32,
     /// How many to leave out the next time.
     next_skip: u32,
-    is_complained: bool,
+    is_outage_logged: bool,
 }
 
 #[derive(Debug)]
-enum Socket {
+enum Transport {
     Tcp(TcpStream),
     Udp(UdpSocket),
 }
 
-impl Wire {
+impl StatsdSocket {
     pub(super) fn new(config: &StatsdConfig) -> Self {
         let protocol = match config.dialect {
             StatsdDialect::Plain => config.protocol,
@@ -50,25 +50,25 @@ impl Wire {
             host: config.host.clone(),
             port: config.port,
             protocol,
-            socket: None,
+            transport: None,
             skip: 0,
             next_skip: 1,
-            is_complained: false,
+            is_outage_logged: false,
         }
     }
 
     /// How much to send at once.
-    pub(super) const fn chunk_bytes(&self) -> usize {
+    pub(super) const fn packet_bytes(&self) -> usize {
         match self.protocol {
             StatsdProtocol::Tcp => STREAM_BYTES,
             StatsdProtocol::Udp => DATAGRAM_BYTES,
         }
     }
 
-    /// Opens the way if it is not, unless it failed a short while ago; whether
-    /// it is open.
+    /// Connects if there is no connection, unless it failed a short while ago;
+    /// whether there is one.
     pub(super) async fn open(&mut self) -> bool {
-        if self.socket.is_some() {
+        if self.transport.is_some() {
             return true;
         }
         if self.skip > 0 {
@@ -76,37 +76,37 @@ impl Wire {
             return false;
         }
         match in_time(self.connect()).await {
-            Ok(socket) => self.socket = Some(socket),
+            Ok(transport) => self.transport = Some(transport),
             Err(error) => self.failed(&error),
         }
-        self.socket.is_some()
+        self.transport.is_some()
     }
 
     /// Sends whole lines; whether they were taken.
     pub(super) async fn send(&mut self, lines: &[u8]) -> bool {
-        let sent = match &mut self.socket {
+        let sent = match &mut self.transport {
             None => return false,
-            Some(Socket::Tcp(stream)) => in_time(stream.write_all(lines)).await,
-            Some(Socket::Udp(socket)) => in_time(socket.send(lines)).await.map(drop),
+            Some(Transport::Tcp(stream)) => in_time(stream.write_all(lines)).await,
+            Some(Transport::Udp(socket)) => in_time(socket.send(lines)).await.map(drop),
         };
         match sent {
             Ok(()) => self.succeeded(),
             Err(error) => self.failed(&error),
         }
-        self.socket.is_some()
+        self.transport.is_some()
     }
 
-    async fn connect(&self) -> io::Result<Socket> {
+    async fn connect(&self) -> io::Result<Transport> {
         let to = (self.host.as_str(), self.port);
         match self.protocol {
-            StatsdProtocol::Tcp => Ok(Socket::Tcp(TcpStream::connect(to).await?)),
+            StatsdProtocol::Tcp => Ok(Transport::Tcp(TcpStream::connect(to).await?)),
             StatsdProtocol::Udp => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
                 for address in tokio::net::lookup_host(to).await? {
                     let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
                     let socket = UdpSocket::bind(any).await?;
                     match socket.connect(address).await {
-                        Ok(()) => return Ok(Socket::Udp(socket)),
+                        Ok(()) => return Ok(Transport::Udp(socket)),
                         Err(error) => last = error,
                     }
                 }
@@ -116,17 +116,17 @@ impl Wire {
     }
 
     fn succeeded(&mut self) {
-        if std::mem::take(&mut self.is_complained) {
+        if std::mem::take(&mut self.is_outage_logged) {
             tracing::info!(host = self.host, port = self.port, "statsd takes metrics again");
         }
         self.next_skip = 1;
     }
 
     fn failed(&mut self, error: &io::Error) {
-        self.socket = None;
+        self.transport = None;
         self.skip = self.next_skip;
         self.next_skip = (self.next_skip * 2).min(SKIP_MAX);
-        if !std::mem::replace(&mut self.is_complained, true) {
+        if !std::mem::replace(&mut self.is_outage_logged, true) {
             tracing::warn!(
                 host = self.host,
                 port = self.port,
@@ -139,5 +139,5 @@ impl Wire {
 }
 
 async fn in_time<T>(what: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    tokio::time::timeout(PATIENCE, what).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    tokio::time::timeout(TIMEOUT, what).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

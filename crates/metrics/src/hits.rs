@@ -1,6 +1,6 @@
 //! What one decision adds to the counters that envoyproxy/ratelimit has.
 //!
-//! Pure: a [`Hit`] in, a [`Tally`] out; [`super::cells`] keeps the sums.
+//! Pure: a [`Hit`] in, a [`HitCounts`] out; [`super::counters`] keeps the sums.
 //!
 //! A hit is one unit of cost. The arithmetic is the reference's, in which a
 //! request that crosses a limit is partly over it and partly near it although
@@ -14,7 +14,7 @@ use tollgate_limiter::RuleDecision;
 
 /// What one decision adds, in hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct HitCounts {
     pub(super) total_hits: u64,
     pub(super) over_limit: u64,
     /// Of these, denied from memory without asking the store; the reference
@@ -27,7 +27,7 @@ pub(super) struct Tally {
     pub(super) negative_hits: u64,
 }
 
-impl Tally {
+impl HitCounts {
     /// Adds another one.
     pub(super) const fn add(&mut self, other: &Self) {
         self.total_hits = self.total_hits.wrapping_add(other.total_hits);
@@ -72,10 +72,10 @@ impl Hit {
     }
 
     /// What it adds, where a hit is near the limit above `near_ratio` of it.
-    pub(super) fn tally(&self, near_ratio: f32) -> Tally {
+    pub(super) fn counts(&self, near_ratio: f32) -> HitCounts {
         let near_from = near_threshold(self.limit, near_ratio);
         match self.operation {
-            Operation::Refund => Tally { negative_hits: self.cost, ..Tally::default() },
+            Operation::Refund => HitCounts { negative_hits: self.cost, ..HitCounts::default() },
             // It has happened and is never denied, but may be over all the same.
             Operation::Report if self.used > self.limit => self.over(near_from),
             Operation::Check | Operation::Peek | Operation::Report if self.is_denied => self.over(near_from),
@@ -83,7 +83,7 @@ impl Hit {
         }
     }
 
-    fn within(&self, near_from: u64) -> Tally {
+    fn within(&self, near_from: u64) -> HitCounts {
         let before = self.used.saturating_sub(self.cost);
         // A hit that ends exactly at the threshold is not near yet.
         let near_limit = match self.used.saturating_sub(near_from) {
@@ -91,10 +91,10 @@ impl Hit {
             _ if before >= near_from => self.cost,
             above => above,
         };
-        Tally { total_hits: self.cost, near_limit, within_limit: self.cost, ..Tally::default() }
+        HitCounts { total_hits: self.cost, near_limit, within_limit: self.cost, ..HitCounts::default() }
     }
 
-    fn over(&self, near_from: u64) -> Tally {
+    fn over(&self, near_from: u64) -> HitCounts {
         let is_counted = self.counts_rejected || !self.is_denied;
         let after = if is_counted { self.used } else { self.used.saturating_add(self.cost) };
         let before = after.saturating_sub(self.cost);
@@ -108,7 +108,14 @@ impl Hit {
         };
         let shadow_mode = if self.is_shadow { over_limit } else { 0 };
         let remembered = if self.is_remembered { over_limit } else { 0 };
-        Tally { total_hits: self.cost, over_limit, remembered, near_limit, shadow_mode, ..Tally::default() }
+        HitCounts {
+            total_hits: self.cost,
+            over_limit,
+            remembered,
+            near_limit,
+            shadow_mode,
+            ..HitCounts::default()
+        }
     }
 }
 
@@ -140,10 +147,10 @@ mod tests {
         }
     }
 
-    fn told(hit: &Hit) -> (u64, u64, u64) {
-        let tally = hit.tally(0.8);
-        assert_eq!(tally.total_hits, hit.cost);
-        (tally.over_limit, tally.near_limit, tally.within_limit)
+    fn shown_entries(hit: &Hit) -> (u64, u64, u64) {
+        let counts = hit.counts(0.8);
+        assert_eq!(counts.total_hits, hit.cost);
+        (counts.over_limit, counts.near_limit, counts.within_limit)
     }
 
     #[test]
@@ -162,18 +169,22 @@ mod tests {
             (10, 0, 11, (0, 0, 0)),
         ];
         for (limit, cost, after, expected) in rows {
-            assert_eq!(told(&hit(limit, cost, after)), expected, "limit {limit}, cost {cost}, after {after}");
+            assert_eq!(
+                shown_entries(&hit(limit, cost, after)),
+                expected,
+                "limit {limit}, cost {cost}, after {after}"
+            );
         }
     }
 
     #[test]
     fn the_worked_example_of_five_holds() {
         for after in 1..=4 {
-            assert_eq!(told(&hit(5, 1, after)), (0, 0, 1), "after {after}");
+            assert_eq!(shown_entries(&hit(5, 1, after)), (0, 0, 1), "after {after}");
         }
-        assert_eq!(told(&hit(5, 1, 5)), (0, 1, 1));
-        assert_eq!(told(&hit(5, 1, 6)), (1, 0, 0));
-        assert_eq!(told(&hit(5, 7, 7)), (2, 1, 0));
+        assert_eq!(shown_entries(&hit(5, 1, 5)), (0, 1, 1));
+        assert_eq!(shown_entries(&hit(5, 1, 6)), (1, 0, 0));
+        assert_eq!(shown_entries(&hit(5, 7, 7)), (2, 1, 0));
     }
 
     #[test]
@@ -188,20 +199,20 @@ mod tests {
     #[test]
     fn a_shadow_rule_counts_what_it_would_have_refused() {
         for (hit, expected) in [(hit(20, 7, 22), 2), (hit(10, 3, 30), 3), (hit(10, 3, 3), 0)] {
-            assert_eq!(Hit { is_shadow: true, ..hit }.tally(0.8).shadow_mode, expected, "{hit:?}");
+            assert_eq!(Hit { is_shadow: true, ..hit }.counts(0.8).shadow_mode, expected, "{hit:?}");
         }
     }
 
     #[test]
     fn what_is_denied_from_memory_is_counted_apart_too() {
-        let tally = Hit { is_remembered: true, ..hit(10, 3, 30) }.tally(0.8);
-        assert_eq!((tally.over_limit, tally.remembered), (3, 3));
+        let counts = Hit { is_remembered: true, ..hit(10, 3, 30) }.counts(0.8);
+        assert_eq!((counts.over_limit, counts.remembered), (3, 3));
     }
 
     #[test]
     fn a_limit_that_does_not_count_refusals_is_told_like_one_that_does() {
         let refused = Hit { used: 15, is_denied: true, counts_rejected: false, ..hit(20, 7, 22) };
-        assert_eq!(told(&refused), told(&hit(20, 7, 22)));
+        assert_eq!(shown_entries(&refused), shown_entries(&hit(20, 7, 22)));
     }
 
     #[test]
@@ -209,28 +220,28 @@ mod tests {
         for counts_rejected in [true, false] {
             let report =
                 Hit { operation: Operation::Report, is_denied: false, counts_rejected, ..hit(20, 7, 22) };
-            assert_eq!(told(&report), (2, 4, 0));
-            assert_eq!(told(&Hit { used: 19, ..report }), (0, 3, 7));
+            assert_eq!(shown_entries(&report), (2, 4, 0));
+            assert_eq!(shown_entries(&Hit { used: 19, ..report }), (0, 3, 7));
         }
     }
 
     #[test]
     fn what_is_given_back_is_told_apart_and_is_no_hit() {
         let refund = Hit { operation: Operation::Refund, is_denied: false, ..hit(20, 7, 22) };
-        assert_eq!(refund.tally(0.8), Tally { negative_hits: 7, ..Tally::default() });
+        assert_eq!(refund.counts(0.8), HitCounts { negative_hits: 7, ..HitCounts::default() });
     }
 
     #[test]
     fn a_refusal_of_what_would_fit_the_number_is_over_as_a_whole() {
         let refused = Hit { is_denied: true, ..hit(10, 2, 3) };
-        assert_eq!(told(&refused), (2, 0, 0));
+        assert_eq!(shown_entries(&refused), (2, 0, 0));
     }
 
     #[test]
     fn no_cost_and_no_count_overflows() {
         let huge = hit(10, u64::MAX, u64::MAX);
-        assert_eq!(told(&huge), (u64::MAX - 10, 2, 0));
+        assert_eq!(shown_entries(&huge), (u64::MAX - 10, 2, 0));
         let refused = Hit { counts_rejected: false, ..huge };
-        assert_eq!(refused.tally(2.0).over_limit, u64::MAX - 10);
+        assert_eq!(refused.counts(2.0).over_limit, u64::MAX - 10);
     }
 }
