@@ -3,6 +3,8 @@
 //! Every check writes state, which is the dear path. Figures are compared
 //! within one run only.
 
+pub mod compare;
+pub mod figures;
 pub mod history;
 pub mod soak;
 

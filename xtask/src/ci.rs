@@ -10,52 +10,71 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
+use Run::{Plain, WithArguments};
+
 use crate::{bench, cargo_steps, edges, examples, setup, soak, tidy};
 
 /// One check that CI makes.
 struct Step {
     name: &'static str,
     what: &'static str,
-    run: fn() -> Result<()>,
+    run: Run,
+}
+
+/// How a step is started.
+#[derive(Clone, Copy)]
+enum Run {
+    Plain(fn() -> Result<()>),
+    /// With the words behind its name.
+    WithArguments(fn(&[&str]) -> Result<()>),
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "setup", what: "the packages that the tests need are there", run: setup::run },
-    Step { name: "fmt", what: "the formatting is rustfmt's", run: cargo_steps::fmt },
-    Step { name: "tidy", what: "the house rules that a program can check", run: tidy::run },
-    Step { name: "edges", what: "no crate sees one that it must not", run: edges::run },
-    Step { name: "clippy", what: "no warnings, in tests too", run: cargo_steps::clippy },
-    Step { name: "doc", what: "the documentation builds and no link is dead", run: cargo_steps::doc },
-    Step { name: "test", what: "all tests, documentation examples included", run: cargo_steps::test },
-    Step { name: "examples", what: "every rule file that people may copy works", run: examples::run },
-    Step { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: soak::short },
+    Step { name: "setup", what: "the packages that the tests need are there", run: Plain(setup::run) },
+    Step { name: "fmt", what: "the formatting is rustfmt's", run: Plain(cargo_steps::fmt) },
+    Step { name: "tidy", what: "the house rules that a program can check", run: Plain(tidy::run) },
+    Step { name: "edges", what: "no crate sees one that it must not", run: Plain(edges::run) },
+    Step { name: "clippy", what: "no warnings, in tests too", run: Plain(cargo_steps::clippy) },
+    Step { name: "doc", what: "the documentation builds and no link is dead", run: Plain(cargo_steps::doc) },
+    Step { name: "test", what: "all tests, documentation examples included", run: Plain(cargo_steps::test) },
+    Step { name: "examples", what: "every rule file that people may copy works", run: Plain(examples::run) },
+    Step { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: Plain(soak::short) },
 ];
 
 /// What takes too long for CI, or needs a quiet machine.
 const ON_DEMAND: &[Step] = &[
-    Step { name: "soak-long", what: "the same for 3 minutes, with the release build", run: soak::long },
+    Step {
+        name: "soak-long",
+        what: "the same for 3 minutes, with the release build",
+        run: Plain(soak::long),
+    },
     Step {
         name: "bench-grpc",
-        what: "CPU per call beside a server that always says OK",
-        run: bench::grpc::run,
+        what: "calls beside gRPC servers that always say OK",
+        run: WithArguments(bench::grpc),
+    },
+    Step {
+        name: "bench-http",
+        what: "checks over HTTP beside throttlecrab-server",
+        run: WithArguments(bench::http),
     },
     Step {
         name: "bench-resp",
         what: "commands over RESP beside redis-server and throttlecrab-server",
-        run: bench::resp::run,
+        run: WithArguments(bench::resp),
     },
-    Step { name: "bench-http", what: "checks over HTTP beside throttlecrab-server", run: bench::http::run },
     Step {
         name: "bench-redis",
         what: "decisions on Redis beside redis-benchmark with the same script",
-        run: bench::redis::run,
+        run: WithArguments(bench::redis),
     },
 ];
 
 /// Runs what was asked for. Exit codes are decided here and nowhere else: 1 for a failed step, 2
 /// for a word that is no step.
-pub(crate) fn main(word: Option<&str>) -> ExitCode {
-    let steps = match word {
+pub(crate) fn main(words: &[&str]) -> ExitCode {
+    let (name, arguments) = words.split_first().map_or((None, words), |(name, rest)| (Some(*name), rest));
+    let steps = match name {
         Some("ci") => STEPS,
         Some("help" | "-h" | "--help") => {
             println!("{}", usage());
@@ -67,7 +86,10 @@ pub(crate) fn main(word: Option<&str>) -> ExitCode {
         },
         None => return refuse("which step?"),
     };
-    match run(steps, &mut io::stdout(), stopwatch()) {
+    if let Some(word) = arguments.first().filter(|_| !matches!(steps, [Step { run: WithArguments(_), .. }])) {
+        return refuse(&format!("it takes no arguments, and '{word}' is one"));
+    }
+    match run(steps, arguments, &mut io::stdout(), stopwatch()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("\n{error:#}");
@@ -88,16 +110,25 @@ fn usage() -> String {
     };
     let (always, on_demand) = (list(STEPS), list(ON_DEMAND));
     format!(
-        "cargo xtask <step>\n\n  ci           every step below, in this order{always}\n\nonly on demand:{on_demand}"
+        "cargo xtask <step>\n\n  ci           every step below, in this order{always}\n\nonly on demand, \
+         the benchmarks with [SECONDS [TURNS]] for each server:{on_demand}"
     )
 }
 
 /// Runs the steps in order up to the first that fails. `elapsed` tells the time since the start.
-fn run(steps: &[Step], out: &mut impl Write, elapsed: impl Fn() -> Duration) -> Result<()> {
+fn run(
+    steps: &[Step],
+    arguments: &[&str],
+    out: &mut impl Write,
+    elapsed: impl Fn() -> Duration,
+) -> Result<()> {
     for step in steps {
         writeln!(out, "\n== {}: {}", step.name, step.what)?;
         let start = elapsed();
-        let outcome = (step.run)();
+        let outcome = match step.run {
+            Plain(run) => run(),
+            WithArguments(run) => run(arguments),
+        };
         let took = seconds(elapsed().saturating_sub(start));
         outcome.map_err(|error| failure(step, &took, &error))?;
         writeln!(out, "-- {} passed in {took}", step.name)?;
@@ -132,15 +163,15 @@ mod tests {
 
     use super::*;
 
-    const GOOD: Step = Step { name: "good", what: "passes", run: || Ok(()) };
-    const BAD: Step = Step { name: "bad", what: "fails", run: || bail!("two and two are five") };
+    const GOOD: Step = Step { name: "good", what: "passes", run: Plain(|| Ok(())) };
+    const BAD: Step = Step { name: "bad", what: "fails", run: Plain(|| bail!("two and two are five")) };
 
     /// Runs the steps on a clock that moves on by 1.5 s each time it is read.
     fn transcript(steps: &[Step]) -> (String, Option<String>) {
         let now = Cell::new(Duration::ZERO);
         let elapsed = || now.replace(now.get() + Duration::from_millis(1_500));
         let mut out = Vec::new();
-        let error = run(steps, &mut out, elapsed).err().map(|error| error.to_string());
+        let error = run(steps, &[], &mut out, elapsed).err().map(|error| error.to_string());
         (String::from_utf8(out).unwrap(), error)
     }
 

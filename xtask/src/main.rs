@@ -1,7 +1,6 @@
 //! `cargo xtask`: everything CI runs, the same at home.
 //!
-//! Reads in this order: `ci` (the steps), a file per step or group of steps (`setup`, `cargo_steps`,
-//! `edges`, `tidy`, `examples`, `soak`, `bench`), then what they share (`process`, `workspace`).
+//! `ci` has the steps, `process` and `workspace` what they share; every other file is a step, or several.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal is the only reader of this tool")]
 
 mod bench;
@@ -16,5 +15,6 @@ mod tidy;
 mod workspace;
 
 fn main() -> std::process::ExitCode {
-    ci::main(std::env::args().nth(1).as_deref())
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    ci::main(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -48,11 +48,6 @@ impl<'a> Invocation<'a> {
         status.is_ok_and(|status| status.success())
     }
 
-    /// Whether there is such a program.
-    pub(crate) fn starts(&self) -> bool {
-        self.command().stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-    }
-
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.arguments).envs(self.settings.iter().copied()).current_dir(workspace::root());

@@ -9,6 +9,7 @@
 mod changelog;
 mod leftovers;
 mod pairs;
+mod paths;
 mod shape;
 mod tree;
 mod violation;
@@ -26,8 +27,9 @@ const RULES: &[fn(&Tree) -> Vec<Violation>] = &[
     shape::extension,
     leftovers::markers,
     leftovers::rust_leftovers,
-    leftovers::absolute_paths,
     leftovers::trailing_whitespace,
+    paths::of_one_machine,
+    paths::out_of_the_repository,
     pairs::lua_twins,
     pairs::algorithm_pages,
     pairs::architecture,

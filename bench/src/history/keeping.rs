@@ -14,8 +14,9 @@ use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
 use tollgate_history::{Bounds, By, History};
 
 use super::sparse::block_bytes;
-use super::table::{Table, ratio};
+use super::table::Table;
 use super::traffic::{NOW_MIN, SERIES, Traffic, after, processor_ns, route};
+use crate::figures::ratio;
 
 const HOUR_MIN: u32 = 60;
 const DAY_MIN: u32 = 1_440;

@@ -8,8 +8,9 @@ use anyhow::Result;
 use tollgate_core::Time;
 use tollgate_history::{Caps, DecisionCount, Instance, Outcome, Recorder, RequestCount};
 
-use super::table::{Table, ratio};
+use super::table::Table;
 use super::traffic::{Random, processor_ns};
+use crate::figures::ratio;
 
 const ROUTES: u64 = 50;
 const RULES: u64 = 10;

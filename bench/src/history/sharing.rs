@@ -10,8 +10,9 @@ use tollgate_redis::history::RedisEngine;
 use tollgate_testkit::RedisServer;
 
 use super::keeping::questions;
-use super::table::{Table, ratio};
+use super::table::Table;
 use super::traffic::{NOW_MIN, SERIES, Traffic, after, processor_ns};
+use crate::figures::{ratio, redis_cpu_us};
 
 /// Five minutes of flushes, and the fold behind them.
 const FLUSHES: u32 = 20;
@@ -40,7 +41,7 @@ pub fn run(rows: &Batch, table: &mut Table) -> Result<()> {
     let traffic = Traffic::default();
     let flushes: Vec<_> =
         (0..FLUSHES).map(|n| traffic.flush(u64::from(n) + 10, &[NOW_MIN + 10 + n / 4], 15)).collect();
-    let (ours, theirs) = (processor_ns()?, server_us(&server)?);
+    let (ours, theirs) = (processor_ns()?, redis_cpu_us(&server)?);
     for flush in &flushes {
         history.append(flush)?;
     }
@@ -54,7 +55,7 @@ pub fn run(rows: &Batch, table: &mut Table) -> Result<()> {
     );
     table.note(
         "increments per second of Redis' processor",
-        ratio(increments, server_us(&server)? - theirs),
+        ratio(increments, redis_cpu_us(&server)? - theirs),
         "M/s",
     );
     table.note(
@@ -80,16 +81,4 @@ fn used(server: &RedisServer) -> Result<u64> {
         std::thread::sleep(Duration::from_millis(20));
     }
     bail!("the server does not come to an end with freeing memory");
-}
-
-/// Processor time of the server, in microseconds.
-fn server_us(server: &RedisServer) -> Result<u64> {
-    let about = server.cli(&["info", "cpu"]);
-    let mut sum = 0;
-    for name in ["used_cpu_sys:", "used_cpu_user:"] {
-        let field = about.lines().find_map(|line| line.strip_prefix(name)).context("no used_cpu")?;
-        let (whole, part) = field.trim().split_once('.').context("no fraction")?;
-        sum += whole.parse::<u64>()? * 1_000_000 + format!("{part:0<6}").parse::<u64>()?;
-    }
-    Ok(sum)
 }

@@ -12,7 +12,8 @@ use tollgate_history::route::normalise;
 use tollgate_history::{Bounds, History};
 use tollgate_testkit::nasa_log;
 
-use super::table::{Table, ratio};
+use super::table::Table;
+use crate::figures::ratio;
 
 /// Measures how many bytes a minute of a route takes in which it was asked for.
 ///

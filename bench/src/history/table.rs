@@ -72,9 +72,3 @@ fn hundredths(value: u64) -> String {
         (whole, part) => format!("{whole}.{part:02}"),
     }
 }
-
-/// A hundred times one number by another, rounded.
-pub fn ratio(one: u64, other: u64) -> u64 {
-    let other = other.max(1);
-    (one.saturating_mul(100) + other / 2) / other
-}

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
-use tollgate_load::door::{Door, Password, Tls};
 use tollgate_load::plan::{
-    CONNECTIONS_MAX, IN_FLIGHT_MAX, KEYS_MAX, Keys, Length, Pace, Protocol, Question, THREADS_MAX,
+    CONNECTIONS_MAX, DescriptorCheck, IN_FLIGHT_MAX, KEYS_MAX, KeySpace, LoadLoop, LoadRequest, RunLength,
+    THREADS_MAX,
 };
-use tollgate_load::{Error, Plan, Progress};
+use tollgate_load::transport::{ClientTls, ConnectOptions, Password};
+use tollgate_load::{Error, LoadProtocol, Plan, Progress};
 use tollgate_settings::{Environment, Strings as _};
 
 use crate::console::{Console, Exit, Format};
@@ -117,56 +118,54 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         Err(error) => return complain(&error, console),
     };
     let bar = bar(&plan);
-    let outcome = tollgate_load::run(&plan, args.server_pid, &mut |progress| advance(&bar, &plan, progress));
+    let report = tollgate_load::run(&plan, args.server_pid, &mut |progress| advance(&bar, &plan, progress));
     bar.finish_and_clear();
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
+    let report = match report {
+        Ok(report) => report,
         Err(error) => return complain(&error, console),
     };
     match args.format {
-        Format::Text => show::text(&plan, &outcome, args.server_pid, console.out)?,
-        Format::Json => console.json(&show::json(&plan, &outcome))?,
+        Format::Text => show::text(&plan, &report, args.server_pid, console.out)?,
+        Format::Json => console.json(&show::json(&plan, &report))?,
     }
-    let went_wrong = outcome.errors > 0 || outcome.lost > 0;
+    let went_wrong = report.errors > 0 || report.lost > 0;
     Ok(if went_wrong { Exit::Failed } else { Exit::Fine })
 }
 
 fn plan(args: &Args) -> Result<Plan, Error> {
     let (protocol, address, connections, in_flight) = match (&args.grpc, &args.http, &args.resp) {
-        (Some(address), ..) => (Protocol::Grpc, address, 4, 32),
-        (_, Some(address), _) => (Protocol::Http, address, 50, 1),
-        (_, _, address) => (Protocol::Resp, address.as_ref().unwrap_or(&args.domain), 50, 1),
+        (Some(address), ..) => (LoadProtocol::Grpc, address, 4, 32),
+        (_, Some(address), _) => (LoadProtocol::Http, address, 50, 1),
+        (_, _, address) => (LoadProtocol::Resp, address.as_ref().unwrap_or(&args.domain), 50, 1),
     };
     let whole = |number: Option<u64>, default: usize| {
         number.map_or(default, |number| usize::try_from(number).unwrap_or(default))
     };
     let half = std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
     Ok(Plan {
-        protocol,
         target: resolve(address)?,
-        door: door(args, address, protocol)?,
+        connect: connect_options(args, address, protocol)?,
         address: address.clone(),
         connections: whole(args.connections, connections),
         in_flight: whole(args.in_flight, in_flight),
         threads: whole(args.threads, half),
-        pace: args.rate.map_or(Pace::Closed, |per_second| Pace::Open { per_second }),
-        question: Question {
-            domain: args.domain.clone(),
-            entries: args.descriptor.0.clone(),
-            cost: args.cost,
-        },
-        keys: Keys { count: args.keys, zipf: args.zipf },
+        pacing: args.rate.map_or(LoadLoop::Closed, |per_second| LoadLoop::Open { per_second }),
+        request: LoadRequest::Check(protocol, check(args)),
+        keys: KeySpace { count: args.keys, zipf: args.zipf },
         warm_up: args.warm_up,
-        length: args.count.map_or(Length::Time(args.duration), Length::Count),
+        length: args.count.map_or(RunLength::Time(args.duration), RunLength::Count),
     })
 }
 
-/// What stands before the server.
-fn door(args: &Args, address: &str, protocol: Protocol) -> Result<Door, Error> {
-    let tls = (args.tls || args.ca.is_some()).then(|| Tls::new(address, args.ca.as_deref(), protocol));
+fn check(args: &Args) -> DescriptorCheck {
+    DescriptorCheck { domain: args.domain.clone(), entries: args.descriptor.0.clone(), cost: args.cost }
+}
+
+fn connect_options(args: &Args, address: &str, protocol: LoadProtocol) -> Result<ConnectOptions, Error> {
+    let tls = (args.tls || args.ca.is_some()).then(|| ClientTls::new(address, args.ca.as_deref(), protocol));
     let known = || Environment.get("TOLLGATE_RESP_PASSWORD").filter(|password| !password.is_empty());
     let password = args.password.clone().or_else(known).map(Password);
-    Ok(Door { tls: tls.transpose()?, password })
+    Ok(ConnectOptions { tls: tls.transpose()?, password })
 }
 
 fn resolve(address: &str) -> Result<SocketAddr, Error> {
@@ -203,18 +202,18 @@ fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
 /// Draws on standard error, and only if that is a terminal.
 fn bar(plan: &Plan) -> ProgressBar {
     let total = match plan.length {
-        Length::Time(length) => milliseconds(plan.warm_up + length),
-        Length::Count(count) => count,
+        RunLength::Time(length) => milliseconds(plan.warm_up + length),
+        RunLength::Count(count) => count,
     };
     let style = ProgressStyle::with_template("{msg} {bar:40} {percent}%");
-    let bar = ProgressBar::new(total).with_message(format!("{} over {}", plan.address, plan.protocol));
+    let bar = ProgressBar::new(total).with_message(format!("{} over {}", plan.address, plan.protocol()));
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn advance(bar: &ProgressBar, plan: &Plan, progress: Progress) {
     bar.set_position(match plan.length {
-        Length::Time(_) => milliseconds(progress.elapsed),
-        Length::Count(_) => progress.answered,
+        RunLength::Time(_) => milliseconds(progress.elapsed),
+        RunLength::Count(_) => progress.answered,
     });
 }
 

@@ -1,15 +1,15 @@
-//! Why a run cannot be made.
+//! Why a load cannot be run.
 
 use std::io;
 use std::time::Duration;
 
-use crate::plan::Protocol;
+use crate::protocol::LoadProtocol;
 
-/// Why a run cannot be made.
+/// Why a load cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is none.
+    /// It is no address.
     #[error("'{address}' is not an address: {source}")]
     Address {
         /// As it was given.
@@ -17,57 +17,57 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Nobody answers the phone.
+    /// There is no connection.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// Where.
+        /// The server.
         address: String,
         /// Why not.
         source: io::Error,
     },
-    /// TLS cannot be spoken with it.
+    /// TLS fails.
     #[error("cannot speak TLS with {address}: {what}")]
     Tls {
-        /// Whom.
+        /// The server.
         address: String,
         /// Why not.
         what: String,
     },
-    /// Somebody is there and says nothing.
+    /// The server takes the connection and then says nothing.
     #[error("{address} took the connection and did not answer within {waited:?}")]
     Silent {
-        /// Who.
+        /// The server.
         address: String,
         /// For how long.
         waited: Duration,
     },
-    /// What is said is another protocol.
+    /// The server speaks another protocol.
     #[error("{address} does not speak {protocol}: {what}")]
     Protocol {
-        /// Who.
+        /// The server.
         address: String,
         /// What was expected.
-        protocol: Protocol,
+        protocol: LoadProtocol,
         /// What came instead.
         what: String,
     },
-    /// The first question was not answered with a verdict.
+    /// The first response is an error.
     #[error("{address} answers with an error: {what}")]
     Refused {
-        /// Who.
+        /// The server.
         address: String,
-        /// Its words.
+        /// The server's words.
         what: String,
     },
     /// Every connection was lost before the end.
     #[error("{address} closed all connections before the end: {what}")]
     Lost {
-        /// Who.
+        /// The server.
         address: String,
         /// What happened last.
         what: String,
     },
-    /// The system does not let us.
+    /// A system call fails.
     #[error("cannot {action}: {source}")]
     System {
         /// What was tried.

@@ -1,14 +1,14 @@
 //! Which key comes next: uniform, or Zipf.
 //!
-//! The numbers are the same in every run, so that two runs ask the same.
+//! The numbers are the same in every run, so that runs can be compared.
 
 use std::sync::Arc;
 
-use crate::plan::Keys;
+use crate::plan::KeySpace;
 
 /// How keys are distributed; made once, shared by all connections.
 #[derive(Debug, Clone)]
-pub(crate) enum Distribution {
+pub(crate) enum KeyDistribution {
     Uniform {
         count: u32,
     },
@@ -20,13 +20,13 @@ pub(crate) enum Distribution {
 
 /// Draws from a distribution.
 #[derive(Debug)]
-pub(crate) struct Drawer {
+pub(crate) struct KeySource {
     state: u64,
-    distribution: Distribution,
+    distribution: KeyDistribution,
 }
 
-impl Distribution {
-    pub(crate) fn new(keys: Keys) -> Self {
+impl KeyDistribution {
+    pub(crate) fn new(keys: KeySpace) -> Self {
         match keys.zipf {
             None => Self::Uniform { count: keys.count },
             Some(exponent) => Self::Zipf { shares: shares(keys.count, exponent) },
@@ -54,8 +54,8 @@ fn shares(count: u32, exponent: f64) -> Arc<[u64]> {
     up_to.collect()
 }
 
-impl Drawer {
-    pub(crate) fn new(distribution: Distribution, seed: u64) -> Self {
+impl KeySource {
+    pub(crate) fn new(distribution: KeyDistribution, seed: u64) -> Self {
         Self { state: seed, distribution }
     }
 
@@ -63,11 +63,11 @@ impl Drawer {
     pub(crate) fn draw(&mut self) -> u32 {
         let random = self.random();
         match &self.distribution {
-            Distribution::Uniform { count } => {
+            KeyDistribution::Uniform { count } => {
                 let scaled = (u128::from(random) * u128::from(*count)) >> 64;
                 u32::try_from(scaled).unwrap_or(0)
             }
-            Distribution::Zipf { shares } => {
+            KeyDistribution::Zipf { shares } => {
                 let (point, last) = (random >> 11, shares.len().saturating_sub(1));
                 let index = shares.partition_point(|share| *share <= point).min(last);
                 u32::try_from(index).unwrap_or(0)
@@ -88,9 +88,9 @@ impl Drawer {
 mod tests {
     use super::*;
 
-    fn drawn(keys: Keys) -> Vec<u32> {
+    fn drawn(keys: KeySpace) -> Vec<u32> {
         let mut counts = vec![0; usize::try_from(keys.count).unwrap()];
-        let mut drawer = Drawer::new(Distribution::new(keys), 1);
+        let mut drawer = KeySource::new(KeyDistribution::new(keys), 1);
         for _ in 0..1_000_000 {
             counts[usize::try_from(drawer.draw()).unwrap()] += 1;
         }
@@ -99,14 +99,14 @@ mod tests {
 
     #[test]
     fn all_keys_come_equally_often() {
-        let counts = drawn(Keys { count: 10, zipf: None });
+        let counts = drawn(KeySpace { count: 10, zipf: None });
         // Ten standard deviations are 3,000.
         assert!(counts.iter().all(|count| (97_000..=103_000).contains(count)), "{counts:?}");
     }
 
     #[test]
     fn by_zipf_the_second_comes_half_as_often_as_the_first() {
-        let counts = drawn(Keys { count: 4, zipf: Some(1.0) });
+        let counts = drawn(KeySpace { count: 4, zipf: Some(1.0) });
         // 12, 6, 4 and 3 of 25.
         for (count, expected) in counts.iter().zip([480_000_u32, 240_000, 160_000, 120_000]) {
             assert!(count.abs_diff(expected) < 5_000, "{counts:?}");
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn one_key_is_always_the_same() {
         for zipf in [None, Some(1.2)] {
-            assert_eq!(drawn(Keys { count: 1, zipf }), [1_000_000]);
+            assert_eq!(drawn(KeySpace { count: 1, zipf }), [1_000_000]);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Whom to ask what, how often and for how long.
+//! Which server gets which requests, how many and for how long.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::door::Door;
+use crate::protocol::LoadProtocol;
+use crate::transport::ConnectOptions;
 
 /// What stands for the key in a value.
 pub const KEY: &str = "{key}";
@@ -13,75 +13,60 @@ pub const KEY: &str = "{key}";
 pub const KEYS_MAX: u32 = 10_000_000;
 /// Connections at most; a process may have about so many files open.
 pub const CONNECTIONS_MAX: usize = 10_000;
-/// Questions on their way on one connection at most; servers allow about so many streams.
+/// Requests in flight on one connection at most; servers allow about so many streams.
 pub const IN_FLIGHT_MAX: usize = 1_000;
 /// Threads at most; more than cores gain nothing.
 pub const THREADS_MAX: usize = 64;
 
-/// How the server is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// Envoy's rate limit service.
-    Grpc,
-    /// `POST /v1/check`.
-    Http,
-    /// `TOLLGATE.CHECK`.
-    Resp,
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Grpc => "gRPC",
-            Self::Http => "HTTP",
-            Self::Resp => "RESP",
-        })
-    }
-}
-
-/// Whom to ask what, how often and for how long.
+/// Which server gets which requests, how many and for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// How the server is asked.
-    pub protocol: Protocol,
-    /// Where, as it was typed.
+    /// The server's address as it was typed.
     pub address: String,
-    /// Where, as it was found.
+    /// The same, resolved.
     pub target: SocketAddr,
-    /// What stands before it.
-    pub door: Door,
+    /// TLS and password.
+    pub connect: ConnectOptions,
     /// How many connections.
     pub connections: usize,
-    /// How many questions may be on their way on each: streams, or commands in a
-    /// pipeline.
+    /// How many requests may be in flight on each: streams, or commands in a pipeline.
     pub in_flight: usize,
-    /// How many threads ask.
+    /// How many threads send.
     pub threads: usize,
-    /// When the next question is asked.
-    pub pace: Pace,
-    /// What is asked.
-    pub question: Question,
+    /// When the next request is sent.
+    pub pacing: LoadLoop,
+    /// What is sent.
+    pub request: LoadRequest,
     /// Which keys, and how often each.
-    pub keys: Keys,
-    /// So long nothing is measured.
+    pub keys: KeySpace,
+    /// The time before measuring starts.
     pub warm_up: Duration,
-    /// What is measured.
-    pub length: Length,
+    /// When measuring ends.
+    pub length: RunLength,
 }
 
 impl Plan {
-    /// From one question to the next on one connection; none in a closed loop.
+    /// How requests are sent.
+    pub const fn protocol(&self) -> LoadProtocol {
+        match self.request {
+            LoadRequest::Check(protocol, _) => protocol,
+            LoadRequest::Command(_) => LoadProtocol::Resp,
+            LoadRequest::Post { .. } => LoadProtocol::Http,
+        }
+    }
+
+    /// The time between two requests on one connection; none in a closed loop.
     pub(crate) fn interval(&self) -> Option<Duration> {
-        match self.pace {
-            Pace::Closed => None,
-            Pace::Open { per_second } => {
+        match self.pacing {
+            LoadLoop::Closed => None,
+            LoadLoop::Open { per_second } => {
                 let all = Duration::from_secs(1) * u32::try_from(self.connections).unwrap_or(u32::MAX);
                 Some(all / per_second.max(1))
             }
         }
     }
 
-    /// When the first question of a connection is due, so that connections take turns.
+    /// When the first request of a connection is due, so that connections take turns.
     pub(crate) fn first_due(&self, connection: usize) -> Duration {
         let share = |all: Duration| all * u32::try_from(connection).unwrap_or(0);
         let connections = u32::try_from(self.connections).unwrap_or(1).max(1);
@@ -89,44 +74,67 @@ impl Plan {
     }
 }
 
-/// When the next question is asked.
+/// When the next request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum LoadLoop {
     /// As soon as one is answered.
     Closed,
-    /// So many a second on all connections together, answered or not.
+    /// At fixed times, whether the last one is answered or not.
     Open {
-        /// How many a second.
+        /// How many a second, on all connections together.
         per_second: u32,
     },
 }
 
-/// What is asked: one descriptor of a domain.
+/// What is sent; [`KEY`] in a value stands for the key.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub enum LoadRequest {
+    /// A check by Tollgate, in any of its protocols.
+    Check(LoadProtocol, DescriptorCheck),
+    /// A command over RESP, word by word. Every reply but an error counts as allowed.
+    Command(Vec<String>),
+    /// A POST of JSON over HTTP/1.1. Every status from 200 to 299 counts as allowed.
+    Post {
+        /// The path.
+        path: String,
+        /// The body.
+        body: String,
+    },
+}
+
+/// A check of one descriptor.
+#[derive(Debug, Clone)]
+pub struct DescriptorCheck {
     /// The domain.
     pub domain: String,
-    /// Its entries; [`KEY`] in a value stands for the key.
+    /// The entries of the descriptor.
     pub entries: Vec<(String, String)>,
     /// What it costs.
     pub cost: u32,
 }
 
-/// Which keys are asked about, and how often each.
+impl DescriptorCheck {
+    /// The entries with a key in its place.
+    pub(crate) fn entries_with(&self, key: &str) -> Vec<(String, String)> {
+        self.entries.iter().map(|(name, value)| (name.clone(), value.replace(KEY, key))).collect()
+    }
+}
+
+/// Which keys are sent, and how often each.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Keys {
+pub struct KeySpace {
     /// How many there are.
     pub count: u32,
     /// The exponent of a Zipf distribution; none if all come equally often.
     pub zipf: Option<f64>,
 }
 
-/// What is measured.
+/// When measuring ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Length {
-    /// For so long.
+pub enum RunLength {
+    /// After this time.
     Time(Duration),
-    /// So many answers.
+    /// After so many answers.
     Count(u64),
 }
 
@@ -134,25 +142,25 @@ pub enum Length {
 pub(crate) mod tests {
     use super::*;
 
+    pub(crate) fn check() -> DescriptorCheck {
+        let entries = vec![("user_id".to_owned(), "u{key}".to_owned())];
+        DescriptorCheck { domain: "shop".to_owned(), entries, cost: 1 }
+    }
+
     /// A small plan that nobody carries out.
-    pub(crate) fn plan(protocol: Protocol) -> Plan {
+    pub(crate) fn plan(protocol: LoadProtocol) -> Plan {
         Plan {
-            protocol,
             address: "127.0.0.1:1".to_owned(),
             target: SocketAddr::from(([127, 0, 0, 1], 1)),
-            door: Door::default(),
+            connect: ConnectOptions::default(),
             connections: 1,
             in_flight: 1,
             threads: 1,
-            pace: Pace::Closed,
-            question: Question {
-                domain: "shop".to_owned(),
-                entries: vec![("user_id".to_owned(), "u{key}".to_owned())],
-                cost: 1,
-            },
-            keys: Keys { count: 100, zipf: None },
+            pacing: LoadLoop::Closed,
+            request: LoadRequest::Check(protocol, check()),
+            keys: KeySpace { count: 100, zipf: None },
             warm_up: Duration::ZERO,
-            length: Length::Count(1),
+            length: RunLength::Count(1),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A thread with some of the connections.
 //!
-//! In an open loop it never sleeps while a question is about to be due, because
-//! the system would wake it up too late to tell.
+//! In an open loop it does not sleep while a request is about to be due, because the system would
+//! wake it too late.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,77 +9,77 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 
-use crate::clock::Stopwatch;
-use crate::line::{Answered, Line};
-use crate::plan::{Length, Plan};
-use crate::tally::Tally;
-use crate::wire::Broken;
+use crate::codec::ConnectionFailure;
+use crate::connection::{LoadConnection, LoadResponse};
+use crate::measurements::Measurements;
+use crate::plan::{Plan, RunLength};
+use crate::time::Stopwatch;
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// Events that are looked at together.
+/// Events per poll.
 const EVENTS: usize = 256;
-/// How long to sleep at most while nothing happens.
-const NAP: Duration = Duration::from_millis(50);
-/// Sleeping is not exact to less than this.
-const NAP_LEAST: Duration = Duration::from_millis(2);
+/// The longest sleep while nothing happens.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// A sleep is no more exact than this.
+const SLEEP_MARGIN: Duration = Duration::from_millis(2);
 
 /// A thread with some of the connections.
-pub(crate) struct Worker<'a> {
+pub(crate) struct LoadWorker<'a> {
     plan: &'a Plan,
-    /// From one question to the next on one connection, in an open loop.
+    /// The time between two requests on one connection, in an open loop.
     interval: Option<Duration>,
     stopwatch: Stopwatch,
-    lines: Vec<Option<Line>>,
-    /// How many answers it is to measure; none if time decides.
+    connections: Vec<Option<LoadConnection>>,
+    /// How many responses it measures; none if time decides.
     quota: Option<u64>,
-    /// What was answered so far, by all threads, for whoever watches.
+    /// Responses so far to all threads, for progress reports.
     answered: &'a AtomicU64,
-    tally: Tally,
+    measurements: Measurements,
     poll: Poll,
 }
 
-/// What one thread is to do.
+/// One thread's share of the work.
 #[derive(Default)]
-pub(crate) struct Hand {
-    pub(crate) lines: Vec<Line>,
-    /// How many answers it is to measure; none if time decides.
+pub(crate) struct WorkerShare {
+    pub(crate) connections: Vec<LoadConnection>,
+    /// How many responses it measures; none if time decides.
     pub(crate) quota: Option<u64>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> LoadWorker<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
-        hand: Hand,
+        share: WorkerShare,
         stopwatch: Stopwatch,
         answered: &'a AtomicU64,
     ) -> io::Result<Self> {
-        let (poll, interval, tally) = (Poll::new()?, plan.interval(), Tally::new());
-        let Hand { lines, quota } = hand;
-        let mut lines: Vec<Option<Line>> = lines.into_iter().map(Some).collect();
-        for (index, line) in lines.iter_mut().flatten().enumerate() {
+        let (poll, interval, measurements) = (Poll::new()?, plan.interval(), Measurements::new());
+        let WorkerShare { connections, quota } = share;
+        let mut connections: Vec<Option<LoadConnection>> = connections.into_iter().map(Some).collect();
+        for (index, connection) in connections.iter_mut().flatten().enumerate() {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(line.socket.socket(), Token(index), interest)?;
+            poll.registry().register(connection.socket.socket(), Token(index), interest)?;
         }
-        Ok(Self { plan, interval, stopwatch, lines, quota, answered, tally, poll })
+        Ok(Self { plan, interval, stopwatch, connections, quota, answered, measurements, poll })
     }
 
-    /// Asks until the plan is carried out.
-    pub(crate) fn run(mut self) -> io::Result<Tally> {
+    /// Sends requests until the plan is carried out.
+    pub(crate) fn run(mut self) -> io::Result<Measurements> {
         let mut events = Events::with_capacity(EVENTS);
         let mut chunk = vec![0; CHUNK];
-        self.ask_all(Duration::ZERO);
+        self.send_all(Duration::ZERO);
         loop {
             let now = self.stopwatch.elapsed();
             if self.is_over(now) {
-                self.tally.elapsed = now.saturating_sub(self.plan.warm_up);
-                self.tally.unanswered = self.unanswered(now);
-                return Ok(self.tally);
+                self.measurements.elapsed = now.saturating_sub(self.plan.warm_up);
+                self.measurements.unanswered = self.unanswered(now);
+                return Ok(self.measurements);
             }
             if self.interval.is_some() {
-                self.ask_all(now);
+                self.send_all(now);
             }
-            match self.poll.poll(&mut events, Some(self.nap(now))) {
+            match self.poll.poll(&mut events, Some(self.sleep_time(now))) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -87,96 +87,97 @@ impl<'a> Worker<'a> {
             for event in &events {
                 let index = event.token().0;
                 let now = self.receive(index, &mut chunk);
-                self.ask(index, now);
+                self.send(index, now);
             }
         }
     }
 
     fn is_over(&self, now: Duration) -> bool {
-        if self.lines.iter().all(Option::is_none) {
+        if self.connections.iter().all(Option::is_none) {
             return true;
         }
         match (self.plan.length, self.quota) {
-            (Length::Time(length), _) => now >= self.plan.warm_up + length,
-            (Length::Count(_), Some(quota)) => self.tally.answered() >= quota,
-            (Length::Count(_), None) => true,
+            (RunLength::Time(length), _) => now >= self.plan.warm_up + length,
+            (RunLength::Count(_), Some(quota)) => self.measurements.answered() >= quota,
+            (RunLength::Count(_), None) => true,
         }
     }
 
-    fn ask_all(&mut self, now: Duration) {
-        for index in 0..self.lines.len() {
-            self.ask(index, now);
+    fn send_all(&mut self, now: Duration) {
+        for index in 0..self.connections.len() {
+            self.send(index, now);
         }
     }
 
-    /// Asks on a line what is to be asked now, and sends it.
-    fn ask(&mut self, index: usize, now: Duration) {
-        let Some(Some(line)) = self.lines.get_mut(index) else { return };
+    /// Sends on one connection what is due now.
+    fn send(&mut self, index: usize, now: Duration) {
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return };
         match self.interval {
             None => {
-                while line.has_room(self.plan.in_flight) {
-                    line.ask(now);
+                while connection.has_room(self.plan.in_flight) {
+                    connection.push(now);
                 }
             }
             Some(interval) => {
-                while line.next_due <= now && line.has_room(self.plan.in_flight) {
-                    line.ask(line.next_due);
-                    line.next_due += interval;
+                while connection.next_due <= now && connection.has_room(self.plan.in_flight) {
+                    connection.push(connection.next_due);
+                    connection.next_due += interval;
                 }
             }
         }
-        if let Err(broken) = line.send() {
-            self.lose(index, &broken);
+        if let Err(failure) = connection.send() {
+            self.close(index, &failure);
         }
     }
 
     /// How long nothing will be due.
-    fn nap(&self, now: Duration) -> Duration {
+    fn sleep_time(&self, now: Duration) -> Duration {
         if self.interval.is_none() {
-            return NAP;
+            return SLEEP_MAX;
         }
-        let next = self.lines.iter().flatten().map(|line| line.next_due).min().unwrap_or(now);
+        let next =
+            self.connections.iter().flatten().map(|connection| connection.next_due).min().unwrap_or(now);
         match next.saturating_sub(now) {
-            soon if soon < NAP_LEAST => Duration::ZERO,
-            later => (later - NAP_LEAST).min(NAP),
+            soon if soon < SLEEP_MARGIN => Duration::ZERO,
+            later => (later - SLEEP_MARGIN).min(SLEEP_MAX),
         }
     }
 
-    /// Takes in what has come on a line; when that was.
+    /// Reads what has arrived on one connection; returns when that was.
     fn receive(&mut self, index: usize, chunk: &mut [u8]) -> Duration {
         let now = self.stopwatch.elapsed();
-        let Some(Some(line)) = self.lines.get_mut(index) else { return now };
-        let (tally, is_measured) = (&mut self.tally, now >= self.plan.warm_up);
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return now };
+        let (measurements, is_measured) = (&mut self.measurements, now >= self.plan.warm_up);
         let most = self.quota.unwrap_or(u64::MAX);
         let mut count = 0;
-        let received = line.receive(chunk, |Answered { verdict, due }| {
+        let received = connection.receive(chunk, |LoadResponse { verdict, due }| {
             count += 1;
-            if is_measured && tally.answered() < most {
-                tally.answer(&verdict, now.saturating_sub(due));
+            if is_measured && measurements.answered() < most {
+                measurements.record(&verdict, now.saturating_sub(due));
             }
         });
         self.answered.fetch_add(count, Ordering::Relaxed);
-        if let Err(broken) = received {
-            self.lose(index, &broken);
+        if let Err(failure) = received {
+            self.close(index, &failure);
         }
         now
     }
 
-    /// Gives a line up, with all that was on its way on it.
-    fn lose(&mut self, index: usize, broken: &Broken) {
-        let Some(line) = self.lines.get_mut(index).and_then(Option::take) else { return };
-        let (Broken::Foreign(what) | Broken::Goodbye(what)) = broken;
-        self.tally.lost += 1;
-        self.tally.error(u64::try_from(line.on_the_way()).unwrap_or(0), what);
+    /// Gives a connection up, with its requests in flight.
+    fn close(&mut self, index: usize, failure: &ConnectionFailure) {
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::take) else { return };
+        let (ConnectionFailure::WrongProtocol(what) | ConnectionFailure::Closed(what)) = failure;
+        self.measurements.lost += 1;
+        self.measurements.error(u64::try_from(connection.in_flight()).unwrap_or(0), what);
     }
 
     /// In an open loop, what was due and has no answer.
     fn unanswered(&self, now: Duration) -> u64 {
         let Some(interval) = self.interval else { return 0 };
-        let of = |line: &Line| {
-            let behind = now.saturating_sub(line.next_due).as_nanos() / interval.as_nanos().max(1);
-            u64::try_from(line.on_the_way()).unwrap_or(0) + u64::try_from(behind).unwrap_or(0)
+        let of = |connection: &LoadConnection| {
+            let behind = now.saturating_sub(connection.next_due).as_nanos() / interval.as_nanos().max(1);
+            u64::try_from(connection.in_flight()).unwrap_or(0) + u64::try_from(behind).unwrap_or(0)
         };
-        self.lines.iter().flatten().map(of).sum()
+        self.connections.iter().flatten().map(of).sum()
     }
 }

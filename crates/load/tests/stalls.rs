@@ -6,15 +6,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use tollgate_load::door::Door;
-use tollgate_load::plan::{Keys, Length, Pace, Protocol, Question};
-use tollgate_load::{Outcome, Plan};
+use tollgate_load::plan::{DescriptorCheck, KeySpace, LoadLoop, LoadRequest, RunLength};
+use tollgate_load::transport::ConnectOptions;
+use tollgate_load::{LoadProtocol, LoadReport, Plan};
 
-/// The whole stall; what is asked meanwhile takes from that down to nothing.
+/// How long the server stalls.
 const STALL: Duration = Duration::from_millis(500);
 const ANSWER: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 2\r\n\r\n{}";
 
-/// Answers the question beforehand, stalls once, and then answers all at once.
+/// Answers the probe, stalls once, and then answers everything.
 fn stalling() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,7 +23,7 @@ fn stalling() -> SocketAddr {
         answer_one(&mut first);
         let (mut second, _) = listener.accept().unwrap();
         let (_keep, never): (_, Receiver<()>) = channel();
-        // Nobody says anything, for so long.
+        // Nothing is sent to this channel: it is a wait.
         assert!(never.recv_timeout(STALL).is_err());
         while answer_one(&mut second) {}
     });
@@ -35,36 +35,36 @@ fn answer_one(stream: &mut TcpStream) -> bool {
     stream.read(&mut asked).is_ok_and(|count| count > 0) && stream.write_all(ANSWER).is_ok()
 }
 
-fn ask(pace: Pace) -> Outcome {
+fn load(pacing: LoadLoop) -> LoadReport {
     let target = stalling();
+    let check = DescriptorCheck { domain: "d".into(), entries: vec![("a".into(), "b".into())], cost: 1 };
     let plan = Plan {
-        protocol: Protocol::Http,
         address: target.to_string(),
         target,
-        door: Door::default(),
+        connect: ConnectOptions::default(),
         connections: 1,
         in_flight: 1,
         threads: 1,
-        pace,
-        question: Question { domain: "d".into(), entries: vec![("a".into(), "b".into())], cost: 1 },
-        keys: Keys { count: 1, zipf: None },
+        pacing,
+        request: LoadRequest::Check(LoadProtocol::Http, check),
+        keys: KeySpace { count: 1, zipf: None },
         warm_up: Duration::ZERO,
-        length: Length::Count(50),
+        length: RunLength::Count(50),
     };
     tollgate_load::run(&plan, None, &mut |_| ()).unwrap()
 }
 
 #[test]
-fn in_an_open_loop_every_question_that_was_due_meanwhile_waited() {
+fn in_an_open_loop_every_request_due_during_the_stall_waited() {
     // Fifty at 10 ms: all are due within the stall, and half of them in its first half.
-    let outcome = ask(Pace::Open { per_second: 100 });
+    let outcome = load(LoadLoop::Open { per_second: 100 });
     assert_eq!((outcome.answered, outcome.verdicts.deny), (50, 50));
     assert!(outcome.latencies.p50 >= STALL * 2 / 5, "{:?}", outcome.latencies);
 }
 
 #[test]
 fn in_a_closed_loop_only_one_did() {
-    let outcome = ask(Pace::Closed);
+    let outcome = load(LoadLoop::Closed);
     assert_eq!(outcome.answered, 50);
     assert!(outcome.latencies.max >= STALL * 9 / 10, "{:?}", outcome.latencies);
     assert!(outcome.latencies.p50 < outcome.latencies.max / 2, "{:?}", outcome.latencies);

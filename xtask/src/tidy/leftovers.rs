@@ -23,10 +23,6 @@ const RUST_LEFTOVERS: &[(&str, &str)] = &[
     (concat!("should_", "panic"), "return an error and assert its text"),
 ];
 
-/// Where folders of one machine begin.
-const MACHINE_FOLDERS: &[&str] =
-    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
-
 /// No mark of unfinished work, except one that names its issue.
 pub(super) fn markers(tree: &Tree) -> Vec<Violation> {
     each_line(tree.files(), |line| {
@@ -49,19 +45,6 @@ pub(super) fn rust_leftovers(tree: &Tree) -> Vec<Violation> {
     })
 }
 
-/// No path that exists on one machine only.
-pub(super) fn absolute_paths(tree: &Tree) -> Vec<Violation> {
-    each_line(tree.files(), |line| {
-        let begins_a_path = |folder: &&&str| {
-            // Inside a longer path or an address it is not the root's.
-            let inside = |c: char| c.is_alphanumeric() || "._-~*})>/".contains(c);
-            line.match_indices(**folder).any(|(at, _)| !line.split_at(at).0.ends_with(inside))
-        };
-        let folder = MACHINE_FOLDERS.iter().find(begins_a_path)?;
-        Some((format!("a path below {folder}"), "write it from the root of the repository".to_owned()))
-    })
-}
-
 /// No white space at the end of a line, a carriage return included.
 pub(super) fn trailing_whitespace(tree: &Tree) -> Vec<Violation> {
     each_line(tree.files(), |line| {
@@ -71,7 +54,7 @@ pub(super) fn trailing_whitespace(tree: &Tree) -> Vec<Violation> {
 }
 
 /// Applies a check, which answers with what is wrong and what to do, to every line.
-fn each_line<'a>(
+pub(super) fn each_line<'a>(
     files: impl IntoIterator<Item = &'a File>,
     check: impl Fn(&str) -> Option<(String, String)>,
 ) -> Vec<Violation> {
@@ -154,19 +137,6 @@ mod tests {
     fn rust_leftovers_are_looked_for_in_rust_only() {
         let tree = Tree::of_texts(&[("a.md", concat!("We do not use should_", "panic.\n"))]);
         assert_eq!(rust_leftovers(&tree), []);
-    }
-
-    #[test]
-    fn a_path_of_one_machine_is_reported() {
-        let lines = [
-            concat!("\"/wo", "rk/main\""),
-            concat!("cd /ro", "ot/x"),
-            concat!("/ho", "me/me/x"),
-            concat!("docs/wo", "rk/page.md"),
-            concat!("https://example.com/ho", "me/"),
-            "/var/lib/tollgate",
-        ];
-        assert_eq!(found(absolute_paths, &lines), [1, 2, 3]);
     }
 
     #[test]

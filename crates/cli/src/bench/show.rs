@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_load::Outcome;
-use tollgate_load::plan::{Length, Pace, Plan};
+use tollgate_load::LoadReport;
+use tollgate_load::plan::{LoadLoop, LoadRequest, Plan, RunLength};
 
 use crate::console::{BAD, BOLD, DIM, WARN, clean};
 use crate::history::grouped;
@@ -13,7 +13,7 @@ use crate::words;
 
 /// What came of a run, in the words of JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct LoadJson<'a> {
     protocol: String,
     address: &'a str,
     connections: usize,
@@ -44,65 +44,66 @@ pub(super) struct Report<'a> {
     bench_cpu_per_decision_ns: Option<u64>,
 }
 
-pub(super) fn json<'a>(plan: &'a Plan, outcome: &'a Outcome) -> Report<'a> {
-    let (latencies, verdicts) = (&outcome.latencies, &outcome.verdicts);
-    Report {
-        protocol: plan.protocol.to_string(),
+pub(super) fn json<'a>(plan: &'a Plan, report: &'a LoadReport) -> LoadJson<'a> {
+    let (latencies, verdicts) = (&report.latencies, &report.verdicts);
+    LoadJson {
+        protocol: plan.protocol().to_string(),
         address: &plan.address,
         connections: plan.connections,
         in_flight: plan.in_flight,
         rate_per_s: rate(plan),
         keys: plan.keys.count,
         zipf: plan.keys.zipf,
-        elapsed_ms: outcome.elapsed.as_millis(),
-        answered: outcome.answered,
-        answered_per_s: per_second(outcome),
+        elapsed_ms: report.elapsed.as_millis(),
+        answered: report.answered,
+        answered_per_s: report.per_second(),
         allow: verdicts.allow,
         delay: verdicts.delay,
         deny: verdicts.deny,
-        errors: outcome.errors,
-        first_error: outcome.first_error.as_deref(),
-        lost_connections: outcome.lost,
-        unanswered: outcome.unanswered,
+        errors: report.errors,
+        first_error: report.first_error.as_deref(),
+        lost_connections: report.lost,
+        unanswered: report.unanswered,
         p50_us: latencies.p50.as_micros(),
         p90_us: latencies.p90.as_micros(),
         p99_us: latencies.p99.as_micros(),
         p99_9_us: latencies.p99_9.as_micros(),
         max_us: latencies.max.as_micros(),
-        server_cpu_per_decision_ns: each(outcome.server_cpu, outcome),
-        bench_cpu_per_decision_ns: each(outcome.own_cpu, outcome),
+        server_cpu_per_decision_ns: report.server_cpu_ns(),
+        bench_cpu_per_decision_ns: report.own_cpu_ns(),
     }
 }
 
 pub(super) fn text(
     plan: &Plan,
-    outcome: &Outcome,
+    report: &LoadReport,
     server_pid: Option<u32>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     head(plan, out)?;
-    let speed = grouped(per_second(outcome));
+    let speed = grouped(report.per_second());
     writeln!(out, "{:<12}{BOLD}{speed}{BOLD:#} decisions/s", "throughput")?;
-    let l = &outcome.latencies;
+    let l = &report.latencies;
     let all = [("p50", l.p50), ("p90", l.p90), ("p99", l.p99), ("p99.9", l.p99_9), ("max", l.max)];
     let all: Vec<String> = all.iter().map(|(name, span)| format!("{name} {}", micros(*span))).collect();
     writeln!(out, "{:<12}{}", "latency", all.join(", "))?;
     let [allow, delay, deny] =
-        [outcome.verdicts.allow, outcome.verdicts.delay, outcome.verdicts.deny].map(grouped);
+        [report.verdicts.allow, report.verdicts.delay, report.verdicts.deny].map(grouped);
     writeln!(out, "{:<12}allow {allow}, delay {delay}, deny {deny}", "verdicts")?;
     let nobody = match server_pid {
         None => "n/a; give --server-pid",
         Some(_) => "n/a; /proc has no such process",
     };
-    for (name, used, none) in
-        [("server CPU", outcome.server_cpu, nobody), ("bench CPU", outcome.own_cpu, "n/a; there is no /proc")]
-    {
-        match each(used, outcome) {
+    for (name, used, none) in [
+        ("server CPU", report.server_cpu_ns(), nobody),
+        ("bench CPU", report.own_cpu_ns(), "n/a; there is no /proc"),
+    ] {
+        match used {
             Some(ns) => writeln!(out, "{name:<12}{} per decision", micros(Duration::from_nanos(ns)))?,
             None => writeln!(out, "{name:<12}{DIM}{none}{DIM:#}")?,
         }
     }
-    trouble(plan, outcome, out)
+    trouble(plan, report, out)
 }
 
 fn head(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
@@ -111,12 +112,13 @@ fn head(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let pace = rate(plan)
         .map_or("closed loop".to_owned(), |rate| format!("open loop of {}/s", grouped(u64::from(rate))));
     let length = match plan.length {
-        Length::Time(span) => format!("{span:?}"),
-        Length::Count(count) => format!("{} answers", grouped(count)),
+        RunLength::Time(span) => format!("{span:?}"),
+        RunLength::Count(count) => format!("{} answers", grouped(count)),
     };
-    writeln!(out, "{BOLD}{address} over {}{BOLD:#}: {lines}, {pace}, {length}", plan.protocol)?;
-    let entries = plan.question.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let (domain, entries) = (clean(&plan.question.domain), words::descriptor(entries));
+    writeln!(out, "{BOLD}{address} over {}{BOLD:#}: {lines}, {pace}, {length}", plan.protocol())?;
+    let LoadRequest::Check(_, check) = &plan.request else { return Ok(()) };
+    let entries = check.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let (domain, entries) = (clean(&check.domain), words::descriptor(entries));
     let how = plan.keys.zipf.map_or("uniform".to_owned(), |exponent| format!("Zipf {exponent}"));
     let (keys, after) = (grouped(u64::from(plan.keys.count)), plan.warm_up);
     writeln!(
@@ -127,21 +129,21 @@ fn head(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What did not go as it should.
-fn trouble(plan: &Plan, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let errors = grouped(outcome.errors);
-    match outcome.first_error.as_deref() {
+fn trouble(plan: &Plan, report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
+    let errors = grouped(report.errors);
+    match report.first_error.as_deref() {
         None => writeln!(out, "{:<12}none", "errors")?,
         Some(first) => writeln!(out, "{:<12}{BAD}{errors}{BAD:#}, the first: {}", "errors", clean(first))?,
     }
-    if outcome.lost > 0 {
-        let (lost, all) = (outcome.lost, plan.connections);
+    if report.lost > 0 {
+        let (lost, all) = (report.lost, plan.connections);
         writeln!(out, "{BAD}{lost} of {all} connections were closed before the end{BAD:#}")?;
     }
     let Some(rate) = rate(plan) else { return Ok(()) };
-    let (asked, came) = (u64::from(rate), per_second(outcome));
+    let (asked, came) = (u64::from(rate), report.per_second());
     // One in a hundred may still be on its way.
     if came < asked - asked / 100 {
-        let [asked, came, late] = [asked, came, outcome.unanswered].map(grouped);
+        let [asked, came, late] = [asked, came, report.unanswered].map(grouped);
         let told = format!("{asked}/s were asked, {came}/s answered, {late} not yet");
         writeln!(out, "{WARN}the server did not keep up{WARN:#}: {told}")?;
     }
@@ -149,21 +151,10 @@ fn trouble(plan: &Plan, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()
 }
 
 const fn rate(plan: &Plan) -> Option<u32> {
-    match plan.pace {
-        Pace::Closed => None,
-        Pace::Open { per_second } => Some(per_second),
+    match plan.pacing {
+        LoadLoop::Closed => None,
+        LoadLoop::Open { per_second } => Some(per_second),
     }
-}
-
-fn per_second(outcome: &Outcome) -> u64 {
-    let nanos = outcome.elapsed.as_nanos().max(1);
-    u64::try_from(u128::from(outcome.answered) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
-}
-
-/// The part of a CPU time that one answer takes, in nanoseconds.
-fn each(used: Option<Duration>, outcome: &Outcome) -> Option<u64> {
-    let nanos = used?.as_nanos().checked_div(u128::from(outcome.answered))?;
-    u64::try_from(nanos).ok()
 }
 
 /// A span with two digits behind the point.

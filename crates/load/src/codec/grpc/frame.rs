@@ -1,8 +1,8 @@
-//! Frames of HTTP/2 (RFC 9113), as many kinds as a caller of one method needs.
+//! Frames of HTTP/2 (RFC 9113): the kinds that a caller of one method needs.
 
-/// The head of a frame.
+/// Bytes of the head of a frame.
 pub(super) const HEAD: usize = 9;
-/// No frame is larger unless its receiver says so, and we do not.
+/// No frame is larger unless its receiver allows it, and we do not.
 pub(super) const PAYLOAD_MAX: usize = 16_384;
 
 pub(super) const DATA: u8 = 0;
@@ -20,16 +20,15 @@ pub(super) const PADDED: u8 = 0x8;
 
 /// One frame.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frame<'a> {
+pub(super) struct Http2Frame<'a> {
     pub(super) kind: u8,
     pub(super) flags: u8,
     pub(super) stream: u32,
     pub(super) payload: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
-    /// The frame at the beginning and its length; none if it is not all there, and an
-    /// error if no frame is so large.
+impl<'a> Http2Frame<'a> {
+    /// The first frame and its length; none if it is incomplete, an error if it is too large.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, ()> {
         let Some(([a, b, c, kind, flags, stream @ ..], rest)) = bytes.split_first_chunk::<HEAD>() else {
             return Ok(None);
@@ -44,7 +43,7 @@ impl<'a> Frame<'a> {
         Ok(Some((Self { kind: *kind, flags: *flags, stream, payload }, HEAD + length)))
     }
 
-    /// What is left of the payload without its padding.
+    /// The payload without its padding.
     pub(super) fn unpadded(&self) -> &'a [u8] {
         match self.payload {
             [pad, rest @ ..] if self.flags & PADDED != 0 => {

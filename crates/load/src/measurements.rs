@@ -1,21 +1,21 @@
-//! What was answered, and after which time.
+//! Verdicts and latencies.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::wire::Verdict;
+use crate::codec::ResponseVerdict;
 
-/// The longest latency that is told apart from longer ones.
+/// Longer latencies count as this long.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// Digits of a latency that are kept.
+/// Significant digits of a latency.
 const DIGITS: u8 = 3;
 /// Characters of an error that are kept.
 const ERROR_MAX: usize = 300;
 
 /// How often each verdict came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Verdicts {
+pub struct VerdictCounts {
     /// Now.
     pub allow: u64,
     /// Later.
@@ -24,27 +24,27 @@ pub struct Verdicts {
     pub deny: u64,
 }
 
-/// What was answered, and after which time.
+/// Verdicts and latencies of one thread, or of all.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct Measurements {
     latencies: Histogram<u64>,
-    pub(crate) verdicts: Verdicts,
+    pub(crate) verdicts: VerdictCounts,
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
     /// Connections that were closed before the end.
     pub(crate) lost: usize,
-    /// Questions that were due and had no answer at the end.
+    /// Requests that were due and had no response at the end.
     pub(crate) unanswered: u64,
-    /// How long it took.
+    /// The time measured.
     pub(crate) elapsed: Duration,
 }
 
-impl Tally {
+impl Measurements {
     pub(crate) fn new() -> Self {
         let latencies = Histogram::new_with_bounds(1, nanos(LONGEST), DIGITS);
         Self {
             latencies: latencies.expect("the bounds are right"),
-            verdicts: Verdicts::default(),
+            verdicts: VerdictCounts::default(),
             errors: 0,
             first_error: None,
             lost: 0,
@@ -53,14 +53,14 @@ impl Tally {
         }
     }
 
-    /// Counts an answer.
-    pub(crate) fn answer(&mut self, verdict: &Verdict, latency: Duration) {
+    /// Counts a response.
+    pub(crate) fn record(&mut self, verdict: &ResponseVerdict, latency: Duration) {
         self.latencies.saturating_record(nanos(latency).max(1));
         match verdict {
-            Verdict::Allow => self.verdicts.allow += 1,
-            Verdict::Delay => self.verdicts.delay += 1,
-            Verdict::Deny => self.verdicts.deny += 1,
-            Verdict::Error(what) => self.error(1, what),
+            ResponseVerdict::Allow => self.verdicts.allow += 1,
+            ResponseVerdict::Delay => self.verdicts.delay += 1,
+            ResponseVerdict::Deny => self.verdicts.deny += 1,
+            ResponseVerdict::Error(what) => self.error(1, what),
         }
     }
 
@@ -126,18 +126,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_add_up() {
-        let mut sum = Tally::new();
+    fn measurements_add_up() {
+        let mut sum = Measurements::new();
         for thread in 1..=2 {
-            let mut own = Tally::new();
+            let mut own = Measurements::new();
             for ms in 1..=100 {
-                own.answer(&Verdict::Allow, Duration::from_millis(ms * thread));
+                own.record(&ResponseVerdict::Allow, Duration::from_millis(ms * thread));
             }
-            own.answer(&Verdict::Deny, Duration::ZERO);
-            own.answer(&Verdict::Error("first".to_owned()), Duration::ZERO);
+            own.record(&ResponseVerdict::Deny, Duration::ZERO);
+            own.record(&ResponseVerdict::Error("first".to_owned()), Duration::ZERO);
             sum.merge(own);
         }
-        assert_eq!((sum.answered(), sum.verdicts), (204, Verdicts { allow: 200, delay: 0, deny: 2 }));
+        assert_eq!((sum.answered(), sum.verdicts), (204, VerdictCounts { allow: 200, delay: 0, deny: 2 }));
         assert_eq!((sum.errors, sum.first_error.as_deref()), (2, Some("first")));
         let max = sum.latencies().max;
         assert!((199..=201).contains(&max.as_millis()), "{max:?}");

@@ -1,9 +1,8 @@
-//! What stands before a server: TLS, and a password.
+//! TCP with or without TLS.
 //!
-//! A [`Door`] is part of the plan; `Pipe` is a connection that has come
-//! through it.
+//! [`ConnectOptions`] are part of the plan; `Transport` is an open stream.
 //!
-//! Deliberately not here: certificates of our own, for servers that ask for one.
+//! Deliberately not here: client certificates.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,21 +16,21 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::error::Error;
-use crate::plan::Protocol;
+use crate::protocol::LoadProtocol;
 
-/// Whoever listens takes a connection, and answers one question, in this time, even when busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// For connecting, and for one response: a server that is merely busy makes it.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What stands before a server.
+/// How to connect.
 #[derive(Debug, Clone, Default)]
-pub struct Door {
+pub struct ConnectOptions {
     /// TLS, if the server speaks it.
-    pub tls: Option<Tls>,
+    pub tls: Option<ClientTls>,
     /// The password over RESP, if it wants one.
     pub password: Option<Password>,
 }
 
-/// A password, which is not shown.
+/// A password; its `Debug` hides it.
 #[derive(Clone)]
 pub struct Password(pub String);
 
@@ -41,20 +40,20 @@ impl fmt::Debug for Password {
     }
 }
 
-/// TLS with a server of a name.
+/// TLS with a server of this name.
 #[derive(Debug, Clone)]
-pub struct Tls {
+pub struct ClientTls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-impl Tls {
-    /// TLS with the server at `address`, which the authorities of a file have
-    /// signed, or else those that the system trusts.
+impl ClientTls {
+    /// TLS with the server at `address`, signed by an authority in a file, or else by one that the
+    /// system trusts.
     ///
     /// # Errors
     /// If the file has no certificates, or the address no name.
-    pub fn new(address: &str, authorities: Option<&Path>, protocol: Protocol) -> Result<Self, Error> {
+    pub fn new(address: &str, authorities: Option<&Path>, protocol: LoadProtocol) -> Result<Self, Error> {
         let bad = |what: &str| Error::Tls { address: address.to_owned(), what: what.to_owned() };
         let (host, _) = address.rsplit_once(':').unwrap_or((address, ""));
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
@@ -70,7 +69,7 @@ impl Tls {
                     return Err(unread(&"there is no certificate in it"));
                 }
             }
-            // Whatever of them cannot be used is left out, as everywhere.
+            // Clients skip what they cannot use.
             None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -78,27 +77,27 @@ impl Tls {
         let builder = builder.map_err(|error| bad(&error.to_string()))?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = match protocol {
-            Protocol::Grpc => vec![b"h2".to_vec()],
-            Protocol::Http => vec![b"http/1.1".to_vec()],
-            Protocol::Resp => Vec::new(),
+            LoadProtocol::Grpc => vec![b"h2".to_vec()],
+            LoadProtocol::Http => vec![b"http/1.1".to_vec()],
+            LoadProtocol::Resp => Vec::new(),
         };
         Ok(Self { config: Arc::new(config), name })
     }
 }
 
-/// A connection, with TLS or without.
-pub(crate) enum Pipe<S: Read + Write> {
+/// A stream with TLS or without.
+pub(crate) enum Transport<S: Read + Write> {
     Plain(S),
     Tls(Box<StreamOwned<ClientConnection, S>>),
 }
 
-impl Pipe<TcpStream> {
-    /// Connects, and waits until whoever listens is known.
-    pub(crate) fn open(target: SocketAddr, tls: Option<&Tls>) -> io::Result<Self> {
-        let mut socket = TcpStream::connect_timeout(&target, PATIENCE)?;
+impl Transport<TcpStream> {
+    /// Connects, and finishes the handshake of TLS.
+    pub(crate) fn open(target: SocketAddr, tls: Option<&ClientTls>) -> io::Result<Self> {
+        let mut socket = TcpStream::connect_timeout(&target, TIMEOUT)?;
         socket.set_nodelay(true)?;
-        let Some(Tls { config, name }) = tls else { return Ok(Self::Plain(socket)) };
-        socket.set_read_timeout(Some(PATIENCE))?;
+        let Some(ClientTls { config, name }) = tls else { return Ok(Self::Plain(socket)) };
+        socket.set_read_timeout(Some(TIMEOUT))?;
         let client = ClientConnection::new(Arc::clone(config), name.clone());
         let mut client = client.map_err(io::Error::other)?;
         while client.is_handshaking() {
@@ -108,7 +107,7 @@ impl Pipe<TcpStream> {
     }
 }
 
-impl<S: Read + Write> Pipe<S> {
+impl<S: Read + Write> Transport<S> {
     /// The socket.
     pub(crate) fn socket(&mut self) -> &mut S {
         match self {
@@ -118,28 +117,28 @@ impl<S: Read + Write> Pipe<S> {
     }
 
     /// The same with the socket changed.
-    pub(crate) fn map<T: Read + Write>(self, change: impl FnOnce(S) -> T) -> Pipe<T> {
+    pub(crate) fn map<T: Read + Write>(self, change: impl FnOnce(S) -> T) -> Transport<T> {
         match self {
-            Self::Plain(socket) => Pipe::Plain(change(socket)),
+            Self::Plain(socket) => Transport::Plain(change(socket)),
             Self::Tls(stream) => {
                 let StreamOwned { conn, sock } = *stream;
-                Pipe::Tls(Box::new(StreamOwned::new(conn, change(sock))))
+                Transport::Tls(Box::new(StreamOwned::new(conn, change(sock))))
             }
         }
     }
 
-    /// Whether a read that did not fill its bytes has read all there is.
+    /// Without TLS a read that does not fill the buffer has read all there is.
     pub(crate) const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 }
 
-impl<S: Read + Write> Read for Pipe<S> {
+impl<S: Read + Write> Read for Transport<S> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(bytes),
             Self::Tls(stream) => match stream.read(bytes) {
-                // Many servers hang up without the last word of TLS.
+                // Many servers close the connection without TLS's close_notify.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
             },
@@ -147,7 +146,7 @@ impl<S: Read + Write> Read for Pipe<S> {
     }
 }
 
-impl<S: Read + Write> Write for Pipe<S> {
+impl<S: Read + Write> Write for Transport<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),

@@ -1,33 +1,33 @@
 //! The header fields of a call, compressed by HPACK (RFC 7541).
 //!
-//! The first call on a connection adds them to the server's table, and every
-//! later one names them by their place there, as clients of all kinds do.
+//! The first call on a connection adds them to the server's table, and every later one refers to
+//! their index there, as all clients do.
 
 const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// `:method: POST` and `:scheme: http` are in everybody's table.
-const POST_BY_HTTP: [u8; 2] = [0x83, 0x86];
+/// `:method: POST` and `:scheme: http` by their index in the static table.
+const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 
-/// The table of the server must hold so many bytes for the later form.
+/// The server's table must have this many bytes for [`INDEXED`].
 pub(super) const TABLE_NEEDED: u32 = 4_096;
 
-/// The fields of the first call, which the server is to remember.
-pub(super) fn first(authority: &str) -> Vec<u8> {
+/// The fields of the first call, which the server adds to its table.
+pub(super) fn indexing(authority: &str) -> Vec<u8> {
     fields(authority, 0x40)
 }
 
-/// The fields of every call to a server that remembers nothing.
-pub(super) fn always(authority: &str) -> Vec<u8> {
+/// The fields of every call to a server without a table.
+pub(super) fn literal(authority: &str) -> Vec<u8> {
     fields(authority, 0x00)
 }
 
-/// The fields of a later call: the newest of the table is 62.
-pub(super) const LATER: [u8; 6] = [0x83, 0x86, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
+/// The fields of a later call by their index: the newest in the table is 62.
+pub(super) const INDEXED: [u8; 6] = [0x83, 0x86, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 
-/// All fields, those that are not in everybody's table as literals of a form.
+/// All fields; those that are not in the static table as literals of a form.
 fn fields(authority: &str, form: u8) -> Vec<u8> {
-    let mut out = POST_BY_HTTP.to_vec();
-    // The number of a name takes the bits that the form leaves: six, or four.
+    let mut out = METHOD_AND_SCHEME.to_vec();
+    // The index of a name takes the bits that the form leaves: six, or four.
     let named = |out: &mut Vec<u8>, index: u8| match form {
         0x00 if index >= 0x0f => out.extend_from_slice(&[0x0f, index - 0x0f]),
         _ => out.push(form | index),
@@ -44,7 +44,7 @@ fn fields(authority: &str, form: u8) -> Vec<u8> {
     out
 }
 
-/// A string as it is, its length in seven bits and more if need be.
+/// A string without Huffman coding; its length has seven bits, and more bytes if need be.
 fn string(out: &mut Vec<u8>, text: &str) {
     let mut length = text.len();
     if length < 0x7f {

@@ -1,0 +1,19 @@
+//! Tollgate beside its peers: `cargo xtask bench-grpc`, `bench-http`, `bench-resp` or `bench-redis`, which
+//! build and install what this needs and start `compare grpc|http|resp|redis [SECONDS [TURNS]]`.
+#![expect(clippy::print_stdout, reason = "it prints tables")]
+
+use anyhow::{Context as _, Result};
+use tollgate_bench::compare::{self, Turns};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().context("write grpc, http, resp or redis")?;
+    let mut turns = Turns::default();
+    if let Some(seconds) = arguments.next() {
+        turns.seconds = seconds.parse().with_context(|| format!("'{seconds}' is no number of seconds"))?;
+    }
+    if let Some(count) = arguments.next() {
+        turns.count = count.parse().with_context(|| format!("'{count}' is no number of turns"))?;
+    }
+    compare::run(&what, turns, &mut |text| println!("{text}"))
+}

@@ -1,0 +1,170 @@
+//! Decisions on Redis beside what `redis-benchmark` gets from the same script.
+//!
+//! For one algorithm after the other, a `redis-server` and a `tollgate` on it are started and loaded
+//! over gRPC; then the command that Tollgate sends for one request is run alone by `redis-benchmark`,
+//! with as many connections and as many commands in flight.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tempfile::TempDir;
+use tollgate_load::LoadProtocol;
+use tollgate_load::plan::{DescriptorCheck, LoadRequest};
+use tollgate_testkit::RedisServer;
+
+use super::server_process::{ServerProcess, free_address, program};
+use super::{Concurrency, Contender, Turns};
+use crate::figures::{millis, ratio, redis_cpu_us, two_places};
+
+/// As much in flight as on four connections of Envoy with 32 streams each.
+const CONCURRENCY: Concurrency = Concurrency { connections: 4, in_flight: 32 };
+const ALGORITHMS: [&str; 6] =
+    ["fixed_window", "sliding_counter", "token_bucket", "leaky_bucket", "sliding_buckets", "sliding_log"];
+/// Requests of `redis-benchmark` for each second of load: it takes about as long on a usual machine.
+const REQUESTS_PER_SECOND: u64 = 60_000;
+/// For a command to reach Redis.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) fn run(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+    print(&format!(
+        "{:<16} {:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
+        "algorithm",
+        "benchmark /s",
+        "tollgate /s",
+        "ratio",
+        "per call",
+        "redis CPU µs",
+        "node CPU µs",
+        "p50 ms",
+        "p99 ms"
+    ));
+    for algorithm in ALGORITHMS {
+        print(&row(algorithm, turns.seconds)?);
+    }
+    Ok(())
+}
+
+/// Measures one algorithm.
+fn row(algorithm: &str, seconds: u64) -> Result<String> {
+    let rig = RedisRig::start(algorithm)?;
+    let command = rig.command()?;
+    let contender = rig.contender();
+    let (warm_up, length) = (Duration::from_secs(seconds.min(2)), Duration::from_secs(seconds));
+    contender.load(CONCURRENCY, Duration::ZERO, warm_up)?;
+    let (cpu_before, calls_before) = (redis_cpu_us(&rig.redis)?, rig.script_calls()?);
+    let report = contender.load(CONCURRENCY, Duration::ZERO, length)?;
+    let (cpu_us, calls) = (redis_cpu_us(&rig.redis)? - cpu_before, rig.script_calls()? - calls_before);
+    let alone = rig.benchmark(&command, seconds * REQUESTS_PER_SECOND)?;
+    Ok(format!(
+        "{algorithm:<16} {alone:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
+        report.per_second(),
+        two_places(ratio(report.per_second(), alone)),
+        two_places(ratio(report.answered, calls)),
+        two_places(ratio(cpu_us, report.answered)),
+        two_places(report.server_cpu_ns().context("no CPU time in /proc")? / 10),
+        millis(report.latencies.p50),
+        millis(report.latencies.p99)
+    ))
+}
+
+/// A `tollgate` on a `redis-server`, with limits of one algorithm.
+struct RedisRig {
+    redis: RedisServer,
+    tollgate: ServerProcess,
+    http: String,
+    /// Removed with this value.
+    _folder: TempDir,
+}
+
+impl RedisRig {
+    fn start(algorithm: &str) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let rules = folder.path().join("rules.yaml");
+        let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
+        fs::write(
+            &rules,
+            format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n"),
+        )?;
+        let (redis, grpc, http) = (RedisServer::start(), free_address(), free_address());
+        let mut command = Command::new(program("tollgate")?);
+        command.args(["serve", "--grpc", &grpc, "--http", &http, "--admin", "127.0.0.1:0"]);
+        command.args(["--store", &redis.url(), "--rules"]).arg(rules);
+        command.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false");
+        let tollgate = ServerProcess::start(command, grpc)?;
+        Ok(Self { redis, tollgate, http, _folder: folder })
+    }
+
+    fn contender(&self) -> Contender {
+        let entries = vec![("user_id".to_owned(), "u{key}".to_owned())];
+        let check = DescriptorCheck { domain: "bench".to_owned(), entries, cost: 1 };
+        Contender {
+            name: "tollgate".to_owned(),
+            address: self.tollgate.address().to_owned(),
+            pid: self.tollgate.pid(),
+            request: LoadRequest::Check(LoadProtocol::Grpc, check),
+        }
+    }
+
+    /// How often scripts were called so far.
+    fn script_calls(&self) -> Result<u64> {
+        let stats = self.redis.cli(&["info", "commandstats"]);
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        let calls = line.and_then(|line| line.split(',').next()).and_then(|calls| calls.parse().ok());
+        calls.with_context(|| format!("no calls of scripts in {stats}"))
+    }
+
+    /// The words of the command that Tollgate sends for one decision, as MONITOR shows them.
+    fn command(&self) -> Result<Vec<String>> {
+        let mut monitor = TcpStream::connect(("127.0.0.1", self.redis.port()))?;
+        monitor.set_read_timeout(Some(TIMEOUT))?;
+        monitor.write_all(b"MONITOR\r\n")?;
+        let mut lines = BufReader::new(monitor).lines();
+        lines.next().context("MONITOR is not answered")??;
+        self.check("u0")?;
+        for line in lines {
+            let line = line.context("Tollgate has sent no script")?;
+            if let Some((_, command)) = line.split_once("] ").filter(|_| line.contains("\"EVALSHA\"")) {
+                let words = command.trim_matches('"').split("\" \"");
+                // redis-benchmark puts a number of its own there.
+                return Ok(words.map(|word| word.replace("|u0", "|u__rand_int__")).collect());
+            }
+        }
+        bail!("redis-server has closed the connection")
+    }
+
+    /// One check over HTTP.
+    fn check(&self, user: &str) -> Result<()> {
+        let body = format!(r#"{{"domain":"bench","descriptors":[{{"user_id":"{user}"}}]}}"#);
+        let mut stream = TcpStream::connect(&self.http)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        write!(
+            stream,
+            "POST /v1/check HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        ensure!(response.starts_with("HTTP/1.1 200"), "a check is answered with {response}");
+        Ok(())
+    }
+
+    /// How many of these commands a second `redis-benchmark` gets.
+    fn benchmark(&self, command: &[String], requests: u64) -> Result<u64> {
+        let Concurrency { connections, in_flight } = CONCURRENCY;
+        let output = Command::new("redis-benchmark")
+            .args(["-p", &self.redis.port().to_string(), "-c", &connections.to_string()])
+            .args(["-P", &in_flight.to_string(), "-n", &requests.to_string(), "-r", "1000000", "--csv"])
+            .args(command)
+            .output()
+            .context("cannot start redis-benchmark")?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let rate = printed.lines().last().and_then(|line| line.rsplit("\",\"").nth(6));
+        let whole = rate.and_then(|rate| rate.split('.').next()).and_then(|whole| whole.parse().ok());
+        whole.with_context(|| format!("redis-benchmark says {printed}"))
+    }
+}

@@ -1,0 +1,76 @@
+//! A server as a child process: started, awaited, killed at the end.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tollgate_testkit::redis::{free_port, wait_until};
+
+/// On a busy machine a server needs some seconds until it listens.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// A server; killed with this value.
+pub(super) struct ServerProcess {
+    address: String,
+    child: Child,
+}
+
+impl ServerProcess {
+    /// Starts it, silent, and waits until it listens.
+    pub(super) fn start(mut command: Command, address: String) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let mut server = Self { address, child };
+        let mut is_alive = true;
+        wait_until("a server listens", START_MAX, || {
+            is_alive = matches!(server.child.try_wait(), Ok(None));
+            !is_alive || TcpStream::connect(&server.address).is_ok()
+        });
+        ensure!(is_alive, "{command:?} ended at once; start it by hand to see why");
+        Ok(server)
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An address on loopback on which nobody listens.
+pub(super) fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
+}
+
+/// A program of this workspace, built beside this one.
+pub(super) fn program(name: &str) -> Result<PathBuf> {
+    existing(folder()?.join(name), "cargo build --release -p tollgate-cli -p tollgate-bench")
+}
+
+/// A program that `cargo xtask` has installed for comparisons.
+pub(super) fn peer(name: &str) -> Result<PathBuf> {
+    let target = folder()?.parent().context("it lies in a target folder")?.join("tools/bin").join(name);
+    existing(target, "cargo xtask bench-resp")
+}
+
+fn folder() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell where this program lies")?;
+    own.parent().map(Path::to_owned).context("a program lies in a folder")
+}
+
+fn existing(path: PathBuf, command: &str) -> Result<PathBuf> {
+    ensure!(path.is_file(), "there is no {}; run: {command}", path.display());
+    Ok(path)
+}
