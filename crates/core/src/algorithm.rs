@@ -174,6 +174,7 @@ impl Ask<'_> {
             remaining: limit.saturating_sub(used),
             reset_after: crate::time::Micros::ZERO,
             soft: used > limit && self.may_be_soft(verdict),
+            blocked_for: verdict.blocked_for(),
         }
     }
 }

@@ -36,6 +36,16 @@ impl Verdict {
         matches!(self, Self::Deny { .. })
     }
 
+    /// How long the same charge stays denied: nothing if it is not,
+    /// [`Micros::MAX`] if for ever.
+    pub const fn blocked_for(self) -> Micros {
+        match self {
+            Self::Allow | Self::Delay { .. } => Micros::ZERO,
+            Self::Deny { retry_after: Some(span) } => span,
+            Self::Deny { retry_after: None } => Micros::MAX,
+        }
+    }
+
     /// The word users see: `allow`, `delay` or `deny`.
     pub const fn word(self) -> &'static str {
         match self {
@@ -72,4 +82,8 @@ pub struct Decision {
     pub reset_after: Micros,
     /// Allowed only because the limit is soft.
     pub soft: bool,
+    /// How long the whole request stays denied on account of this charge: the
+    /// time of a denial, and more where charges of one request share a counter
+    /// or a denied request was counted. [`Micros::MAX`] is for ever.
+    pub blocked_for: Micros,
 }

@@ -49,6 +49,15 @@ pub struct Key<'a> {
     pub ordinal: u32,
 }
 
+/// Equal keys are one counter.
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.domain == other.domain && self.tail() == other.tail() && self.entries().eq(other.entries())
+    }
+}
+
+impl Eq for Key<'_> {}
+
 impl<'a> Key<'a> {
     /// The entries as they count: with the pattern where values share.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + '_ {

@@ -187,6 +187,14 @@ pub enum StateRef<'a> {
 }
 
 impl StateRef<'_> {
+    /// The same, owned.
+    pub fn to_state(self) -> State {
+        match self {
+            Self::Cell(cell) => State::Cell(cell),
+            Self::Log(log) => State::Log(log.clone()),
+        }
+    }
+
     pub(crate) const fn cell(self) -> Option<Cell> {
         match self {
             Self::Cell(cell) => Some(cell),

@@ -52,6 +52,8 @@ pub struct RuleDecision {
     pub reset_after: Micros,
     /// Allowed only because the limit is soft.
     pub soft: bool,
+    /// How long it keeps the whole request from passing.
+    blocked_for: Micros,
     /// Decided without the store, because it could not be asked.
     pub degraded: bool,
     /// Denied from memory of an earlier denial, without asking the store.
@@ -75,6 +77,7 @@ impl RuleDecision {
             remaining: decision.remaining,
             reset_after: decision.reset_after,
             soft: decision.soft,
+            blocked_for: decision.blocked_for,
             degraded: false,
             remembered: false,
         }
@@ -83,15 +86,6 @@ impl RuleDecision {
     /// Whether it says no and is not in shadow mode.
     pub const fn is_denying(&self) -> bool {
         self.verdict.is_deny() && !self.mode.is_shadow()
-    }
-
-    /// How long it asks the caller to wait, the longest if that is for ever.
-    fn wait(&self) -> Micros {
-        match self.verdict {
-            Verdict::Allow => Micros::ZERO,
-            Verdict::Delay { wait } => wait,
-            Verdict::Deny { retry_after } => retry_after.unwrap_or(Micros::MAX),
-        }
     }
 }
 
@@ -146,8 +140,12 @@ impl Reply {
         let Decided { now, decisions, denial } = decided;
         let binding = if denial.is_denied() { denying(&decisions, denial) } else { tightest(&decisions) };
         let verdict = match binding.and_then(|index| decisions.get(index)) {
+            Some(decision) if denial.is_denied() => {
+                let ever = decision.blocked_for < Micros::MAX;
+                Verdict::Deny { retry_after: ever.then_some(decision.blocked_for) }
+            }
             // A quota may deny while another one lets the request pass.
-            Some(decision) if denial.is_denied() || !decision.verdict.is_deny() => decision.verdict,
+            Some(decision) if !decision.verdict.is_deny() => decision.verdict,
             Some(_) | None => Verdict::Allow,
         };
         let verdict = match is_all_shadow {
@@ -216,7 +214,7 @@ impl Reply {
         let own = || self.decisions.iter().filter(move |decision| decision.descriptor == descriptor);
         own()
             .filter(|decision| decision.is_denying())
-            .max_by_key(|decision| decision.wait())
+            .max_by_key(|decision| decision.verdict.blocked_for())
             .or_else(|| own().min_by_key(|decision| decision.remaining))
             .map_or(DescriptorReply::Free, DescriptorReply::Decided)
     }
@@ -307,18 +305,19 @@ pub(crate) fn note<'a>(found: Found<'a>, set: &mut ChargeSet<'a>, free: &mut Fre
     }
 }
 
-/// Among the decisions that deny the request, the one to wait for. The request
-/// passes once every enforced limit and one quota let it.
+/// Among the decisions of a request that is denied, the one to wait for: the
+/// request passes once every enforced limit and one quota let it. That may be a
+/// limit that would have let it pass, and counted it all the same.
 fn denying(decisions: &[RuleDecision], denial: Denial) -> Option<usize> {
-    let denies = |quota: bool| {
-        decisions.iter().enumerate().filter(move |(_, decision)| {
-            decision.mode.is_quota() == quota && decision.is_denying() && denial.is_by(decision.mode)
-        })
-    };
-    let quota = denies(true).min_by_key(|(_, decision)| decision.wait());
-    let longest = denies(false)
-        .chain(quota)
-        .reduce(|best, next| if next.1.wait() > best.1.wait() { next } else { best });
+    let of = |mode: Mode| decisions.iter().enumerate().filter(move |(_, decision)| decision.mode == mode);
+    let quota = of(Mode::Quota).filter(|_| denial.is_by(Mode::Quota));
+    let quota = quota.min_by_key(|(_, decision)| decision.blocked_for);
+    // Of equal ones the one that denies, and of those the first.
+    let rank = |decision: &RuleDecision| (decision.blocked_for, decision.verdict.is_deny());
+    let longest = of(Mode::Enforce).chain(quota).reduce(|best, next| match rank(next.1) > rank(best.1) {
+        true => next,
+        false => best,
+    });
     longest.map(|(index, _)| index)
 }
 

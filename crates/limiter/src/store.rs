@@ -12,7 +12,7 @@
 //! Deliberately not here: which rules apply, and what a reply looks like.
 
 use smallvec::SmallVec;
-use tollgate_core::{Change, Charge, Decision, Key, Mode, Operation, State, StateRef, Time, decide};
+use tollgate_core::{Change, Charge, Decision, Key, Micros, Mode, Operation, State, StateRef, Time, decide};
 
 /// Most requests meet no more limits than this; more cost some allocations, and
 /// room for more would be copied for all.
@@ -214,7 +214,60 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
             *decision = Decision { verdict: decision.verdict, soft: decision.soft, ..as_it_is };
         }
     }
+    for (index, decision) in decisions.iter_mut().enumerate() {
+        decision.blocked_for = blocked_for(set, index, states.get(index), now);
+    }
     decisions
+}
+
+/// How long the charge number `index` keeps the request from passing, now that
+/// the request is denied and `state` is what was kept of it.
+fn blocked_for(set: &ChargeSet<'_>, index: usize, state: Option<StateRef<'_>>, now: Time) -> Micros {
+    let Some(charge) = set.charges.get(index).filter(|charge| is_asking(charge)) else { return Micros::ZERO };
+    let same: SmallVec<[&Charge<'_>; CHARGES_USUAL]> =
+        set.charges.iter().filter(|other| is_asking(other) && other.key == charge.key).collect();
+    if same.len() < 2 {
+        let (again, _) = decide(state, charge.limit(), now, Operation::Peek, charge.cost);
+        return again.verdict.blocked_for();
+    }
+    // Several charges on one counter pass together or not at all. From the
+    // time on at which the counter is as good as new nothing gets better, and
+    // what passes at some time passes at any later one.
+    let passes_after = |span: Micros| all_pass(&same, state, now + span);
+    let (as_it_is, _) = decide(state, charge.limit(), now, Operation::Peek, 0);
+    let (mut early, mut late) = (0, as_it_is.reset_after.get());
+    if !passes_after(Micros::new(late)) {
+        return Micros::MAX;
+    }
+    while early < late {
+        let middle = early + (late - early) / 2;
+        if passes_after(Micros::new(middle)) {
+            late = middle;
+        } else {
+            early = middle + 1;
+        }
+    }
+    Micros::new(late)
+}
+
+/// Whether these charges, which share a counter, pass one after the other.
+fn all_pass(charges: &[&Charge<'_>], state: Option<StateRef<'_>>, now: Time) -> bool {
+    let mut state = state.map(StateRef::to_state);
+    charges.iter().all(|charge| {
+        let before = state.as_ref().map(State::as_ref);
+        let (decision, change) = decide(before, charge.limit(), now, Operation::Check, charge.cost);
+        match change {
+            Change::Keep => {}
+            Change::Put(after) => state = Some(after),
+            Change::Remove => state = None,
+        }
+        !decision.verdict.is_deny()
+    })
+}
+
+/// Whether a charge may deny the request.
+const fn is_asking(charge: &Charge<'_>) -> bool {
+    !charge.mode.is_shadow() && matches!(charge.operation, Operation::Check | Operation::Peek)
 }
 
 fn decide_one(charge: &Charge<'_>, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {

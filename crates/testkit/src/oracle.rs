@@ -196,6 +196,7 @@ impl Engine for Oracle {
             remaining: largest(self.numbers.base, |n| n == 0 || after.has_room(at, n)),
             reset_after: Micros::new(after.reset_at(at) - at),
             soft: takes && self.limit.exceed_percent() > 0 && used > self.numbers.base,
+            blocked_for: verdict.blocked_for(),
         };
         if operation != Operation::Peek {
             self.model = after;

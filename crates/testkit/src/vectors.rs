@@ -149,6 +149,7 @@ impl Row {
             remaining: self.remaining.unwrap_or(actual.remaining),
             reset_after: self.reset_after.unwrap_or(actual.reset_after),
             soft: self.soft,
+            blocked_for: self.verdict.blocked_for(),
         };
         crate::scenario::agree(expected, actual)
     }

@@ -9,6 +9,7 @@
 mod events;
 mod flood;
 mod reload;
+mod retry;
 mod support;
 mod threads;
 mod together;

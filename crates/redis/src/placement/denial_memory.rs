@@ -73,6 +73,7 @@ impl DenialMemory {
             remaining: denial.remaining,
             reset_after: denial.reset_at.since(now),
             soft: false,
+            blocked_for: denial.until.since(now),
         })
     }
 

@@ -25,6 +25,7 @@ fn denied(seconds: u64) -> Decision {
         remaining: 0,
         reset_after,
         soft: false,
+        blocked_for: Micros::from_secs(seconds),
     }
 }
 
