@@ -3,11 +3,14 @@
 //! [`crate::RuleSet::charges`] makes them; a store decides them together, all
 //! or nothing.
 
-use crate::algorithm::Operation;
+use crate::algorithm::{Change, Operation, decide};
+use crate::decision::Decision;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::rule::Mode;
 use crate::ruleset::RuleId;
+use crate::state::StateRef;
+use crate::time::Time;
 
 /// Rule + key + limit + cost to apply.
 ///
@@ -49,5 +52,28 @@ impl<'a> Charge<'a> {
     /// The limit to decide by.
     pub const fn limit(&self) -> &'a Limit {
         self.key.limit
+    }
+
+    /// What the maths is asked for. A postpaid limit records every cost, and
+    /// where there is none it is asked whether one more would fit.
+    pub const fn step(&self) -> (Operation, u64) {
+        match self.operation {
+            Operation::Check if self.limit().is_postpaid() && self.cost > 0 => (Operation::Report, self.cost),
+            Operation::Check | Operation::Peek if self.limit().is_postpaid() => (Operation::Peek, 1),
+            operation => (operation, self.cost),
+        }
+    }
+
+    /// Decides it over the state of its key.
+    pub fn decide(&self, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
+        let (operation, cost) = self.step();
+        let (decision, change) = decide(state, self.limit(), now, operation, cost);
+        if cost == self.cost {
+            return (decision, change);
+        }
+        // It was asked about one more and takes nothing: tell what is there.
+        let (as_it_is, change) = decide(state, self.limit(), now, Operation::Peek, 0);
+        let Decision { verdict, blocked_for, .. } = decision;
+        (Decision { verdict, blocked_for, ..as_it_is }, change)
     }
 }

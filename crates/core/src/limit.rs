@@ -215,6 +215,7 @@ pub struct Limit {
     exceed_percent: u32,
     count_rejected: bool,
     on_store_error: OnStoreError,
+    postpaid: bool,
     base: u64,
     hard: u64,
     pub(crate) tick_us: u64,
@@ -249,6 +250,7 @@ impl Limit {
             exceed_percent: 0,
             count_rejected: false,
             on_store_error: OnStoreError::Local,
+            postpaid: false,
             base,
             hard: base,
             tick_us: 1,
@@ -284,6 +286,15 @@ impl Limit {
     #[must_use]
     pub const fn with_on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = on_store_error;
+        self
+    }
+
+    /// The same, for costs that become known afterwards: what is charged is
+    /// always recorded, into debt if need be, and a check of cost 0 is denied
+    /// while nothing is left.
+    #[must_use]
+    pub const fn with_postpaid(mut self, postpaid: bool) -> Self {
+        self.postpaid = postpaid;
         self
     }
 
@@ -360,6 +371,11 @@ impl Limit {
     /// What it does while its store cannot be asked.
     pub const fn on_store_error(&self) -> OnStoreError {
         self.on_store_error
+    }
+
+    /// Whether costs become known afterwards.
+    pub const fn is_postpaid(&self) -> bool {
+        self.postpaid
     }
 
     /// How many parts of a microsecond the spans of a bucket are counted in.

@@ -17,7 +17,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, NoSink};
 use crate::memory::MemoryStore;
 use crate::pending::Pending;
-use crate::reply::{self, Decided, FreeList, Reply};
+use crate::reply::{self, Decided, FreeList, Reply, RuleDecision};
 use crate::store::{ChargeSet, Store};
 
 /// The domain of counters whose limits callers bring along. No rule file has
@@ -245,7 +245,9 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             self.sink.offer(Event { request, reply, decision: None, operation, is_request });
         }
         let mut is_counted = false;
-        for decision in reply.decisions.iter().filter(|decision| decision.cost > 0) {
+        // A cost of 0 is no traffic, unless a postpaid limit denies it.
+        let counts = |decision: &&RuleDecision| decision.cost > 0 || decision.verdict.is_deny();
+        for decision in reply.decisions.iter().filter(counts) {
             let is_request = decision.operation != Operation::Refund && !is_counted;
             is_counted |= is_request;
             let operation = decision.operation;

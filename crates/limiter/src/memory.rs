@@ -18,7 +18,7 @@ use std::hash::Hasher;
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tollgate_core::{Change, Key, State, StateRef, Time, decide};
+use tollgate_core::{Change, Key, State, StateRef, Time};
 
 use crate::store::{
     CHARGES_USUAL, ChargeSet, Decisions, ImmediateStore, States, Store, StoreReply, decide_together,
@@ -150,7 +150,7 @@ impl MemoryStore {
         let hash = self.hash(&charge.key);
         let mut table = self.lock(self.shard_of(hash));
         let state = table.find(hash).and_then(|slot| table.state(slot));
-        let (decision, change) = decide(state, charge.limit(), now, charge.operation, charge.cost);
+        let (decision, change) = charge.decide(state, now);
         drop(table.change(hash, change, now));
         smallvec::smallvec![decision]
     }

@@ -187,7 +187,7 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
     let mut decisions = Decisions::new();
     let mut undo: SmallVec<[(usize, Change); CHARGES_USUAL]> = SmallVec::new();
     for (index, charge) in set.charges.iter().enumerate() {
-        let (decision, change) = decide_one(charge, states.get(index), now);
+        let (decision, change) = charge.decide(states.get(index), now);
         decisions.push(decision);
         let is_change = change != Change::Keep;
         let before = states.change(index, change, now);
@@ -205,7 +205,7 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
     }
     for ((index, charge), decision) in set.charges.iter().enumerate().zip(&mut decisions) {
         if counts_anyway(charge) {
-            let (counted, change) = decide_one(charge, states.get(index), now);
+            let (counted, change) = charge.decide(states.get(index), now);
             *decision = counted;
             drop(states.change(index, change, now));
         } else if !decision.verdict.is_deny() {
@@ -227,7 +227,7 @@ fn blocked_for(set: &ChargeSet<'_>, index: usize, state: Option<StateRef<'_>>, n
     let same: SmallVec<[&Charge<'_>; CHARGES_USUAL]> =
         set.charges.iter().filter(|other| is_asking(other) && other.key == charge.key).collect();
     if same.len() < 2 {
-        let (again, _) = decide(state, charge.limit(), now, Operation::Peek, charge.cost);
+        let (again, _) = decide(state, charge.limit(), now, Operation::Peek, charge.step().1);
         return again.verdict.blocked_for();
     }
     // Several charges on one counter pass together or not at all. From the
@@ -255,7 +255,7 @@ fn all_pass(charges: &[&Charge<'_>], state: Option<StateRef<'_>>, now: Time) -> 
     let mut state = state.map(StateRef::to_state);
     charges.iter().all(|charge| {
         let before = state.as_ref().map(State::as_ref);
-        let (decision, change) = decide(before, charge.limit(), now, Operation::Check, charge.cost);
+        let (decision, change) = Charge { operation: Operation::Check, ..**charge }.decide(before, now);
         match change {
             Change::Keep => {}
             Change::Put(after) => state = Some(after),
@@ -267,11 +267,7 @@ fn all_pass(charges: &[&Charge<'_>], state: Option<StateRef<'_>>, now: Time) -> 
 
 /// Whether a charge may deny the request.
 const fn is_asking(charge: &Charge<'_>) -> bool {
-    !charge.mode.is_shadow() && matches!(charge.operation, Operation::Check | Operation::Peek)
-}
-
-fn decide_one(charge: &Charge<'_>, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
-    decide(state, charge.limit(), now, charge.operation, charge.cost)
+    !charge.mode.is_shadow() && matches!(charge.step().0, Operation::Check | Operation::Peek)
 }
 
 /// Whether a charge stands although the request is denied. What was reported
@@ -279,5 +275,5 @@ fn decide_one(charge: &Charge<'_>, state: Option<StateRef<'_>>, now: Time) -> (D
 pub fn counts_anyway(charge: &Charge<'_>) -> bool {
     charge.mode.is_shadow()
         || charge.limit().counts_rejected()
-        || matches!(charge.operation, Operation::Report | Operation::Refund)
+        || matches!(charge.step().0, Operation::Report | Operation::Refund)
 }

@@ -283,7 +283,15 @@ impl RedisStore {
             let placed = (placement, placements.keys_of(&indexes), until);
             self.give_back(charge_set, &mut check, &indexes, placed, context).await;
         }
-        let (decisions, degraded) = check.finish();
+        let (mut decisions, degraded) = check.finish();
+        if charge_set.is_denied(&decisions) {
+            for (charge, decision) in charge_set.charges.iter().zip(&mut decisions) {
+                // What was counted although the request is denied may deny the next one.
+                if counts_anyway(charge) && !decision.verdict.is_deny() {
+                    decision.blocked_for = self.fallback.blocked_for(charge, now);
+                }
+            }
+        }
         StoreReply { now, decisions, degraded, ..StoreReply::default() }
     }
 
@@ -329,6 +337,10 @@ impl RedisStore {
         };
         if let Some(denials) = &self.denials {
             for (charge, decision) in charges.iter().zip(&reply.decisions) {
+                // Charges that share a counter are denied together, not each by itself.
+                if charges.iter().filter(|other| other.key == charge.key).count() > 1 {
+                    continue;
+                }
                 denials.remember(charge, decision, reply.now, context.denials_version);
             }
         }

@@ -109,6 +109,7 @@ const KEYS: &[RuleKey] = {
         new("count_rejected", &[Limit]),
         new("throttle", &[Limit]),
         new("on_store_error", &[Limit]),
+        new("postpaid", &[Limit]),
         new("message", &[Limit]),
     ]
 };

@@ -40,7 +40,7 @@ const PARAMETERS: [(&str, &[Algorithm]); 4] = [
 
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-const NOT_WITH_UNLIMITED: [&str; 10] = [
+const NOT_WITH_UNLIMITED: [&str; 11] = [
     "algorithm",
     "unit_multiplier",
     "burst",
@@ -50,6 +50,7 @@ const NOT_WITH_UNLIMITED: [&str; 10] = [
     "count_rejected",
     "throttle",
     "on_store_error",
+    "postpaid",
     "message",
 ];
 
@@ -136,6 +137,7 @@ struct LimitFields {
     exceed: Option<Located<u32>>,
     count_rejected: Option<bool>,
     on_store_error: Option<OnStoreError>,
+    postpaid: Option<bool>,
     /// Something was wrong, so that there is no limit.
     is_wrong: bool,
 }
@@ -156,6 +158,7 @@ impl LimitFields {
             exceed: throttle(fields, problems),
             count_rejected: fields.flag("count_rejected", problems),
             on_store_error: on_store_error(fields, problems),
+            postpaid: fields.flag("postpaid", problems),
             is_wrong: false,
         };
         numbers.check_window(fields, problems);
@@ -211,6 +214,7 @@ impl LimitFields {
         let count_rejected = self.count_rejected.unwrap_or(by_default);
         let on_store_error = self.on_store_error.unwrap_or_default();
         let limit = limit.counting_rejected(count_rejected).with_on_store_error(on_store_error);
+        let limit = limit.with_postpaid(self.postpaid.unwrap_or(false));
         Some((limit, unit, multiplier))
     }
 

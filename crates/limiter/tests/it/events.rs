@@ -91,3 +91,21 @@ fn an_event_says_what_was_done_and_a_request_is_counted_once() {
     assert_eq!(done(&|| drop(limiter.refund(&request).at_once())), ["Refund 2"]);
     assert_eq!(done(&|| drop(limiter.report(&request).at_once())), ["Report 2 request"]);
 }
+
+#[test]
+fn a_check_of_cost_0_is_counted_only_where_a_postpaid_limit_denies_it() {
+    let tokens = rule("tokens", limit(1, Shape::SlidingLog).with_postpaid(true), Mode::Enforce);
+    let sink = Arc::new(Done::default());
+    let limiter = Limiter::with(
+        rules(vec![node("user", vec![tokens])]),
+        MemoryStore::default(),
+        ManualClock::at(START),
+        Arc::clone(&sink),
+    );
+    with_request(&[("user", "42")], |request| {
+        for cost in [0, 5, 0] {
+            limiter.check(&request.with_cost(cost)).at_once();
+        }
+    });
+    assert_eq!(*sink.0.lock().unwrap(), ["Check 5 request", "Check 0 request"]);
+}

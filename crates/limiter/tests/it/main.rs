@@ -8,6 +8,7 @@
 
 mod events;
 mod flood;
+mod postpaid;
 mod reload;
 mod retry;
 mod support;

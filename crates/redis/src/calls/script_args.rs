@@ -66,7 +66,7 @@ fn line(charge: &Charge<'_>, script: Script) -> String {
         line.push_str(mode(charge.mode));
         line.push(' ');
     }
-    line.push_str(operation(charge.operation));
+    line.push_str(operation(charge.step().0));
     line.push_str(if charge.limit().counts_rejected() { " 1" } else { " 0" });
     let mut digits = itoa::Buffer::new();
     for field in script.fields() {
@@ -96,7 +96,7 @@ const fn operation(operation: Operation) -> &'static str {
 
 /// The value of a field, if the charge has it.
 fn value(field: ChargeField, charge: &Charge<'_>) -> Option<u64> {
-    let (limit, cost) = (charge.limit(), charge.cost.min(COST_MAX));
+    let (limit, cost) = (charge.limit(), charge.step().1.min(COST_MAX));
     Some(match field {
         ChargeField::Cost => cost,
         ChargeField::Window => limit.window().get(),

@@ -142,7 +142,9 @@ impl DenialMemory {
 fn is_remembered(charge: &Charge<'_>) -> bool {
     let changes_nothing =
         !charge.limit().counts_rejected() || charge.limit().algorithm() == Algorithm::FixedWindow;
-    charge.operation == Operation::Check && charge.cost > 0 && changes_nothing
+    // A postpaid limit takes whatever it is charged, so that only a check of
+    // cost 0 could be remembered, which costs no more than a look.
+    charge.step().0 == Operation::Check && charge.cost > 0 && changes_nothing
 }
 
 #[cfg(test)]

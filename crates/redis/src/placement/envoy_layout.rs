@@ -13,7 +13,7 @@
 
 use redis::{Pipeline, Value};
 use tollgate_core::algorithm::COST_MAX;
-use tollgate_core::{Algorithm, Change, Charge, Decision, Key, Operation, State, Time, decide};
+use tollgate_core::{Algorithm, Change, Charge, Decision, Key, Operation, State, Time};
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -104,14 +104,17 @@ fn decide_from(charge: &Charge<'_>, before: u64, now: Time) -> Option<(Decision,
     let end = now.get() - now.get() % window + window;
     let state = State::read_text(format!("{end} {before}").as_bytes(), charge.limit())?;
     let state = (before > 0).then_some(state);
-    let (decision, change) =
-        decide(state.as_ref().map(State::as_ref), charge.limit(), now, charge.operation, charge.cost);
+    let (decision, change) = charge.decide(state.as_ref().map(State::as_ref), now);
     let after = match change {
         Change::Keep => state,
         Change::Put(state) => Some(state),
         Change::Remove => None,
     };
-    Some((decision, after))
+    // These counters count what is denied, so that the next one may have to wait
+    // although this one would have passed.
+    let again = Charge { operation: Operation::Peek, ..*charge };
+    let (again, _) = again.decide(after.as_ref().map(State::as_ref), now);
+    Some((Decision { blocked_for: again.blocked_for, ..decision }, after))
 }
 
 /// Raises counters to zero that a refund of more than was taken left below it;

@@ -80,6 +80,14 @@ impl LocalFallback {
         self.mirror.decide(&denied, now)
     }
 
+    /// How long a charge that was counted would be denied now, as far as the
+    /// mirror knows.
+    pub(crate) fn blocked_for(&self, charge: &Charge<'_>, now: Time) -> Micros {
+        let again = Charge { operation: Operation::Peek, ..*charge };
+        let again = ChargeSet { charges: smallvec::smallvec![again], ..ChargeSet::default() };
+        self.mirror.decide(&again, now).first().map_or(Micros::ZERO, |decision| decision.blocked_for)
+    }
+
     /// Decides without the store. `now` is on the store's clock.
     pub(crate) fn check(&self, charge_set: &ChargeSet<'_>, now: Time) -> Decisions {
         let is_local = |charge: &Charge<'_>| charge.limit().on_store_error() == OnStoreError::Local;
@@ -103,10 +111,12 @@ fn allow_or_deny(charge: &Charge<'_>, now: Time) -> Decision {
     let (unused, _) = decide(None, charge.limit(), now, Operation::Peek, 0);
     let is_deny = charge.limit().on_store_error() == OnStoreError::Deny;
     // Reports and refunds tell what has happened, and a cost of 0 takes nothing.
-    let takes = matches!(charge.operation, Operation::Check | Operation::Peek) && charge.cost > 0;
+    let (operation, cost) = charge.step();
+    let takes = matches!(operation, Operation::Check | Operation::Peek) && cost > 0;
     if is_deny && takes {
         let verdict = Verdict::Deny { retry_after: Some(DENY_RETRY_AFTER) };
-        return Decision { verdict, remaining: 0, used: unused.limit, ..unused };
+        let blocked_for = DENY_RETRY_AFTER;
+        return Decision { verdict, blocked_for, remaining: 0, used: unused.limit, ..unused };
     }
     Decision { verdict: Verdict::Allow, ..unused }
 }

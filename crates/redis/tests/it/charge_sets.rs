@@ -24,6 +24,10 @@ fn limits() -> Vec<Limit> {
         limit(2, 10, bucket(Refill::Interval)),
         limit(2, 10, Shape::LeakyBucket { burst: 2, max_wait: Some(Micros::from_secs(6)) }),
         limit(2, 10, Shape::SlidingLog).soft(100).unwrap(),
+        limit(3, 10, bucket(Refill::Smooth)).with_postpaid(true),
+        limit(2, 10, Shape::FixedWindow).counting_rejected(true).with_postpaid(true),
+        limit(3, 10, Shape::SlidingLog).with_postpaid(true),
+        limit(2, 10, Shape::LeakyBucket { burst: 2, max_wait: None }).with_postpaid(true),
     ]
 }
 
@@ -40,7 +44,7 @@ fn random_charge() -> impl Strategy<Value = RandomCharge> {
         1 => Just(Operation::Report),
         1 => Just(Operation::Refund),
     ];
-    (0..3_usize, 0..9_usize, mode, operation, 0..3_u64)
+    (0..3_usize, 0..13_usize, mode, operation, 0..3_u64)
 }
 
 fn with_charge_set<R>(
