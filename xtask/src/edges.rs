@@ -72,7 +72,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         folder: "settings",
-        ours: &["core", "limiter", "yaml", "rules", "redis", "history", "metrics", "http"],
+        ours: &["core", "limiter", "yaml", "redis", "history", "metrics", "http"],
         theirs: Theirs::Any,
         why: "settings fill in the config types of what they are for, and serve nobody",
     },

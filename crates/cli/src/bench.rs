@@ -19,7 +19,7 @@ use tollgate_load::plan::{
 };
 use tollgate_load::transport::{ClientTls, ConnectOptions, Password};
 use tollgate_load::{Error, LoadProtocol, Plan, Progress};
-use tollgate_settings::{Environment, Strings as _};
+use tollgate_settings::{Environment, Variables as _, rows};
 
 use crate::console::{Console, Exit, Format};
 use crate::explain::{Pairs, parse_descriptor};
@@ -163,7 +163,7 @@ fn check(args: &Args) -> DescriptorCheck {
 
 fn connect_options(args: &Args, address: &str, protocol: LoadProtocol) -> Result<ConnectOptions, Error> {
     let tls = (args.tls || args.ca.is_some()).then(|| ClientTls::new(address, args.ca.as_deref(), protocol));
-    let known = || Environment.get("TOLLGATE_RESP_PASSWORD").filter(|password| !password.is_empty());
+    let known = || Environment.get(rows::RESP_PASSWORD.row.variable).filter(|password| !password.is_empty());
     let password = args.password.clone().or_else(known).map(Password);
     Ok(ConnectOptions { tls: tls.transpose()?, password })
 }

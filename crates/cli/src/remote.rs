@@ -21,7 +21,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
-use tollgate_settings::{Environment, Secret, Strings as _};
+use tollgate_settings::{Environment, Secret, Variables as _, rows};
 
 /// The largest answer: ten thousand points of many curves are a few megabytes.
 const ANSWER_MAX: usize = 64 << 20;
@@ -94,7 +94,7 @@ impl Remote {
         let client =
             Client::builder(TokioExecutor::new()).build(connector.https_or_http().enable_http1().build());
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let token = Environment.get("TOLLGATE_ADMIN_TOKEN").filter(|token| !token.is_empty());
+        let token = Environment.get(rows::ADMIN_TOKEN.row.variable).filter(|token| !token.is_empty());
         let url = url.trim_end_matches('/').to_owned();
         Ok(Self { url, token: token.map(Secret::new), client, runtime })
     }

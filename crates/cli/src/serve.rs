@@ -3,14 +3,14 @@
 //! Turns flags into settings, opens the ports, and runs the server until a
 //! signal ends it. Logs go to standard error.
 //!
-//! Deliberately not here: what a setting means; `tollgate_settings`
-//! knows all of them, and their help.
+//! Deliberately not here: which settings and flags there are, what they mean
+//! and their help; `tollgate_settings` has a table of them.
 
 use std::io;
-use std::path::PathBuf;
 
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use tollgate_server::{Control, Error, Listeners, telemetry, workers};
-use tollgate_settings::{Flags, Settings, Warning, definitions};
+use tollgate_settings::{Flags, Settings, Warning, rows};
 
 use crate::console::{Console, Exit};
 
@@ -33,54 +33,57 @@ SIGTERM and SIGINT stop it: calls in flight finish. SIGHUP reads the rules again
 #[command(after_help = format!("{EXAMPLES}\n'tollgate serve --help' lists all settings."))]
 #[command(after_long_help = long_help())]
 pub(crate) struct Args {
-    /// A rule file or a folder of rule files; may be given several times; ./rules if not given.
-    #[arg(long, value_name = "PATH")]
-    rules: Vec<PathBuf>,
-    /// Where counters are kept: memory, or redis://host:port and its like; memory if not given.
-    #[arg(long, value_name = "STORE")]
-    store: Option<String>,
-    /// A folder for snapshots and history.
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// The file of settings; tollgate.yaml in this folder if there is one.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where HTTP is served; 0.0.0.0:8080 if not given.
-    #[arg(long, value_name = "ADDRESS")]
-    http: Option<String>,
-    /// Where gRPC is served; 0.0.0.0:8081 if not given.
-    #[arg(long, value_name = "ADDRESS")]
-    grpc: Option<String>,
-    /// Where any Redis client can ask, such as 127.0.0.1:6380; off if not given.
-    #[arg(long, value_name = "ADDRESS")]
-    resp: Option<String>,
-    /// Where the admin pages are served; 127.0.0.1:6070 if not given.
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<String>,
-    /// Where the gateway listens.
-    #[arg(long, value_name = "ADDRESS")]
-    gateway: Option<String>,
-    /// Where the gateway sends requests.
-    #[arg(long, value_name = "URL")]
-    upstream: Option<String>,
+    #[command(flatten)]
+    flags: FlagArgs,
+}
+
+/// The flags, one for each setting that has one.
+#[derive(Debug)]
+struct FlagArgs(Flags);
+
+impl clap::Args for FlagArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(rows::flags().map(|row| {
+            let action = if row.is_repeatable { ArgAction::Append } else { ArgAction::Set };
+            Arg::new(row.flag)
+                .long(row.flag.trim_start_matches('-'))
+                .value_name(row.value_name)
+                .help(row.plain_help())
+                .action(action)
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FlagArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Flags::default();
+        for row in rows::flags() {
+            for value in matches.get_many::<String>(row.flag).into_iter().flatten() {
+                flags = flags.with(row, value);
+            }
+        }
+        Ok(Self(flags))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 fn long_help() -> String {
     format!(
         "{EXAMPLES}\n\nSettings by flag, environment variable or key in tollgate.yaml, and what holds without:\n\n{}",
-        definitions::help()
+        rows::help()
     )
 }
 
-impl From<Args> for Flags {
-    fn from(args: Args) -> Self {
-        let Args { rules, store, data, config, http, grpc, resp, admin, gateway, upstream } = args;
-        Self { rules, store, data, config, http, grpc, resp, admin, gateway, upstream }
-    }
-}
-
 pub(crate) fn run(args: Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let (settings, warnings) = match Settings::load(&args.into()) {
+    let (settings, warnings) = match Settings::load(&args.flags.0) {
         Ok(loaded) => loaded,
         Err(error) => {
             for mistake in &error.mistakes {

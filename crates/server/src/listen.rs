@@ -35,7 +35,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::bounds::BACKLOG;
 use crate::error::Error;
-use tollgate_settings::{Address, GrpcAddress, Settings};
+use tollgate_settings::{GrpcAddress, ListenAddress, Settings};
 use unix::SocketFile;
 
 /// Every listening socket, open.
@@ -170,7 +170,7 @@ fn bind_grpc(
     }
 }
 
-fn bind_one(address: &Address, purpose: &PortPurpose) -> Result<(Listener, SocketAddr), Error> {
+fn bind_one(address: &ListenAddress, purpose: &PortPurpose) -> Result<(Listener, SocketAddr), Error> {
     let (listeners, bound) = bind_tcp(address, 1, purpose)?;
     let failed = || listen_error(address, purpose, io::ErrorKind::AddrNotAvailable.into());
     listeners.into_iter().next().map(|listener| (listener, bound)).ok_or_else(failed)
@@ -178,7 +178,7 @@ fn bind_one(address: &Address, purpose: &PortPurpose) -> Result<(Listener, Socke
 
 /// Binds `count` sockets to one port, at the first candidate that can be had.
 fn bind_tcp(
-    address: &Address,
+    address: &ListenAddress,
     count: usize,
     purpose: &PortPurpose,
 ) -> Result<(Vec<Listener>, SocketAddr), Error> {
@@ -197,7 +197,7 @@ fn bind_tcp(
     Err(failed(last))
 }
 
-fn listen_error(address: &Address, purpose: &PortPurpose, source: io::Error) -> Error {
+fn listen_error(address: &ListenAddress, purpose: &PortPurpose, source: io::Error) -> Error {
     Error::Listen { what: purpose.what, address: address.to_string(), setting: purpose.setting, source }
 }
 
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn workers_share_one_port_and_a_second_server_does_not() {
-        let any = Address::new("127.0.0.1", 0);
+        let any = ListenAddress::new("127.0.0.1", 0);
         let (listeners, bound) = bind_tcp(&any, 3, &purpose()).unwrap();
         assert_eq!(listeners.len(), 3);
-        let taken = Address::new("127.0.0.1", bound.port());
+        let taken = ListenAddress::new("127.0.0.1", bound.port());
         let error = bind_tcp(&taken, 1, &purpose()).unwrap_err().to_string();
         assert!(error.contains("cannot listen for tests") && error.contains("--test"), "{error}");
         drop(listeners);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn an_empty_host_means_both_families() {
-        let (_listeners, bound) = bind_tcp(&Address::new("", 0), 1, &purpose()).unwrap();
+        let (_listeners, bound) = bind_tcp(&ListenAddress::new("", 0), 1, &purpose()).unwrap();
         std::net::TcpStream::connect(("127.0.0.1", bound.port())).expect("it is reached by IPv4");
     }
 }

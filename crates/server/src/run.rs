@@ -147,7 +147,7 @@ fn metrics_config(settings: &Settings) -> MetricsConfig {
             fallback()
         })
     });
-    MetricsConfig { near_limit_ratio: settings.answers.near_limit_ratio, mapper, ..MetricsConfig::default() }
+    MetricsConfig { near_limit_ratio: settings.replies.near_limit_ratio, mapper, ..MetricsConfig::default() }
 }
 
 fn runtime(name: &'static str) -> Result<Runtime, Error> {

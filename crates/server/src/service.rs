@@ -18,7 +18,7 @@ use crate::history::Keeper;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{CallFailure, Metrics};
-use tollgate_settings::{Answers, Settings};
+use tollgate_settings::{ReplySettings, Settings};
 
 pub use sinks::Sinks;
 
@@ -31,7 +31,7 @@ pub struct Service {
     limiter: ServerLimiter,
     health: Arc<Health>,
     tracer: Tracer,
-    answers: Answers,
+    answers: ReplySettings,
     count_rejected: bool,
 }
 
@@ -61,13 +61,13 @@ impl Service {
     ) -> Self {
         let limiter =
             Limiter::with(tollgate_core::RuleSet::default(), store, SystemClock::new(), sinks.into())
-                .with_all_quota(settings.answers.quota)
-                .with_all_shadow(settings.answers.shadow);
+                .with_all_quota(settings.replies.quota)
+                .with_all_shadow(settings.replies.shadow);
         Self {
             limiter,
             health,
             tracer,
-            answers: settings.answers.clone(),
+            answers: settings.replies.clone(),
             count_rejected: !settings.rules.stop_counting_rejected,
         }
     }
@@ -133,7 +133,7 @@ impl Service {
     }
 
     /// How requests are answered.
-    pub const fn answers(&self) -> &Answers {
+    pub const fn answers(&self) -> &ReplySettings {
         &self.answers
     }
 

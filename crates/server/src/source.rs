@@ -1,6 +1,6 @@
 //! Where rules come from: files that change, or an xDS server.
 //!
-//! [`tollgate_settings::Rules`] says where to look; [`RuleSource::run`] loads,
+//! [`tollgate_settings::RuleSettings`] says where to look; [`RuleSource::run`] loads,
 //! watches and loads again, hands every result on, and keeps a [`RuleStatus`]
 //! for health, metrics and the admin pages.
 //!
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
 use tollgate_limiter::Clock;
 use tollgate_rules::{LoadError, Loaded, Options};
-use tollgate_settings::{Origin, Rules};
+use tollgate_settings::{RuleOrigin, RuleSettings};
 
 use files::RuleFiles;
 use report::LoadReporter;
@@ -67,7 +67,7 @@ pub use status::{LoadFailure, RuleStatus};
 /// # }
 /// ```
 pub struct RuleSource {
-    origin: Origin,
+    origin: RuleOrigin,
     base: PathBuf,
     options: Options,
     clock: Arc<dyn Clock>,
@@ -76,7 +76,7 @@ pub struct RuleSource {
 
 impl RuleSource {
     /// A source that has not been asked yet.
-    pub fn new(rules: &Rules, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(rules: &RuleSettings, clock: Arc<dyn Clock>) -> Self {
         Self {
             origin: rules.origin.clone(),
             base: PathBuf::new(),
@@ -117,8 +117,8 @@ impl RuleSource {
         let reporter = LoadReporter::new(on_load, clock, status);
         let work = async {
             match origin {
-                Origin::Xds(xds) => xds::run(xds, options, reporter, &reload).await,
-                Origin::Paths(_) | Origin::Runtime(_) | Origin::Default => {
+                RuleOrigin::Xds(xds) => xds::run(xds, options, reporter, &reload).await,
+                RuleOrigin::Paths(_) | RuleOrigin::Runtime(_) | RuleOrigin::Default => {
                     poll::run(RuleFiles::new(origin, base), options, reporter, &reload).await;
                 }
             }

@@ -11,7 +11,7 @@ use tollgate_core::{Key, Time};
 use tollgate_limiter::{ChargeSet, MemoryStore, Store, StoreReply};
 use tollgate_metrics::{RemoteStats, StoreStats};
 use tollgate_redis::{RedisStore, Stats, StoreFailure};
-use tollgate_settings::Store as StoreSettings;
+use tollgate_settings::StoreSettings;
 
 use crate::error::Error;
 

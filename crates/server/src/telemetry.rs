@@ -1,7 +1,7 @@
 //! Logs and traces.
 //!
-//! Settings say how they look and where they go: [`tollgate_settings::Log`],
-//! [`tollgate_settings::Tracing`].
+//! Settings say how they look and where they go: [`tollgate_settings::LogSettings`],
+//! [`tollgate_settings::TracingSettings`].
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Where to listen: a host and a port, or a Unix socket.
 //!
 //! Invariant: reading an address touches no network; a host name is looked up
-//! by [`Address::candidates`], when it is time to listen.
+//! by [`ListenAddress::candidates`], when it is time to listen.
 
 use std::fmt;
 use std::io;
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 /// A host and a port to listen on.
 ///
 /// ```
-/// use tollgate_settings::Address;
-/// assert_eq!("[::]:8080".parse::<Address>()?.to_string(), "[::]:8080");
-/// assert_eq!(":9090".parse::<Address>()?.port, 9090);
-/// assert!("127.0.0.1:6070".parse::<Address>()?.is_loopback());
-/// # Ok::<(), tollgate_settings::AddressError>(())
+/// use tollgate_settings::ListenAddress;
+/// assert_eq!("[::]:8080".parse::<ListenAddress>()?.to_string(), "[::]:8080");
+/// assert_eq!(":9090".parse::<ListenAddress>()?.port, 9090);
+/// assert!("127.0.0.1:6070".parse::<ListenAddress>()?.is_loopback());
+/// # Ok::<(), tollgate_settings::ListenAddressError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct ListenAddress {
     /// An IP address without brackets, a name, or nothing for all addresses of this machine.
     pub host: String,
     /// The port; 0 for any that is free.
@@ -28,12 +28,16 @@ pub struct Address {
 /// Why a text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not an address; write HOST:PORT, such as 0.0.0.0:8080, [::]:8080 or :8080")]
-pub struct AddressError {
+pub struct ListenAddressError {
     /// The text.
     pub text: String,
 }
 
-impl Address {
+impl ListenAddress {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: ListenAddressError| error.to_string())
+    }
+
     /// An address of a host with or without brackets.
     pub fn new(host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
@@ -65,18 +69,18 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 
-impl std::str::FromStr for Address {
-    type Err = AddressError;
+impl std::str::FromStr for ListenAddress {
+    type Err = ListenAddressError;
 
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        let wrong = || AddressError { text: text.to_owned() };
+    fn from_str(text: &str) -> Result<Self, ListenAddressError> {
+        let wrong = || ListenAddressError { text: text.to_owned() };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let address = Self::new(host, port);
@@ -90,9 +94,18 @@ impl std::str::FromStr for Address {
     }
 }
 
+/// The host of an address by itself.
+pub(crate) fn host(text: &str) -> Result<String, String> {
+    if is_host(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("'{text}' is not a host; write an IP address or a name"))
+    }
+}
+
 /// Whether a text could be a host: an IP address, a name, or nothing.
-pub(super) fn is_host(text: &str) -> bool {
-    let bare = Address::new(text, 0).host;
+fn is_host(text: &str) -> bool {
+    let bare = ListenAddress::new(text, 0).host;
     bare.parse::<IpAddr>().is_ok()
         || bare.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
 }
@@ -101,9 +114,18 @@ pub(super) fn is_host(text: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrpcAddress {
     /// A port.
-    Tcp(Address),
+    Tcp(ListenAddress),
     /// A Unix socket; a stale file is replaced.
     Unix(PathBuf),
+}
+
+impl GrpcAddress {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some(path) => Ok(Self::Unix(PathBuf::from(path))),
+            None => ListenAddress::parse(text).map(Self::Tcp),
+        }
+    }
 }
 
 impl fmt::Display for GrpcAddress {
@@ -122,14 +144,14 @@ mod tests {
     #[test]
     fn an_address_reads_back_as_it_is_shown() {
         for text in ["0.0.0.0:8080", "[::]:8080", "[::1]:0", ":9090", "localhost:1", "a-b.c_d:65535"] {
-            assert_eq!(text.parse::<Address>().map(|address| address.to_string()), Ok(text.to_owned()));
+            assert_eq!(text.parse::<ListenAddress>().map(|address| address.to_string()), Ok(text.to_owned()));
         }
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
         for text in ["", "8080", "host", "::1:80", "[::1]", "[host]:x", "a b:80", "host:65536", "[:]:80"] {
-            assert!(text.parse::<Address>().is_err(), "{text}");
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
     }
 
@@ -147,13 +169,13 @@ mod tests {
             ("10.0.0.1", false),
             ("localhost.example", false),
         ] {
-            assert_eq!(Address::new(host, 1).is_loopback(), is_loopback, "{host}");
+            assert_eq!(ListenAddress::new(host, 1).is_loopback(), is_loopback, "{host}");
         }
     }
 
     #[test]
     fn no_host_means_both_families_and_ipv4_where_there_is_no_other() {
-        let candidates = Address::new("", 80).candidates().unwrap();
+        let candidates = ListenAddress::new("", 80).candidates().unwrap();
         assert_eq!(candidates.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::]:80", "0.0.0.0:80"]);
     }
 }

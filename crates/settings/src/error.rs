@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tollgate_yaml::Problem;
+
 /// Something to tell once at start-up; the server runs all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
@@ -22,6 +24,15 @@ pub struct Mistake {
     pub place: String,
     /// What is wrong, and what would be right.
     pub message: String,
+}
+
+impl From<Problem> for Mistake {
+    fn from(problem: Problem) -> Self {
+        let place = problem.place();
+        let Problem { message, help, .. } = problem;
+        let message = if help.is_empty() { message } else { format!("{message}; {help}") };
+        Self { place, message }
+    }
 }
 
 impl fmt::Display for Mistake {

@@ -12,11 +12,22 @@ fn the_settings_in_the_help_of_serve_are_names_with_texts_below_them() {
     assert!(names.contains(&"  LOG_LEVEL, log.level [info]"), "{names:?}");
     let is_name = |line: &str| {
         let first = line.trim_start().split([',', ' ']).next().unwrap_or_default();
-        tollgate_settings::definitions::all().any(|one| [one.flag, one.variable, one.key].contains(&first))
+        tollgate_settings::rows::all().any(|row| [row.flag, row.variable, row.key].contains(&first))
     };
     for line in names {
         assert!(is_name(line), "'{line}' begins with no name of a setting");
     }
+}
+
+/// Every flag of the table is one of `serve`, and none else is offered.
+#[test]
+fn the_flags_of_serve_are_those_of_the_settings() {
+    let help = String::from_utf8(crate::golden::run(&["serve", "-h"]).stdout).unwrap();
+    let offered = help.lines().filter_map(|line| line.trim().strip_prefix("--"));
+    let offered: Vec<&str> = offered.filter_map(|line| line.split([' ', ',']).next()).collect();
+    let flags: Vec<&str> =
+        tollgate_settings::rows::flags().map(|row| row.flag.trim_start_matches('-')).collect();
+    assert_eq!(offered, flags, "{help}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use super::error::GrpcError;
 use super::from_wire::RlsRequest;
 use crate::body::BodyError;
 use crate::service::ServiceError;
-use tollgate_settings::{Answers, HeaderNames};
+use tollgate_settings::{HeaderNames, ReplySettings};
 
 /// The header that tells how long to hold a request that a `leaky_bucket`
 /// lets through later, in whole milliseconds, rounded up.
@@ -43,7 +43,7 @@ pub(crate) fn response(
     wire: &RlsRequest,
     request: &Request<'_>,
     reply: &Reply,
-    answers: &Answers,
+    answers: &ReplySettings,
 ) -> RlsResponse {
     let statuses: Vec<DescriptorStatus> =
         (0..request.descriptors.len()).map(|index| descriptor_status(request, reply, index)).collect();

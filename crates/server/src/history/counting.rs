@@ -24,7 +24,7 @@ pub struct Counting {
 
 impl Counting {
     /// Counts as settings say.
-    pub fn new(settings: &tollgate_settings::History) -> Self {
+    pub fn new(settings: &tollgate_settings::HistorySettings) -> Self {
         Self {
             recorder: Recorder::new(Instance::random(), settings.caps),
             routes: Routes { keys: settings.route_keys.clone(), templates: settings.templates.clone() },

@@ -97,7 +97,7 @@ impl fmt::Debug for Keeper {
 
 impl Keeper {
     /// Keeps history as settings say; opens nothing yet.
-    pub fn new(place: Place, settings: &tollgate_settings::History, counting: Arc<Counting>) -> Self {
+    pub fn new(place: Place, settings: &tollgate_settings::HistorySettings, counting: Arc<Counting>) -> Self {
         Self {
             counting,
             place,

@@ -8,7 +8,7 @@ use tollgate_history::{Error, Result};
 use tollgate_redis::RedisConfig;
 use tollgate_redis::history::RedisEngine;
 
-use tollgate_settings::Store;
+use tollgate_settings::StoreSettings;
 
 /// Where history is kept.
 #[derive(Debug, Clone)]
@@ -21,10 +21,10 @@ pub enum Place {
 
 impl Place {
     /// The Redis of the counters if they are there, or else the folder.
-    pub fn new(store: &Store, history: &tollgate_settings::History) -> Self {
+    pub fn new(store: &StoreSettings, history: &tollgate_settings::HistorySettings) -> Self {
         match store {
-            Store::Memory(_) => Self::Folder(history.folder.clone()),
-            Store::Redis(config) => Self::Redis(config.clone()),
+            StoreSettings::Memory(_) => Self::Folder(history.folder.clone()),
+            StoreSettings::Redis(config) => Self::Redis(config.clone()),
         }
     }
 

@@ -39,7 +39,7 @@ use crate::listen::lifetime::stopped;
 use crate::service::Service;
 use to_wire::AuthzError;
 use tollgate_metrics::Call;
-use tollgate_settings::{ForwardAuth, HttpMapping, Settings};
+use tollgate_settings::{ForwardAuthSettings, MappingSettings, Settings};
 
 /// Who is connected to us; whoever serves a connection says so.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 pub(crate) struct Authz {
     mapping: Option<Mapping>,
     tokens: Option<Arc<TokenVerifier>>,
-    settings: ForwardAuth,
+    settings: ForwardAuthSettings,
     /// Whether a peer that is not trusted was told about in the log.
     has_warned: AtomicBool,
 }
@@ -64,8 +64,8 @@ impl Authz {
         let load = |spec| TokenVerifier::load(spec).map(Arc::new).map_err(Error::Keys);
         let (mapping, tokens) = match settings.mapping.clone() {
             None => (None, None),
-            Some(HttpMapping { mapping, tokens: None }) => (Some(mapping), None),
-            Some(HttpMapping { mapping, tokens: Some(spec) }) => {
+            Some(MappingSettings { mapping, tokens: None }) => (Some(mapping), None),
+            Some(MappingSettings { mapping, tokens: Some(spec) }) => {
                 let tokens = load(spec)?;
                 (Some(mapping.with_tokens(Arc::clone(&tokens))), Some(tokens))
             }

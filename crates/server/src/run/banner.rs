@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tollgate_core::{Entry, RuleSet};
 
 use crate::listen::Addresses;
-use tollgate_settings::{ServerTls, Settings, Store};
+use tollgate_settings::{ServerTls, Settings, StoreSettings};
 
 /// How many rules are tried for a simple example.
 const EXAMPLE_RULES_MAX: usize = 100;
@@ -29,10 +29,10 @@ pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
 }
 
 /// Says where counters live.
-pub(super) fn counting(store: &Store) {
+pub(super) fn counting(store: &StoreSettings) {
     match store {
-        Store::Memory(_) => tracing::info!("counters are in this process' memory"),
-        Store::Redis(config) => {
+        StoreSettings::Memory(_) => tracing::info!("counters are in this process' memory"),
+        StoreSettings::Redis(config) => {
             let timeout = config.main.timeout;
             tracing::info!("counters are on {} (timeout {timeout:?})", config.main);
             if let Some(other) = &config.per_second {

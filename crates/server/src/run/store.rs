@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::listen::lifetime::stopped;
 use crate::service::Service;
 use crate::store::AnyStore;
-use tollgate_settings::{Settings, Store};
+use tollgate_settings::{Settings, StoreSettings};
 
 /// How often the store's health is checked.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -19,15 +19,15 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Where counters in memory are saved, if the settings name a folder.
 pub(super) fn snapshots(settings: &Settings) -> Option<Snapshots> {
     match settings.store {
-        Store::Memory(_) => Snapshots::open(settings.snapshots.as_deref()?),
-        Store::Redis(_) => None,
+        StoreSettings::Memory(_) => Snapshots::open(settings.snapshots.as_deref()?),
+        StoreSettings::Redis(_) => None,
     }
 }
 
 /// The store that the settings choose, with what was saved of it.
 pub(super) fn open(settings: &Settings, snapshots: Option<&Snapshots>) -> Result<AnyStore, Error> {
     match (&settings.store, snapshots) {
-        (Store::Memory(capacity), Some(snapshots)) => {
+        (StoreSettings::Memory(capacity), Some(snapshots)) => {
             Ok(AnyStore::Memory(snapshots.restore(*capacity, SystemClock::new().now())))
         }
         (store, _) => AnyStore::new(store),

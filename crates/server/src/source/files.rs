@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_rules::{LoadError, SourceFile};
 
-use tollgate_settings::{Origin, RuntimeLayout};
+use tollgate_settings::{RuleOrigin, RuntimeLayout};
 
 /// Where rules are looked for if nothing is said.
 const DEFAULT_FOLDER: &str = "rules";
@@ -29,7 +29,7 @@ const EXAMPLE: &str = include_str!("example.yaml");
 /// The rule files of an origin.
 #[derive(Debug, Clone)]
 pub(super) struct RuleFiles {
-    origin: Origin,
+    origin: RuleOrigin,
     /// Where paths that do not begin with `/` are looked for; empty for the folder of this process.
     base: PathBuf,
 }
@@ -48,16 +48,16 @@ pub(super) struct FileScan {
 }
 
 impl RuleFiles {
-    pub(super) fn new(origin: Origin, base: PathBuf) -> Self {
+    pub(super) fn new(origin: RuleOrigin, base: PathBuf) -> Self {
         Self { origin, base }
     }
 
     /// Reads everything.
     pub(super) fn scan(&self) -> FileScan {
         match &self.origin {
-            Origin::Paths(paths) => self.paths(paths),
-            Origin::Runtime(layout) => runtime::scan(layout),
-            Origin::Default | Origin::Xds(_) => self.anywhere(),
+            RuleOrigin::Paths(paths) => self.paths(paths),
+            RuleOrigin::Runtime(layout) => runtime::scan(layout),
+            RuleOrigin::Default | RuleOrigin::Xds(_) => self.anywhere(),
         }
     }
 

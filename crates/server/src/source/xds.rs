@@ -28,7 +28,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tollgate_rules::{LoadError, Loaded, Options};
-use tollgate_settings::Xds;
+use tollgate_settings::XdsSettings;
 
 use super::report::{LoadOrigin, LoadReporter};
 use backoff::RetryBackoff;
@@ -50,7 +50,7 @@ enum StreamEnd {
 }
 
 /// Keeps a stream open for ever.
-pub(super) async fn run<F>(xds: Xds, options: Options, reporter: LoadReporter<F>, reload: &Notify)
+pub(super) async fn run<F>(xds: XdsSettings, options: Options, reporter: LoadReporter<F>, reload: &Notify)
 where
     F: FnMut(Result<Loaded, LoadError>),
 {
@@ -79,7 +79,7 @@ where
 
 struct XdsClient<F> {
     origin: String,
-    xds: Xds,
+    xds: XdsSettings,
     options: Options,
     reporter: LoadReporter<F>,
     backoff: RetryBackoff,

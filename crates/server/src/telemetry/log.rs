@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
-use tollgate_settings::{Log, LogFormat, LogLevel};
+use tollgate_settings::{LogFormat, LogLevel, LogSettings};
 
 /// Why logs cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +31,14 @@ pub struct LogError {
 ///
 /// # Errors
 /// If it has been done before.
-pub fn init(log: Log) -> Result<(), LogError> {
+pub fn init(log: LogSettings) -> Result<(), LogError> {
     let is_terminal = std::io::stderr().is_terminal();
     let subscriber = subscriber(log, std::io::stderr, is_terminal);
     tracing::subscriber::set_global_default(subscriber).map_err(|source| LogError { source })
 }
 
 /// What takes events and writes lines; with colours where `is_terminal`.
-pub fn subscriber<W>(log: Log, writer: W, is_terminal: bool) -> Box<dyn Subscriber + Send + Sync>
+pub fn subscriber<W>(log: LogSettings, writer: W, is_terminal: bool) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -163,7 +163,7 @@ mod tests {
     fn logged(level: LogLevel, format: LogFormat, say: impl FnOnce()) -> String {
         let captured = Captured::default();
         let writer = captured.clone();
-        let subscriber = subscriber(Log { level, format }, move || writer.clone(), false);
+        let subscriber = subscriber(LogSettings { level, format }, move || writer.clone(), false);
         tracing::subscriber::with_default(subscriber, say);
         let bytes = captured.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()

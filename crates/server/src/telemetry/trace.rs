@@ -27,7 +27,7 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, Span, Span
 use tokio::runtime::Handle;
 use tokio_rustls::rustls;
 use tollgate_core::Outcome;
-use tollgate_settings::{OtlpProtocol, Tracing};
+use tollgate_settings::{OtlpProtocol, TracingSettings};
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
@@ -89,7 +89,7 @@ impl Tracer {
     /// # Errors
     /// If the endpoint or the certificates are not what they should be. A
     /// collector that is away is no error.
-    pub fn new(tracing: Option<&Tracing>) -> Result<Self, TraceError> {
+    pub fn new(tracing: Option<&TracingSettings>) -> Result<Self, TraceError> {
         let Some(tracing) = tracing else { return Ok(Self::off()) };
         let exporter = match tracing.protocol {
             OtlpProtocol::Http => over_http(tracing)?,
@@ -152,7 +152,7 @@ impl CallSpan {
     }
 }
 
-fn resource(tracing: &Tracing) -> Resource {
+fn resource(tracing: &TracingSettings) -> Resource {
     let instance = tracing.service_instance_id.clone().unwrap_or_else(random_id);
     let mut resource = Resource::builder()
         .with_service_name(tracing.service_name.clone())
@@ -172,7 +172,7 @@ fn random_id() -> String {
     format!("{:08x}-{:04x}-{version:04x}-{variant:04x}-{node:012x}", high >> 32, (high >> 16) & 0xffff)
 }
 
-fn endpoint(tracing: &Tracing) -> String {
+fn endpoint(tracing: &TracingSettings) -> String {
     let default = match tracing.protocol {
         OtlpProtocol::Http => "http://localhost:4318",
         OtlpProtocol::Grpc => "http://localhost:4317",
@@ -187,7 +187,7 @@ fn endpoint(tracing: &Tracing) -> String {
     }
 }
 
-fn over_http(tracing: &Tracing) -> Result<opentelemetry_otlp::SpanExporter, TraceError> {
+fn over_http(tracing: &TracingSettings) -> Result<opentelemetry_otlp::SpanExporter, TraceError> {
     let headers: HashMap<String, String> =
         tracing.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
     let client = HyperClient::new(connector(tracing)?, tracing.timeout, None);
@@ -202,7 +202,7 @@ fn over_http(tracing: &Tracing) -> Result<opentelemetry_otlp::SpanExporter, Trac
         .map_err(|error| wrong(tracing, &error))
 }
 
-fn over_grpc(tracing: &Tracing) -> Result<opentelemetry_otlp::SpanExporter, TraceError> {
+fn over_grpc(tracing: &TracingSettings) -> Result<opentelemetry_otlp::SpanExporter, TraceError> {
     let to = endpoint(tracing);
     let mut channel = Endpoint::from_shared(to.clone()).map_err(|error| wrong(tracing, &error))?;
     if to.starts_with("https://") {
@@ -228,12 +228,12 @@ fn over_grpc(tracing: &Tracing) -> Result<opentelemetry_otlp::SpanExporter, Trac
         .map_err(|error| wrong(tracing, &error))
 }
 
-fn wrong(tracing: &Tracing, problem: &dyn std::fmt::Display) -> TraceError {
+fn wrong(tracing: &TracingSettings, problem: &dyn std::fmt::Display) -> TraceError {
     TraceError::Exporter { endpoint: endpoint(tracing), problem: problem.to_string() }
 }
 
 /// Plain or encrypted, as the endpoint says.
-fn connector(tracing: &Tracing) -> Result<HttpsConnector<HttpConnector>, TraceError> {
+fn connector(tracing: &TracingSettings) -> Result<HttpsConnector<HttpConnector>, TraceError> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = HttpsConnectorBuilder::new();
     let builder = match certificates(tracing)? {
@@ -251,7 +251,7 @@ fn connector(tracing: &Tracing) -> Result<HttpsConnector<HttpConnector>, TraceEr
 }
 
 /// The certificates to accept besides the machine's, as PEM.
-fn certificates(tracing: &Tracing) -> Result<Option<Vec<u8>>, TraceError> {
+fn certificates(tracing: &TracingSettings) -> Result<Option<Vec<u8>>, TraceError> {
     let Some(path) = &tracing.ca else { return Ok(None) };
     let unreadable = |error: std::io::Error| TraceError::Certificates {
         path: path.display().to_string(),
@@ -260,7 +260,7 @@ fn certificates(tracing: &Tracing) -> Result<Option<Vec<u8>>, TraceError> {
     std::fs::read(path).map(Some).map_err(unreadable)
 }
 
-fn roots(tracing: &Tracing, pem: &[u8]) -> Result<rustls::RootCertStore, TraceError> {
+fn roots(tracing: &TracingSettings, pem: &[u8]) -> Result<rustls::RootCertStore, TraceError> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
     let path = tracing.ca.as_deref().map_or_else(String::new, |path| path.display().to_string());

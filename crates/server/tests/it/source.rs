@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tollgate_limiter::{Limiter, SystemClock};
 use tollgate_server::source::{RuleSource, RuleStatus};
-use tollgate_settings::{Origin, Rules};
+use tollgate_settings::{RuleOrigin, RuleSettings};
 
 /// Far more than anything here takes, even on a machine that is busy.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -91,8 +91,8 @@ fn domains_of(limiter: &Limiter) -> Vec<String> {
     names
 }
 
-fn source(origin: Origin) -> RuleSource {
-    let rules = Rules {
+fn source(origin: RuleOrigin) -> RuleSource {
+    let rules = RuleSettings {
         origin,
         merge_domains: false,
         force_start: false,

@@ -21,7 +21,7 @@ use std::time::Duration;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use tempfile::TempDir;
 use tollgate_server::{Addresses, BoundTo, Control, Error, Listeners};
-use tollgate_settings::{ConfigFile, Flags, Settings};
+use tollgate_settings::{ConfigFile, Flags, Settings, rows};
 use tonic::transport::{Channel, Endpoint};
 
 /// Far more than anything here takes, even on a machine that is busy.
@@ -92,15 +92,16 @@ impl Setup {
     /// Starts it, and waits until rules are in force.
     pub(crate) async fn start(self) -> Server {
         let Self { folder, environment, file, data, waits } = self;
-        let any = || Some("127.0.0.1:0".to_owned());
-        let flags = Flags {
-            rules: vec![folder.path().join("rules")],
-            http: any(),
-            grpc: if environment.contains_key("GRPC_UDS") { None } else { any() },
-            admin: any(),
-            data: Some(data.unwrap_or_else(|| folder.path().join("data"))),
-            ..Flags::default()
-        };
+        const ANY: &str = "127.0.0.1:0";
+        let text = |path: PathBuf| path.display().to_string();
+        let mut flags = Flags::default()
+            .with(&rows::RULES.row, text(folder.path().join("rules")))
+            .with(&rows::HTTP_ADDRESS.row, ANY)
+            .with(&rows::ADMIN_ADDRESS.row, ANY)
+            .with(&rows::DATA.row, text(data.unwrap_or_else(|| folder.path().join("data"))));
+        if !environment.contains_key(rows::GRPC_UDS.row.variable) {
+            flags = flags.with(&rows::GRPC_ADDRESS.row, ANY);
+        }
         let file = file.map(|text| ConfigFile::parse("tollgate.yaml", &text).unwrap());
         let (settings, _) = Settings::resolve(&flags, &environment, file.as_ref()).unwrap();
         let listeners = Listeners::bind(&settings, 2).unwrap();

@@ -12,10 +12,9 @@ use tollgate_limiter::Capacity;
 use tollgate_metrics::{StatsdDialect, StatsdProtocol};
 use tollgate_redis::RedisConfig;
 use tollgate_redis::config::Layout;
-use tollgate_settings::definitions::{self, IGNORED};
 use tollgate_settings::{
-    Address, ConfigFile, Flags, GrpcAddress, LogFormat, LogLevel, Origin, OtlpProtocol, Settings, Store,
-    Strings,
+    ConfigFile, Flags, GrpcAddress, IGNORED, ListenAddress, LogFormat, LogLevel, OtlpProtocol, RuleOrigin,
+    Settings, StoreSettings, Variables, rows,
 };
 
 fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
@@ -56,12 +55,12 @@ fn with_nothing_said_the_defaults_hold() {
     assert_eq!(settings.grpc.max_connection_age_grace, Some(Duration::from_secs(3_600)));
     assert!(settings.grpc.tls.is_none());
     assert_eq!((settings.log.level, settings.log.format), (LogLevel::Info, LogFormat::Text));
-    assert_eq!(settings.rules.origin, Origin::Default);
+    assert_eq!(settings.rules.origin, RuleOrigin::Default);
     assert!(settings.metrics.statsd.is_none() && settings.metrics.prometheus.is_none());
     assert!(settings.tracing.is_none());
-    assert!(settings.answers.headers.is_none());
-    assert!((settings.answers.near_limit_ratio - 0.8).abs() < f32::EPSILON);
-    assert!(matches!(settings.store, Store::Memory(Capacity { keys: 10_000_000, .. })));
+    assert!(settings.replies.headers.is_none());
+    assert!((settings.replies.near_limit_ratio - 0.8).abs() < f32::EPSILON);
+    assert!(matches!(settings.store, StoreSettings::Memory(Capacity { keys: 10_000_000, .. })));
 }
 
 /// The environment of Istio's sample, as it stands in its manifest.
@@ -85,7 +84,7 @@ fn the_environment_of_istio_is_understood() {
     assert_eq!(settings.grpc.address.to_string(), "[::]:8081");
     assert_eq!(settings.log.level, LogLevel::Debug);
     assert!(settings.metrics.statsd.is_none());
-    let Origin::Runtime(layout) = settings.rules.origin else { panic!("no runtime layout") };
+    let RuleOrigin::Runtime(layout) = settings.rules.origin else { panic!("no runtime layout") };
     assert_eq!(layout.root, Path::new("/data"));
     assert_eq!((layout.subdirectory.as_str(), layout.app_directory.as_str()), ("ratelimit", "config"));
     assert!(layout.ignore_dot_files && !layout.watch_root);
@@ -130,14 +129,14 @@ fn the_environment_of_envoy_gateway_is_understood() {
     assert!(warnings[0].starts_with("GRPC_SERVER_TLS_CA_CERT is set, but it has no effect"));
     let tls = settings.grpc.tls.unwrap();
     assert_eq!(tls.client_ca, None, "no certificates are demanded of callers");
-    let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
+    let RuleOrigin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
     assert_eq!((xds.server.as_str(), xds.node_id.as_str()), ("envoy-gateway:18001", "envoy-ratelimit"));
     let xds_tls = xds.tls.unwrap();
     assert_eq!(xds_tls.ca, Some(PathBuf::from("/certs/ca.crt")));
     assert!(xds_tls.identity.is_some());
     assert!(settings.rules.force_start);
     let prometheus = settings.metrics.prometheus.unwrap();
-    assert_eq!((prometheus.address, prometheus.path.as_str()), (Address::new("", 19_001), "/metrics"));
+    assert_eq!((prometheus.address, prometheus.path.as_str()), (ListenAddress::new("", 19_001), "/metrics"));
     let tracing = settings.tracing.unwrap();
     assert_eq!(tracing.protocol, OtlpProtocol::Http);
     assert!(tracing.endpoint_is_exact);
@@ -149,17 +148,17 @@ fn flags_win_over_environment_over_file_over_defaults() {
         "listen: { http: '127.0.0.1:1', grpc: '127.0.0.1:2', admin: '127.0.0.1:3' }\nrules: file.yaml\n";
     let file = ConfigFile::parse("tollgate.yaml", text).unwrap();
     let env = environment(&[("PORT", "10"), ("GRPC_HOST", "127.0.0.2")]);
-    let flags = Flags { http: Some("[::1]:100".to_owned()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::HTTP_ADDRESS.row, "[::1]:100");
     let (settings, _) = Settings::resolve(&flags, &env, Some(&file)).unwrap();
     assert_eq!(settings.http.to_string(), "[::1]:100");
     assert_eq!(settings.grpc.address.to_string(), "127.0.0.2:2");
     assert_eq!(settings.admin.address.to_string(), "127.0.0.1:3");
-    assert_eq!(settings.rules.origin, Origin::Paths(vec!["file.yaml".into()]));
+    assert_eq!(settings.rules.origin, RuleOrigin::Paths(vec!["file.yaml".into()]));
 
-    let flags = Flags { rules: vec!["flag.yaml".into()], ..Flags::default() };
+    let flags = Flags::default().with(&rows::RULES.row, "flag.yaml");
     let env = environment(&[("RUNTIME_ROOT", "/data"), ("CONFIG_TYPE", "GRPC_XDS_SOTW")]);
     let (settings, warnings) = Settings::resolve(&flags, &env, Some(&file)).unwrap();
-    assert_eq!(settings.rules.origin, Origin::Paths(vec!["flag.yaml".into()]));
+    assert_eq!(settings.rules.origin, RuleOrigin::Paths(vec!["flag.yaml".into()]));
     assert_eq!(warnings.len(), 1, "{warnings:?}");
 }
 
@@ -199,12 +198,11 @@ fn every_mistake_is_told_at_once_with_its_name_and_what_is_right() {
 
 #[test]
 fn an_empty_variable_is_as_good_as_none() {
-    let names: Vec<&str> =
-        definitions::all().map(|one| one.variable).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&str> = rows::all().map(|row| row.variable).filter(|name| !name.is_empty()).collect();
     let pairs: Vec<(&str, &str)> = names.iter().map(|name| (*name, "")).collect();
     let (settings, warnings) = resolved(&pairs);
     assert_eq!(warnings, [""; 0]);
-    assert_eq!(settings.rules.origin, Origin::Default);
+    assert_eq!(settings.rules.origin, RuleOrigin::Default);
 }
 
 #[test]
@@ -220,6 +218,32 @@ fn a_variable_that_cannot_be_honoured_is_named_once() {
 }
 
 #[test]
+fn a_variable_of_ours_that_is_no_setting_is_named_with_what_may_be_meant() {
+    let (_, warnings) = resolved(&[("TOLLGATE_ADMIN_TOKN", "hunter2"), ("TOLLGATE_COLOUR", "red")]);
+    let expected = [
+        "TOLLGATE_ADMIN_TOKN is set, but there is no such setting; did you mean TOLLGATE_ADMIN_TOKEN?",
+        "TOLLGATE_COLOUR is set, but there is no such setting; 'tollgate serve --help' lists all settings",
+    ];
+    assert_eq!(warnings, expected);
+}
+
+/// Kubernetes sets these in every pod beside a service called `tollgate`.
+#[test]
+fn variables_of_a_service_called_tollgate_are_not_taken_for_settings() {
+    let (_, warnings) = resolved(&[
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TOLLGATE_SERVICE_PORT", "8081"),
+        ("TOLLGATE_SERVICE_PORT_GRPC", "8081"),
+        ("TOLLGATE_PORT", "tcp://10.0.0.1:8081"),
+        ("TOLLGATE_PORT_8081_TCP", "tcp://10.0.0.1:8081"),
+        ("TOLLGATE_PORT_8081_TCP_PROTO", "tcp"),
+        ("TOLLGATE_PORT_8081_TCP_PORT", "8081"),
+        ("TOLLGATE_PORT_8081_TCP_ADDR", "10.0.0.1"),
+    ]);
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
 fn the_admin_listener_opens_to_the_network_with_a_token_only() {
     let (closed, warnings) = resolved(&[("DEBUG_HOST", "0.0.0.0"), ("DEBUG_PORT", "7000")]);
     assert_eq!(closed.admin.address.to_string(), "127.0.0.1:7000");
@@ -229,7 +253,7 @@ fn the_admin_listener_opens_to_the_network_with_a_token_only() {
     assert_eq!(open.admin.address.to_string(), "0.0.0.0:6070");
     assert_eq!(warnings, [""; 0]);
     assert!(!format!("{open:?}").contains("hunter2"));
-    let flags = Flags { admin: Some("0.0.0.0:6070".to_owned()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::ADMIN_ADDRESS.row, "0.0.0.0:6070");
     let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err();
     let message = "--admin: the admin listener on 0.0.0.0:6070 needs a token; \
                    set TOLLGATE_ADMIN_TOKEN, or write 127.0.0.1:6070";
@@ -244,10 +268,10 @@ fn grpc_listens_on_a_unix_socket_if_asked() {
         with_file("listen: { grpc: 'unix:/run/a.sock' }\n").unwrap().grpc.address,
         unix("/run/a.sock")
     );
-    let flags = Flags { grpc: Some("127.0.0.1:9".to_owned()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::GRPC_ADDRESS.row, "127.0.0.1:9");
     let (settings, _) =
         Settings::resolve(&flags, &environment(&[("GRPC_UDS", "/run/rls.sock")]), None).unwrap();
-    assert_eq!(settings.grpc.address, GrpcAddress::Tcp(Address::new("127.0.0.1", 9)));
+    assert_eq!(settings.grpc.address, GrpcAddress::Tcp(ListenAddress::new("127.0.0.1", 9)));
 }
 
 #[test]
@@ -307,7 +331,7 @@ fn xds_settings_are_read_and_secrets_hidden() {
         ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "1000"),
     ]);
     assert!(!format!("{settings:?}").contains("hunter2"));
-    let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
+    let RuleOrigin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
     assert_eq!(xds.server, "[::1]:18000");
     assert_eq!(xds.node_metadata[1], ("zone".to_owned(), "1".to_owned()));
     assert_eq!(xds.headers[0].1.expose(), "Bearer hunter2");
@@ -327,18 +351,11 @@ fn rejected_requests_are_not_counted_where_that_is_asked_for() {
     }
 }
 
-#[test]
-fn what_is_not_in_this_version_is_refused_by_name() {
-    let flags = Flags { gateway: Some("0.0.0.0:8000".to_owned()), ..Flags::default() };
-    let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err().to_string();
-    assert!(error.contains("--gateway: "), "{error}");
-}
-
 /// The shared store that the settings choose.
 fn redis(settings: &Settings) -> &RedisConfig {
     match &settings.store {
-        Store::Redis(config) => config,
-        Store::Memory(_) => panic!("the store is memory"),
+        StoreSettings::Redis(config) => config,
+        StoreSettings::Memory(_) => panic!("the store is memory"),
     }
 }
 
@@ -346,11 +363,12 @@ fn redis(settings: &Settings) -> &RedisConfig {
 fn the_store_is_chosen_by_flag_before_variables_before_the_file() {
     let file = ConfigFile::parse("tollgate.yaml", "store: redis://file\n").unwrap();
     let chosen = |flag: Option<&str>, variables: &[(&str, &str)]| {
-        let flags = Flags { store: flag.map(str::to_owned), ..Flags::default() };
+        let flags = Flags::default();
+        let flags = flag.map_or(flags.clone(), |store| flags.with(&rows::STORE.row, store));
         let (settings, _) = Settings::resolve(&flags, &environment(variables), Some(&file)).unwrap();
         match settings.store {
-            Store::Memory(_) => "memory".to_owned(),
-            Store::Redis(config) => config.main.to_string(),
+            StoreSettings::Memory(_) => "memory".to_owned(),
+            StoreSettings::Redis(config) => config.main.to_string(),
         }
     };
     let variables = [("REDIS_SOCKET_TYPE", "tcp"), ("REDIS_URL", "variable:1")];
@@ -362,7 +380,7 @@ fn the_store_is_chosen_by_flag_before_variables_before_the_file() {
 
 #[test]
 fn what_belongs_to_any_redis_is_taken_from_wherever_it_is_said() {
-    let flags = Flags { store: Some("redis://host".to_owned()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::STORE.row, "redis://host");
     let variables = [
         ("REDIS_AUTH", "me:hunter2"),
         ("REDIS_TIMEOUT", "5ms"),
@@ -407,7 +425,7 @@ fn a_store_that_cannot_be_meant_is_told_without_its_password() {
         assert!(all.contains(part), "{part}\n{all}");
     }
     assert!(!all.contains("hunter2"), "{all}");
-    let flags = Flags { store: Some("postgres://me:hunter2@host".to_owned()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::STORE.row, "postgres://me:hunter2@host");
     let error = Settings::resolve(&flags, &environment(&[]), None).unwrap_err().to_string();
     assert!(error.contains("--store: unknown scheme postgres; write redis://host:port"), "{error}");
     assert!(!error.contains("hunter2"), "{error}");
@@ -420,7 +438,7 @@ fn history_is_kept_in_a_folder_unless_it_is_turned_off() {
     assert_eq!(kept.route_keys, ["path", "route", "url"]);
     assert!(settings(&[("TOLLGATE_HISTORY", "false")]).history.is_none());
     let asked = [("TOLLGATE_DATA", "/from/environment"), ("TOLLGATE_HISTORY_ROUTE_KEYS", "page, api")];
-    let flags = Flags { data: Some("/from/flag".into()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::DATA.row, "/from/flag");
     let (settings, _) = Settings::resolve(&flags, &environment(&asked), None).unwrap();
     let history = settings.history.unwrap();
     assert_eq!((history.folder.as_path(), history.route_keys.len()), (Path::new("/from/flag"), 2));
@@ -435,7 +453,7 @@ fn history_is_kept_in_a_folder_unless_it_is_turned_off() {
 fn resp_is_off_until_it_is_asked_for() {
     assert!(settings(&[("TOLLGATE_RESP_PASSWORD", "hunter2")]).resp.is_none());
     let asked = [("TOLLGATE_RESP", "127.0.0.1:6380"), ("TOLLGATE_RESP_PASSWORD", "hunter2")];
-    let flags = Flags { resp: Some(":6381".to_owned()), ..Flags::default() };
+    let flags = Flags::default().with(&rows::RESP_ADDRESS.row, ":6381");
     let (settings, _) = Settings::resolve(&flags, &environment(&asked), None).unwrap();
     let resp = settings.resp.unwrap();
     assert_eq!((resp.address.port, resp.password.unwrap().expose(), resp.tls), (6381, "hunter2", None));
@@ -468,12 +486,12 @@ fn every_key_of_the_file_is_accepted() {
     assert_eq!(warnings.len(), 0, "{warnings:?}");
     assert_eq!(redis(&settings).key_prefix, "shop:");
     assert_eq!(settings.metrics.statsd.as_ref().unwrap().tags, [("region".to_owned(), "eu".to_owned())]);
-    let Origin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
+    let RuleOrigin::Xds(xds) = settings.rules.origin else { panic!("no xDS") };
     assert_eq!(xds.headers[0].0, "authorization");
     assert_eq!(xds.backoff.random_permille, 250);
-    for one in definitions::all().filter(|one| !one.key.is_empty()) {
-        let last = one.key.rsplit('.').next().unwrap_or_default();
-        assert!(text.contains(&format!("{last}:")), "complete.yaml lacks {}", one.key);
+    for row in rows::all().filter(|row| !row.key.is_empty()) {
+        let last = row.key.rsplit('.').next().unwrap_or_default();
+        assert!(text.contains(&format!("{last}:")), "complete.yaml lacks {}", row.key);
     }
 }
 
@@ -482,13 +500,13 @@ fn a_wrong_file_is_refused_with_places() {
     let cases = [
         (
             "listen:\n  htpp: ':8080'\nmemry: {}\n",
-            "tollgate.yaml:2:3: unknown key 'listen.htpp'; write one of listen.http, listen.grpc, listen.admin, listen.resp\n\
-             tollgate.yaml:3:1: unknown key 'memry'; write one of",
+            "tollgate.yaml:2:3: unknown key 'listen.htpp'; write listen.http\n\
+             tollgate.yaml:3:1: unknown key 'memry'; write memory",
         ),
         (
             "log: { level: loud, colour: red }\nmemory: { keys: many }\n",
-            "tollgate.yaml:1:21: unknown key 'log.colour'; write one of log.level, log.format\n\
-             tollgate.yaml:1:15: 'loud' is not a level; write trace, debug, info, warn or error\n\
+            "tollgate.yaml:1:15: 'loud' is not a level; write trace, debug, info, warn or error\n\
+             tollgate.yaml:1:21: unknown key 'log.colour'; write log.level or log.format\n\
              tollgate.yaml:2:17: 'many' is not a whole number in range; write one",
         ),
         ("memory: { keys: many }\n", "tollgate.yaml:1:17: 'many' is not a whole number in range; write one"),
@@ -499,7 +517,8 @@ fn a_wrong_file_is_refused_with_places() {
         ("log: { level: [info] }\n", "tollgate.yaml:1:15: must be one value; write a text or a number"),
         ("connections: { max_age: 1 }\n", "tollgate.yaml:1:25: '1' has no unit; write 1s, 1ms or 1m"),
         ("[]\n", "tollgate.yaml:1:1: a file of settings is a map; write listen: and the like"),
-        ("listen: { http: ':1', http: ':2' }\n", "tollgate.yaml:1:"),
+        ("listen: { http: ':1', http: ':2' }\n", "tollgate.yaml:1:23: 'http' is given twice; write it once"),
+        ("log: {}\n---\nlog: {}\n", "tollgate.yaml:2:1: a second document is not read"),
         ("log: {\n", "tollgate.yaml:"),
         ("listen: { admin: ':6070' }\n", "tollgate.yaml:1:18: the admin listener on :6070 needs a token"),
     ];
@@ -518,11 +537,11 @@ fn a_file_that_was_asked_for_must_be_there() {
     assert!(ConfigFile::find(None).unwrap().is_none());
 }
 
-/// Strings that remember what they were asked for.
+/// Variables that remember which of them were read.
 #[derive(Default)]
-struct Asked(RefCell<HashSet<String>>);
+struct ReadVariables(RefCell<HashSet<String>>);
 
-impl Strings for Asked {
+impl Variables for ReadVariables {
     fn get(&self, name: &str) -> Option<String> {
         self.0.borrow_mut().insert(name.to_owned());
         // Without these there is nothing to say about Redis.
@@ -532,15 +551,19 @@ impl Strings for Asked {
             _ => None,
         }
     }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[test]
 fn every_variable_of_the_list_is_read() {
-    let asked = Asked::default();
+    let asked = ReadVariables::default();
     Settings::resolve(&Flags::default(), &asked, None).unwrap();
     let asked = asked.0.into_inner();
-    for one in definitions::all().filter(|one| !one.variable.is_empty()) {
-        assert!(asked.contains(one.variable), "{} is documented and not read", one.variable);
+    for row in rows::all().filter(|row| !row.variable.is_empty()) {
+        assert!(asked.contains(row.variable), "{} is documented and not read", row.variable);
     }
 }
 
@@ -549,10 +572,10 @@ fn every_variable_of_the_list_is_read() {
 fn the_page_of_settings_is_made_from_the_list() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/settings.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let mark = "<!-- made from crates/settings/src/definitions; do not edit below -->\n";
+    let mark = "<!-- made from crates/settings/src/rows.rs; do not edit below -->\n";
     let (head, tables) = page.split_once(mark).expect("the page has lost its mark");
     let right = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings.md");
-    std::fs::write(&right, format!("{head}{mark}\n{}", definitions::markdown())).unwrap();
-    let is_same = tables.trim() == definitions::markdown().trim();
+    std::fs::write(&right, format!("{head}{mark}\n{}", rows::markdown())).unwrap();
+    let is_same = tables.trim() == rows::markdown().trim();
     assert!(is_same, "the page is old; run: cp {} docs/guide/settings.md", right.display());
 }

@@ -55,25 +55,25 @@ forward_auth: { deny_status: 500, max_hold: 1h, request_from: nginx }
 "#;
     let error = refused(text);
     for line in [
-        "tollgate.yaml:2:3: 'domain' is missing; write domain: and a text",
+        "tollgate.yaml:2:3: a mapping needs domain; write domain: NAME",
         "tollgate.yaml:2:21: '10.0.0.0/33' is not a network;",
         "tollgate.yaml:2:34: 'localhost' is not a network;",
         "tollgate.yaml:3:17: 'x-real-ip' names no address; write x-forwarded-for or forwarded",
-        "tollgate.yaml:4:3: unknown key 'colour'; write one of domain, descriptors,",
+        "tollgate.yaml:4:3: unknown key 'colour'; write domain, descriptors,",
         "tollgate.yaml:5:17: a key is in one file;",
         "tollgate.yaml:5:79: 'none' is no algorithm;",
-        "tollgate.yaml:7:47: an IPv6 address has 128 bits and not 129; write 0 to 128",
+        "tollgate.yaml:7:47: v6_prefix_mask_len of '129' is out of range;",
         "tollgate.yaml:8:41: 'x y' is not the name of a header;",
         "tollgate.yaml:9:29: 'users' cannot be a path template: it does not begin with a slash;",
         "tollgate.yaml:9:46: '/a/{c}' cannot be a path template: it matches the same paths as /a/{b};",
-        "tollgate.yaml:9:69: a path of 0 bytes cannot be a value; write 1 to 256",
-        "tollgate.yaml:10:16: 'name' is missing; write name: and a text",
-        "tollgate.yaml:11:9: unknown action 'teapot'; write one of remote_address, request_headers,",
-        "tollgate.yaml:12:20: 'claim' is missing;",
-        "tollgate.yaml:13:9: an action is a map with its name;",
+        "tollgate.yaml:9:69: max_length of '0' is out of range; write max_length: N, with N from 1 to 256",
+        "tollgate.yaml:10:16: query needs name; write name: NAME",
+        "tollgate.yaml:11:9: unknown action 'teapot'; write remote_address, request_headers,",
+        "tollgate.yaml:12:20: jwt_claim needs claim;",
+        "tollgate.yaml:13:9: an action must be a map with its name, this is the text 'method';",
         "tollgate.yaml:14:7: a descriptor needs actions;",
         "tollgate.yaml:15:7: a descriptor needs actions;",
-        "tollgate.yaml:16:30: '500' is no status for a refusal; write 429, or 403 for nginx",
+        "tollgate.yaml:16:30: '500' is no status for a denial; write 429, or 403 for nginx",
         "tollgate.yaml:16:45: '1h' is too long to hold a request; write 20s or less",
         "tollgate.yaml:16:63: 'nginx' is unknown; write auto, x-forwarded, x-original or itself",
     ] {
@@ -85,13 +85,17 @@ forward_auth: { deny_status: 500, max_hold: 1h, request_from: nginx }
 #[test]
 fn a_mapping_of_another_shape_says_what_it_must_be() {
     for (text, words) in [
-        ("mapping: edge\n", "1:10: must be a map; write domain, descriptors"),
-        ("mapping: { domain: edge }\n", "1:10: 'descriptors' is missing;"),
-        ("mapping: { domain: edge, descriptors: x }\n", "1:39: must be a list;"),
-        ("mapping: { domain: [edge], descriptors: [[method: {}]] }\n", "1:20: must be one value;"),
+        ("mapping: edge\n", "1:10: a mapping must be a map, this is the text 'edge';"),
+        ("mapping: { domain: edge }\n", "1:10: a mapping needs descriptors;"),
+        ("mapping: { domain: edge, descriptors: [] }\n", "1:39: descriptors is empty;"),
+        ("mapping: { domain: edge, descriptors: x }\n", "1:39: descriptors must be a list,"),
+        (
+            "mapping: { domain: [edge], descriptors: [[method: {}]] }\n",
+            "1:20: domain must be a text, this is a list;",
+        ),
         ("mapping: { domain: edge, descriptors: [[{ method: {}, path: {} }]] }\n", "an action has one name;"),
         ("mapping: { domain: edge, descriptors: [[jwt_claim: { claim: sub }]] }\n", "write mapping.jwt.keys"),
-        ("mapping: { domain: edge, jwt: {}, descriptors: [[method: {}]] }\n", "'keys' is missing;"),
+        ("mapping: { domain: edge, jwt: {}, descriptors: [[method: {}]] }\n", "jwt needs keys;"),
     ] {
         let error = refused(text);
         assert!(error.contains(words), "{text}: {error}");

@@ -13,19 +13,19 @@ use tollgate_limiter::Reply;
 
 use super::header;
 use tollgate_http::response::{CallerView, DEGRADED, PROBLEM_JSON, WAIT};
-use tollgate_settings::{Answers, ThroughEnvoy};
+use tollgate_settings::{EnvoyPassThrough, ReplySettings};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
 pub(super) fn add(
     request: &Request<'_>,
     reply: &Reply,
-    answers: &Answers,
+    answers: &ReplySettings,
     headers: &mut Vec<HeaderValue>,
 ) -> Vec<u8> {
     let has_body = match answers.through_envoy {
-        ThroughEnvoy::Off => return Vec::new(),
-        ThroughEnvoy::Headers => false,
-        ThroughEnvoy::All => reply.verdict.is_deny(),
+        EnvoyPassThrough::Off => return Vec::new(),
+        EnvoyPassThrough::Headers => false,
+        EnvoyPassThrough::All => reply.verdict.is_deny(),
     };
     let view = CallerView::new(&answers.responses, request, reply);
     // Every reply tells of a wait and of a store that is away, whatever the settings say.

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use tollgate_settings::Backoff;
+use tollgate_settings::XdsBackoff;
 
 /// Waits that double from the first to the longest, each shortened at random,
 /// so that many clients do not come back at one instant.
 #[derive(Debug)]
 pub(super) struct RetryBackoff {
-    backoff: Backoff,
+    backoff: XdsBackoff,
     next: Duration,
 }
 
 impl RetryBackoff {
-    pub(super) fn new(backoff: &Backoff) -> Self {
+    pub(super) fn new(backoff: &XdsBackoff) -> Self {
         Self { backoff: backoff.clone(), next: backoff.initial }
     }
 
@@ -42,7 +42,7 @@ mod tests {
 
     fn backoff(random_permille: u32) -> RetryBackoff {
         let (initial, max) = (Duration::from_secs(1), Duration::from_secs(5));
-        RetryBackoff::new(&Backoff { initial, max, random_permille })
+        RetryBackoff::new(&XdsBackoff { initial, max, random_permille })
     }
 
     #[test]

@@ -10,7 +10,7 @@ use thiserror::Error;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-use tollgate_settings::{ClientTls, Xds};
+use tollgate_settings::{XdsSettings, XdsTls};
 
 /// A server that takes longer is as good as gone; the next attempt comes soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub(super) enum ConnectError {
 }
 
 /// Connects.
-pub(super) async fn connect(xds: &Xds) -> Result<Channel, ConnectError> {
+pub(super) async fn connect(xds: &XdsSettings) -> Result<Channel, ConnectError> {
     let scheme = if xds.tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", xds.server))?
         .connect_timeout(CONNECT_TIMEOUT)
@@ -43,7 +43,7 @@ pub(super) async fn connect(xds: &Xds) -> Result<Channel, ConnectError> {
     Ok(endpoint.connect().await?)
 }
 
-async fn certificates(tls: &ClientTls) -> Result<ClientTlsConfig, ConnectError> {
+async fn certificates(tls: &XdsTls) -> Result<ClientTlsConfig, ConnectError> {
     let mut config = ClientTlsConfig::new();
     config = match &tls.ca {
         Some(path) => config.ca_certificate(Certificate::from_pem(file(path).await?)),
@@ -64,7 +64,7 @@ async fn file(path: &Path) -> Result<Vec<u8>, ConnectError> {
 }
 
 /// A request with the extra headers.
-pub(super) fn request<T>(xds: &Xds, stream: T) -> Result<tonic::Request<T>, ConnectError> {
+pub(super) fn request<T>(xds: &XdsSettings, stream: T) -> Result<tonic::Request<T>, ConnectError> {
     let mut request = tonic::Request::new(stream);
     for (name, value) in &xds.headers {
         let wrong = || ConnectError::Header { name: name.clone() };

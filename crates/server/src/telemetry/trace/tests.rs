@@ -42,8 +42,8 @@ impl Got {
     }
 }
 
-fn tracing_to(protocol: OtlpProtocol, endpoint: String) -> Tracing {
-    Tracing {
+fn tracing_to(protocol: OtlpProtocol, endpoint: String) -> TracingSettings {
+    TracingSettings {
         protocol,
         endpoint: Some(endpoint),
         endpoint_is_exact: false,
@@ -109,7 +109,7 @@ async fn over_grpc_collector() -> (String, UnboundedReceiver<Got>) {
     (endpoint, got)
 }
 
-async fn one_call(tracing: &Tracing) {
+async fn one_call(tracing: &TracingSettings) {
     let tracer = Tracer::new(Some(tracing)).unwrap();
     assert!(tracer.is_on());
     let parent = format!("00-{TRACE}-{SPAN}-01");
@@ -139,7 +139,7 @@ async fn a_span_with_its_parent_arrives_over_http() {
     let first = got.recv().await.unwrap();
     check(&first);
     assert_eq!(first.path, "/v1/traces");
-    let exact = Tracing {
+    let exact = TracingSettings {
         endpoint_is_exact: true,
         ..tracing_to(OtlpProtocol::Http, format!("{endpoint}/of/my/own"))
     };
@@ -157,7 +157,7 @@ async fn a_span_with_its_parent_arrives_over_grpc() {
 #[tokio::test]
 async fn a_call_that_nobody_sampled_is_not_sent() {
     let (endpoint, mut got) = over_http_collector().await;
-    let tracing = Tracing { sampling_rate: 0.0, ..tracing_to(OtlpProtocol::Http, endpoint) };
+    let tracing = TracingSettings { sampling_rate: 0.0, ..tracing_to(OtlpProtocol::Http, endpoint) };
     let tracer = Tracer::new(Some(&tracing)).unwrap();
     drop(tracer.call(|_| None));
     let parent = format!("{TRACE}-{SPAN}-1");
@@ -180,13 +180,13 @@ async fn a_collector_that_is_away_stops_nothing() {
 
 #[tokio::test]
 async fn what_cannot_work_is_told_at_the_start() {
-    let told = |tracing: &Tracing| Tracer::new(Some(tracing)).unwrap_err().to_string();
+    let told = |tracing: &TracingSettings| Tracer::new(Some(tracing)).unwrap_err().to_string();
     for protocol in [OtlpProtocol::Http, OtlpProtocol::Grpc] {
         let error = told(&tracing_to(protocol, "not a url".to_owned()));
         assert!(error.contains("not a url") && error.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let https = tracing_to(protocol, "https://127.0.0.1:1".to_owned());
-        let absent = Tracing { ca: Some(folder.path().join("absent.pem")), ..https };
+        let absent = TracingSettings { ca: Some(folder.path().join("absent.pem")), ..https };
         assert!(told(&absent).contains("absent.pem"));
     }
 }
@@ -195,7 +195,7 @@ async fn what_cannot_work_is_told_at_the_start() {
 fn an_endpoint_is_completed() {
     let of = |protocol, endpoint: Option<&str>| {
         let tracing = tracing_to(protocol, String::new());
-        super::endpoint(&Tracing { endpoint: endpoint.map(str::to_owned), ..tracing })
+        super::endpoint(&TracingSettings { endpoint: endpoint.map(str::to_owned), ..tracing })
     };
     assert_eq!(of(OtlpProtocol::Http, None), "http://localhost:4318/v1/traces");
     assert_eq!(of(OtlpProtocol::Grpc, None), "http://localhost:4317");

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tollgate_settings::{Origin, RuntimeLayout};
+use tollgate_settings::{RuleOrigin, RuntimeLayout};
 
 use super::{Running, rules, source};
 
@@ -55,7 +55,7 @@ async fn follows_a_configmap(volume: &Path, mut running: Running) {
 async fn a_configmap_named_by_its_folder_is_followed() {
     let folder = TempDir::new().unwrap();
     mount(folder.path(), 1, &[("shop.yaml", rules("shop", 1))]);
-    let running = Running::start(source(Origin::Paths(vec![folder.path().to_path_buf()])));
+    let running = Running::start(source(RuleOrigin::Paths(vec![folder.path().to_path_buf()])));
     follows_a_configmap(folder.path(), running).await;
 }
 
@@ -63,7 +63,7 @@ async fn a_configmap_named_by_its_folder_is_followed() {
 async fn a_configmap_named_by_one_of_its_files_is_followed() {
     let folder = TempDir::new().unwrap();
     mount(folder.path(), 1, &[("shop.yaml", rules("shop", 1))]);
-    let mut running = Running::start(source(Origin::Paths(vec![folder.path().join("shop.yaml")])));
+    let mut running = Running::start(source(RuleOrigin::Paths(vec![folder.path().join("shop.yaml")])));
     running.loads(1).await;
     mount(folder.path(), 2, &[("shop.yaml", rules("shop", 2))]);
     running.loads(2).await;
@@ -80,7 +80,7 @@ async fn a_configmap_in_the_layout_of_istio_is_followed() {
         let volume = folder.path().join("ratelimit/config");
         fs::create_dir_all(&volume).unwrap();
         mount(&volume, 1, &[("shop.yaml", rules("shop", 1))]);
-        let running = Running::start(source(Origin::Runtime(RuntimeLayout {
+        let running = Running::start(source(RuleOrigin::Runtime(RuntimeLayout {
             root: folder.path().to_path_buf(),
             subdirectory: "ratelimit".to_owned(),
             app_directory: "config".to_owned(),

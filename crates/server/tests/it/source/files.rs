@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use tempfile::TempDir;
-use tollgate_settings::{Origin, RuntimeLayout};
+use tollgate_settings::{RuleOrigin, RuntimeLayout};
 
 use super::{Running, rules, source};
 
 fn of_paths(paths: &[PathBuf]) -> Running {
-    Running::start(source(Origin::Paths(paths.to_vec())))
+    Running::start(source(RuleOrigin::Paths(paths.to_vec())))
 }
 
 fn of_layout(root: &Path, watch_root: bool) -> Running {
@@ -22,7 +22,7 @@ fn of_layout(root: &Path, watch_root: bool) -> Running {
         ignore_dot_files: true,
         watch_root,
     };
-    Running::start(source(Origin::Runtime(layout)))
+    Running::start(source(RuleOrigin::Runtime(layout)))
 }
 
 /// Puts a file in place at once, as careful editors do.
@@ -264,7 +264,7 @@ async fn a_missing_root_is_told_and_found_later() {
 #[tokio::test]
 async fn with_no_rules_at_all_the_example_is_served_until_there_are_some() {
     let folder = TempDir::new().unwrap();
-    let mut running = Running::start(source(Origin::Default).in_folder(folder.path().to_path_buf()));
+    let mut running = Running::start(source(RuleOrigin::Default).in_folder(folder.path().to_path_buf()));
     let status = running.loads(1).await;
     assert_eq!((status.origin.as_str(), status.domains), ("built-in example", 1));
     assert_eq!(status.warnings, [""; 0]);

@@ -11,7 +11,7 @@ use envoy_types::pb::ratelimit::config::ratelimit::v3::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tollgate_core::{Mode, Unit, Value};
-use tollgate_settings::{Backoff, ClientTls, Origin, Secret, Xds};
+use tollgate_settings::{RuleOrigin, Secret, XdsBackoff, XdsSettings, XdsTls};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 use super::xds_server::{Snapshot, XdsServer};
@@ -20,16 +20,16 @@ use super::{Running, source};
 const SECOND: i32 = 1;
 const WEEK: i32 = 7;
 
-fn settings(port: u16) -> Xds {
+fn settings(port: u16) -> XdsSettings {
     let wait = Duration::from_millis(10);
-    Xds {
+    XdsSettings {
         server: format!("localhost:{port}"),
         node_id: "tollgate-test".to_owned(),
         node_metadata: vec![("region".to_owned(), "eu".to_owned())],
         headers: vec![("X-Token".to_owned(), Secret::new("hunter2"))],
         tls: None,
         retry_interval: wait,
-        backoff: Backoff { initial: wait, max: wait, random_permille: 0 },
+        backoff: XdsBackoff { initial: wait, max: wait, random_permille: 0 },
         max_message_bytes: 1_000_000,
     }
 }
@@ -44,7 +44,7 @@ fn config(domain: &str, count: u32) -> Config {
 #[tokio::test]
 async fn snapshots_replace_each_other_and_are_acknowledged() {
     let mut server = XdsServer::start(0, Snapshot::new("1", &[config("basic", 50)]), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     let first = server.next().await;
     let node = first.request.node.unwrap();
     assert_eq!(node.id, "tollgate-test");
@@ -74,7 +74,7 @@ async fn snapshots_replace_each_other_and_are_acknowledged() {
 #[tokio::test]
 async fn no_resources_are_an_empty_configuration() {
     let server = XdsServer::start(0, Snapshot::new("1", &[config("basic", 50)]), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     running.domains(&["basic"]).await;
     server.set(Snapshot::new("2", &[]));
     running.domains(&[]).await;
@@ -87,7 +87,7 @@ async fn no_resources_are_an_empty_configuration() {
 #[tokio::test]
 async fn wrong_rules_are_refused_with_the_reason_and_the_old_ones_stay() {
     let mut server = XdsServer::start(0, Snapshot::new("1", &[config("basic", 50)]), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     running.loads(1).await;
     drop((server.next().await, server.next().await));
 
@@ -115,7 +115,7 @@ async fn wrong_rules_are_refused_with_the_reason_and_the_old_ones_stay() {
 #[tokio::test]
 async fn a_message_that_cannot_be_decoded_is_refused() {
     let mut server = XdsServer::start(0, Snapshot::new("1", &[config("basic", 50)]), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     running.loads(1).await;
     drop((server.next().await, server.next().await));
     server.set(Snapshot::broken("2"));
@@ -143,7 +143,7 @@ async fn every_check_of_files_holds_here_too() {
     again.name = "b".to_owned();
     let configs = [own, unlimited, twice, keyless, config("again", 1), again];
     let server = XdsServer::start(0, Snapshot::new("1", &configs), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     let mut problems = running.failures(1).await.last_error.unwrap().problems;
     problems.sort();
     let expected = [
@@ -183,7 +183,7 @@ async fn every_field_has_its_meaning() {
     let outer = Descriptor { key: "outer".to_owned(), descriptors: vec![inner], ..Descriptor::default() };
     let config = Config { name: "n".to_owned(), domain: "d".to_owned(), descriptors: vec![outer] };
     let server = XdsServer::start(0, Snapshot::new("1", &[config]), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     let status = running.loads(1).await;
     assert_eq!(status.warnings.len(), 0);
     let rules = running.limiter.rules();
@@ -205,7 +205,7 @@ async fn every_field_has_its_meaning() {
 async fn after_a_restart_of_the_server_the_stream_comes_back() {
     let server = XdsServer::start(0, Snapshot::new("2", &[config("old", 1)]), None).await;
     let port = server.port;
-    let mut running = Running::start(source(Origin::Xds(settings(port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(port))));
     running.domains(&["old"]).await;
     server.stop().await;
     let lost = running.until("lost", |status| status.source_error.is_some()).await;
@@ -225,7 +225,7 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
     let server = XdsServer::start(0, Snapshot::new("1", &[]), None).await;
     let port = server.port;
     server.stop().await;
-    let mut running = Running::start(source(Origin::Xds(settings(port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(port))));
     let status = running.until("an error", |status| status.source_error.is_some()).await;
     assert!(!status.is_decided(), "nothing was loaded, and nothing refused");
     let server = XdsServer::start(port, Snapshot::new("1", &[config("late", 1)]), None).await;
@@ -237,8 +237,10 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
 #[tokio::test]
 async fn a_message_above_the_bound_breaks_the_stream_and_not_the_rules() {
     let server = XdsServer::start(0, Snapshot::new("1", &[config("basic", 1)]), None).await;
-    let mut running =
-        Running::start(source(Origin::Xds(Xds { max_message_bytes: 10_000, ..settings(server.port) })));
+    let mut running = Running::start(source(RuleOrigin::Xds(XdsSettings {
+        max_message_bytes: 10_000,
+        ..settings(server.port)
+    })));
     running.loads(1).await;
     server.set(Snapshot::new("2", &[config(&"x".repeat(20_000), 1)]));
     let status = running.until("an error", |status| status.source_error.is_some()).await;
@@ -252,7 +254,7 @@ async fn a_message_above_the_bound_breaks_the_stream_and_not_the_rules() {
 #[tokio::test]
 async fn asked_to_reload_it_asks_the_server_again() {
     let server = XdsServer::start(0, Snapshot::new("1", &[config("basic", 1)]), None).await;
-    let mut running = Running::start(source(Origin::Xds(settings(server.port))));
+    let mut running = Running::start(source(RuleOrigin::Xds(settings(server.port))));
     running.loads(1).await;
     running.reload.notify_one();
     running.loads(2).await;
@@ -298,21 +300,20 @@ async fn certificates_are_checked_and_shown() {
         .identity(identity)
         .client_ca_root(Certificate::from_pem(authority.issuer.pem()));
     let server = XdsServer::start(0, Snapshot::new("1", &[config("secret", 1)]), Some(tls)).await;
-    let ours = ClientTls {
+    let ours = XdsTls {
         ca: Some(authority.folder.path().join("ca.pem")),
         identity: Some(authority.issue("tollgate")),
         server_name: Some("xds.example".to_owned()),
     };
-    let with = |tls: ClientTls| source(Origin::Xds(Xds { tls: Some(tls), ..settings(server.port) }));
+    let with = |tls: XdsTls| source(RuleOrigin::Xds(XdsSettings { tls: Some(tls), ..settings(server.port) }));
     let mut running = Running::start(with(ours.clone()));
     running.domains(&["secret"]).await;
     running.stop().await;
 
-    let nameless = ClientTls { server_name: None, ..ours.clone() };
-    let anonymous = ClientTls { identity: None, ..ours.clone() };
-    let trusting_others =
-        ClientTls { ca: Some(Authority::new().folder.keep().join("ca.pem")), ..ours.clone() };
-    let missing = ClientTls { ca: Some("no/ca.pem".into()), ..ours };
+    let nameless = XdsTls { server_name: None, ..ours.clone() };
+    let anonymous = XdsTls { identity: None, ..ours.clone() };
+    let trusting_others = XdsTls { ca: Some(Authority::new().folder.keep().join("ca.pem")), ..ours.clone() };
+    let missing = XdsTls { ca: Some("no/ca.pem".into()), ..ours };
     for wrong in [nameless, anonymous, trusting_others, missing] {
         let mut running = Running::start(with(wrong));
         let status = running.until("an error", |status| status.source_error.is_some()).await;

@@ -9,7 +9,7 @@ use tollgate_core::{Descriptor, Entry, Request, Time};
 use tollgate_http::CallerView;
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::SourceFile;
-use tollgate_settings::{Answers, Flags, Settings};
+use tollgate_settings::{Flags, ReplySettings, Settings};
 
 use crate::support::golden;
 
@@ -23,7 +23,7 @@ descriptors:
 /// A limiter on a clock of ours, and the settings of a server.
 struct Desk {
     limiter: Limiter<MemoryStore, ManualClock, NoSink>,
-    answers: Answers,
+    answers: ReplySettings,
 }
 
 impl Desk {
@@ -35,7 +35,7 @@ impl Desk {
         let environment: HashMap<String, String> =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (settings, _) = Settings::resolve(&Flags::default(), &environment, None).unwrap();
-        Self { limiter, answers: settings.answers }
+        Self { limiter, answers: settings.replies }
     }
 
     /// What is told about a request so many microseconds after the start:

@@ -1,23 +1,23 @@
-//! Where named texts come from: the environment, or a map in a test.
+//! Where environment variables come from: the process, or a map in a test.
 
 use std::collections::HashMap;
 
 /// Texts by name.
-///
-/// ```
-/// use std::collections::HashMap;
-/// use tollgate_settings::Strings;
-/// let strings = HashMap::from([("PORT".to_owned(), "8080".to_owned())]);
-/// assert_eq!(Strings::get(&strings, "PORT").as_deref(), Some("8080"));
-/// ```
-pub trait Strings {
+pub trait Variables {
     /// The text of that name, if there is one.
     fn get(&self, name: &str) -> Option<String>;
+
+    /// All names, in any order.
+    fn names(&self) -> Vec<String>;
 }
 
-impl Strings for HashMap<String, String> {
+impl Variables for HashMap<String, String> {
     fn get(&self, name: &str) -> Option<String> {
         HashMap::get(self, name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.keys().cloned().collect()
     }
 }
 
@@ -25,7 +25,7 @@ impl Strings for HashMap<String, String> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Environment;
 
-impl Strings for Environment {
+impl Variables for Environment {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     fn get(&self, name: &str) -> Option<String> {
         match std::env::var(name) {
@@ -34,5 +34,9 @@ impl Strings for Environment {
             // Whoever reads it complains about a text that makes no sense.
             Err(std::env::VarError::NotUnicode(bytes)) => Some(bytes.to_string_lossy().into_owned()),
         }
+    }
+
+    fn names(&self) -> Vec<String> {
+        std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
     }
 }

@@ -1,0 +1,112 @@
+//! How an HTTP request becomes descriptors.
+//!
+//! | module | what it reads |
+//! |---|---|
+//! | `actions` | the descriptors, action by action |
+//! | `jwt` | which tokens are valid |
+
+mod actions;
+mod jwt;
+
+use tollgate_http::request::token::TokenSpec;
+use tollgate_http::{Action, AddressHeader, ClientAddress, Fact, Mapping};
+use tollgate_yaml::{Located, MapSchema, Problems, YamlMap, YamlNode};
+
+use crate::go_syntax::choice;
+use crate::rows;
+use crate::settings_reader::SettingsReader;
+
+/// Who is believed where nobody is named: proxies on this machine.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
+
+const MAPPING: MapSchema = MapSchema {
+    what: "a mapping",
+    keys: &["domain", "descriptors", "trusted_proxies", "address_from", "jwt"],
+    example: "domain: NAME and descriptors: below mapping:",
+};
+
+/// How an HTTP request becomes descriptors.
+#[derive(Debug, Clone)]
+pub struct MappingSettings {
+    /// Everything but the keys, which are read when the server starts.
+    pub mapping: Mapping,
+    /// Which tokens are valid; none if none is.
+    pub tokens: Option<TokenSpec>,
+}
+
+pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<MappingSettings> {
+    let node = reader.find(&rows::MAPPING)?;
+    let problems = &mut reader.problems;
+    let map = YamlMap::read(&node, &MAPPING, problems)?;
+    let domain = required_text(&map, "domain", "NAME", problems);
+    let proxies = proxies(&map, problems);
+    let tokens = map.get("jwt").and_then(|field| jwt::read(&field.node, problems));
+    let items = map.nonempty_list("descriptors", "[ACTION, ACTION]", problems);
+    let descriptors = items.iter().map(|item| actions::descriptor(item, problems));
+    let descriptors: Vec<Vec<Action>> = descriptors.filter(|actions| !actions.is_empty()).collect();
+    if items.is_empty() {
+        return None;
+    }
+    let needs_keys = |action: &Action| matches!(action.fact, Fact::Claim { .. });
+    if tokens.is_none() && !map.is_reported("jwt") && descriptors.iter().flatten().any(needs_keys) {
+        problems.error_from(map.at, &tollgate_http::Error::NoKeys);
+    }
+    let Located { value, at } = domain?;
+    match Mapping::new(value, descriptors) {
+        Ok(mapping) => Some(MappingSettings { mapping: mapping.with_proxies(proxies?), tokens }),
+        Err(error) => {
+            problems.error_from(at, &error);
+            None
+        }
+    }
+}
+
+fn proxies(map: &YamlMap, problems: &mut Problems) -> Option<ClientAddress> {
+    let headers =
+        [("x-forwarded-for", AddressHeader::XForwardedFor), ("forwarded", AddressHeader::Forwarded)];
+    let header = map.parsed("address_from", |text| choice(text, "names no address", &headers), problems);
+    let header = header.map(|header| header.value).unwrap_or_default();
+    if map.get("trusted_proxies").is_none() {
+        return ClientAddress::new(&LOOPBACK, header).ok();
+    }
+    let mut networks = Vec::new();
+    let mut are_right = true;
+    for item in map.list("trusted_proxies", "NETWORK", problems) {
+        let Some(Located { value, at }) = item.text("trusted_proxies", "[NETWORK]", problems) else {
+            continue;
+        };
+        // Each alone, so that every wrong one is told with its place.
+        if let Err(error) = ClientAddress::new(&[&value], header) {
+            problems.error_from(at, &error);
+            are_right = false;
+        }
+        networks.push(value);
+    }
+    match ClientAddress::new(&networks, header) {
+        Ok(proxies) => Some(proxies),
+        Err(error) => {
+            if are_right {
+                problems.error_from(map.location("trusted_proxies"), &error);
+            }
+            None
+        }
+    }
+}
+
+/// The text of a field that must be there.
+fn required_text(
+    map: &YamlMap,
+    key: &str,
+    example: &str,
+    problems: &mut Problems,
+) -> Option<Located<String>> {
+    map.required(key, example, problems)?.node.text(key, example, problems)
+}
+
+/// The fields of a map that may be left empty.
+fn fields(node: &YamlNode, schema: &MapSchema, problems: &mut Problems) -> Option<YamlMap> {
+    if node.is_null() {
+        return Some(YamlMap::empty(node.at, schema.what));
+    }
+    YamlMap::read(node, schema, problems)
+}

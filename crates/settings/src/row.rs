@@ -1,0 +1,222 @@
+//! What a setting is: its names, its default, its help, and how it is read.
+//!
+//! [`crate::rows`] is the table that is made of these. The reader finds a
+//! setting's values by its row, a file's keys are checked against the rows,
+//! and flags, `serve --help` and `docs/guide/settings.md` come from them.
+//!
+//! Invariant: what has no row cannot be read, so that the documents are
+//! complete; and the default that they show is the one that is read.
+
+use std::fmt;
+
+use crate::raw_value::RawValue;
+
+/// As many columns as the narrowest usual terminal has.
+const HELP_WIDTH: usize = 80;
+
+/// The names of a setting, its default and its help.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingRow {
+    /// The flag, with its dashes; empty if none.
+    pub flag: &'static str,
+    /// What `--help` calls the value of the flag.
+    pub value_name: &'static str,
+    /// Whether the flag may be given several times.
+    pub is_repeatable: bool,
+    /// The environment variable; empty if none.
+    pub variable: &'static str,
+    /// The key in `tollgate.yaml`, with dots between levels; empty if none.
+    pub key: &'static str,
+    /// What holds if nothing is set; empty if nothing.
+    pub default: &'static str,
+    /// What it does, in Markdown.
+    pub help: &'static str,
+}
+
+/// A setting of one type: its row, and how its value is read.
+///
+/// Read by [`Settings::resolve`](crate::Settings::resolve); set by name in tests:
+///
+/// ```
+/// use std::collections::HashMap;
+/// use tollgate_settings::{Flags, Settings, rows};
+/// let flags = Flags::default().with(&rows::HTTP_ADDRESS.row, ":80");
+/// let (settings, _) = Settings::resolve(&flags, &HashMap::new(), None)?;
+/// assert_eq!(settings.http.port, 80);
+/// # Ok::<(), tollgate_settings::SettingsError>(())
+/// ```
+#[derive(Debug)]
+pub struct Setting<T, const HAS_DEFAULT: bool = true> {
+    /// What does not depend on the type.
+    pub row: SettingRow,
+    parser: Parser<T>,
+}
+
+/// A setting without a value unless it is set.
+pub type OptionalSetting<T> = Setting<T, false>;
+
+/// How a value is read; an error says what is wrong and what to write.
+#[derive(Debug)]
+pub(crate) enum Parser<T> {
+    /// One word, without space around it.
+    Word(fn(&str) -> Result<T, String>),
+    /// Anything else.
+    Value(fn(&RawValue) -> Result<T, String>),
+}
+
+/// A setting with this variable; more names are added to it.
+pub(crate) const fn variable(variable: &'static str) -> SettingRow {
+    SettingRow { variable, ..NAMELESS }
+}
+
+/// A setting with this key and no variable.
+pub(crate) const fn key(key: &'static str) -> SettingRow {
+    SettingRow { key, ..NAMELESS }
+}
+
+/// A setting with this flag and no variable.
+pub(crate) const fn flag(flag: &'static str, value_name: &'static str) -> SettingRow {
+    SettingRow { flag, value_name, ..NAMELESS }
+}
+
+const NAMELESS: SettingRow = SettingRow {
+    flag: "",
+    value_name: "",
+    is_repeatable: false,
+    variable: "",
+    key: "",
+    default: "",
+    help: "",
+};
+
+impl SettingRow {
+    pub(crate) const fn flag(self, flag: &'static str, value_name: &'static str) -> Self {
+        Self { flag, value_name, ..self }
+    }
+
+    pub(crate) const fn repeatable(self) -> Self {
+        Self { is_repeatable: true, ..self }
+    }
+
+    pub(crate) const fn key(self, key: &'static str) -> Self {
+        Self { key, ..self }
+    }
+
+    /// The setting with a value for when it is not set.
+    pub(crate) const fn default<T>(self, default: &'static str, parser: Parser<T>) -> Setting<T> {
+        Setting { row: Self { default, ..self }, parser }
+    }
+
+    /// The setting without a value unless it is set.
+    pub(crate) const fn optional<T>(self, parser: Parser<T>) -> OptionalSetting<T> {
+        Setting { row: self, parser }
+    }
+
+    /// The same, with words about what holds instead.
+    pub(crate) const fn otherwise<T>(self, words: &'static str, parser: Parser<T>) -> OptionalSetting<T> {
+        Setting { row: Self { default: words, ..self }, parser }
+    }
+
+    /// What messages call it: its variable, or else its key, or else its flag.
+    pub fn name(&self) -> &'static str {
+        [self.variable, self.key].into_iter().find(|name| !name.is_empty()).unwrap_or(self.flag)
+    }
+
+    /// What it does and what holds without it, for a terminal.
+    pub fn plain_help(&self) -> String {
+        let default = if self.default.is_empty() { String::new() } else { format!(" [{}]", self.default) };
+        format!("{}{default}", self.help.replace('`', ""))
+    }
+}
+
+impl<T, const HAS_DEFAULT: bool> Setting<T, HAS_DEFAULT> {
+    /// With its help, which comes from a comment and so with a space before it.
+    pub(crate) const fn help(mut self, comment: &'static str) -> Self {
+        let (_, help) = comment.split_at(1);
+        self.row.help = help;
+        self
+    }
+
+    pub(crate) fn parse(&self, value: &RawValue) -> Result<T, String> {
+        match self.parser {
+            Parser::Word(parse) => parse(value.text()?.trim()),
+            Parser::Value(parse) => parse(value),
+        }
+    }
+}
+
+impl<T> Setting<T> {
+    /// What holds if nothing is set.
+    pub(crate) fn default_value(&self) -> T {
+        let value = RawValue::Text(self.row.default.to_owned());
+        self.parse(&value).expect("a test reads the default of every setting")
+    }
+}
+
+/// Its name.
+impl<T, const HAS_DEFAULT: bool> fmt::Display for Setting<T, HAS_DEFAULT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row.name())
+    }
+}
+
+/// Settings that belong together.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingSection {
+    /// Its heading.
+    pub title: &'static str,
+    /// What is to be said about all of them; may be empty.
+    pub note: &'static str,
+    /// The settings.
+    pub rows: &'static [SettingRow],
+}
+
+impl SettingSection {
+    /// The section as `docs/guide/settings.md` has it.
+    pub(crate) fn markdown(&self) -> String {
+        let Self { title, note, rows } = self;
+        let mut out = format!("## {title}\n\n");
+        if !note.is_empty() {
+            out.push_str(&format!("{}\n\n", note.replace(". ", ".\n")));
+        }
+        out.push_str("| flag | variable | `tollgate.yaml` | default | meaning |\n|---|---|---|---|---|\n");
+        for row in *rows {
+            let code = |text: &str| if text.is_empty() { "–".to_owned() } else { format!("`{text}`") };
+            let names = [row.flag, row.variable, row.key, row.default].map(code).join(" | ");
+            out.push_str(&format!("| {names} | {} |\n", row.help));
+        }
+        out.push('\n');
+        out
+    }
+
+    /// The section as `serve --help` lists it.
+    pub(crate) fn help(&self) -> String {
+        let mut out = format!("{}:\n", self.title);
+        for row in self.rows {
+            let names = [row.flag, row.variable, row.key].into_iter().filter(|name| !name.is_empty());
+            let default = if row.default.is_empty() { String::new() } else { format!(" [{}]", row.default) };
+            out.push_str(&format!("  {}{default}\n", names.collect::<Vec<_>>().join(", ")));
+            put_wrapped(&mut out, &row.help.replace('`', ""));
+        }
+        out.push('\n');
+        out
+    }
+}
+
+/// Puts a text below the names it is about, in lines of their own indent: what
+/// is broken by the terminal's width alone cannot be told from a name.
+fn put_wrapped(out: &mut String, text: &str) {
+    const INDENT: &str = "      ";
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > HELP_WIDTH {
+            out.push('\n');
+            column = 0;
+        }
+        out.push_str(if column == 0 { INDENT } else { " " });
+        column += if column == 0 { INDENT.len() } else { 1 } + width;
+        out.push_str(word);
+    }
+    out.push('\n');
+}

@@ -1,0 +1,224 @@
+//! Where counters live.
+//!
+//! A flag says it, or the variables of envoyproxy/ratelimit, or the file. What
+//! belongs to any Redis, such as its password and its timeout, is taken from
+//! wherever it is said.
+//!
+//! Invariant: no mistake repeats an address, which may hold a password, nor
+//! what stands in a file of keys.
+
+use std::fs;
+use std::time::Duration;
+
+use tollgate_limiter::Capacity;
+use tollgate_redis::config::{
+    ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings, JITTER_DEFAULT_S, Layout, RedisConfig,
+    RedisSecret, RedisTls, SocketType,
+};
+
+use crate::go_syntax::{choice, duration, number};
+use crate::row::{OptionalSetting, Setting};
+use crate::rows;
+use crate::secret::Secret;
+use crate::settings_reader::{SettingPlace, SettingSource, SettingsReader};
+
+/// Files of certificates are no longer than this.
+const PEM_MAX: u64 = 1024 * 1024;
+
+/// Where counters live.
+#[derive(Debug, Clone)]
+pub enum StoreSettings {
+    /// In the memory of this process, so many.
+    Memory(Capacity),
+    /// On servers that several nodes share.
+    Redis(Box<RedisConfig>),
+}
+
+/// The variables of one Redis.
+struct RedisRows {
+    url: Setting<String>,
+    socket_type: Setting<SocketType>,
+    redis_type: Setting<String>,
+    auth: OptionalSetting<Secret>,
+    sentinel_auth: OptionalSetting<Secret>,
+    timeout: Setting<Duration>,
+    tls: Setting<bool>,
+}
+
+const MAIN: RedisRows = RedisRows {
+    url: rows::REDIS_URL,
+    socket_type: rows::REDIS_SOCKET_TYPE,
+    redis_type: rows::REDIS_TYPE,
+    auth: rows::REDIS_AUTH,
+    sentinel_auth: rows::REDIS_SENTINEL_AUTH,
+    timeout: rows::REDIS_TIMEOUT,
+    tls: rows::REDIS_TLS,
+};
+
+const PER_SECOND: RedisRows = RedisRows {
+    url: rows::REDIS_PERSECOND_URL,
+    socket_type: rows::REDIS_PERSECOND_SOCKET_TYPE,
+    redis_type: rows::REDIS_PERSECOND_TYPE,
+    auth: rows::REDIS_PERSECOND_AUTH,
+    sentinel_auth: rows::REDIS_PERSECOND_SENTINEL_AUTH,
+    timeout: rows::REDIS_PERSECOND_TIMEOUT,
+    tls: rows::REDIS_PERSECOND_TLS,
+};
+
+pub(crate) fn read(reader: &mut SettingsReader<'_>) -> StoreSettings {
+    let memory =
+        Capacity { keys: reader.get(&rows::MEMORY_KEYS), log_bytes: reader.get(&rows::MEMORY_LOG_BYTES) };
+    if reader.get(&rows::BACKEND_TYPE).eq_ignore_ascii_case("memcache") {
+        let (backend, flag, url) = (rows::BACKEND_TYPE, rows::STORE.row.flag, rows::REDIS_URL);
+        reader.warn(format!("{backend} is memcache, which is not used here; set {flag}, or {url}"));
+    }
+    let tls = tls(reader);
+    let main = main(reader, &tls);
+    let per_second = per_second(reader, &tls);
+    let key_prefix = reader.get(&rows::CACHE_KEY_PREFIX);
+    let jitter_max_s = reader.get(&rows::EXPIRATION_JITTER_MAX_SECONDS);
+    let layout = match reader.get(&rows::REDIS_LAYOUT) {
+        Layout::Envoy { .. } => Layout::Envoy { jitter_max_s },
+        Layout::Tollgate => Layout::Tollgate,
+    };
+    let denial_bytes = reader.get(&rows::LOCAL_CACHE_SIZE_IN_BYTES);
+    let Some(main) = main else {
+        if per_second.is_some() {
+            reader.warn("a Redis for limits by the second is set, but the store is memory; set --store, too");
+        }
+        return StoreSettings::Memory(memory);
+    };
+    let config = RedisConfig { per_second, key_prefix, layout, denial_bytes, ..RedisConfig::new(main) };
+    StoreSettings::Redis(Box::new(config))
+}
+
+/// Where counters are, unless in memory.
+fn main(reader: &mut SettingsReader<'_>, tls: &RedisTls) -> Option<Endpoint> {
+    let flagged = reader.find_in(SettingSource::Flag, &rows::STORE);
+    let is_reference = reader.is_in_environment(&MAIN.url)
+        || reader.is_in_environment(&MAIN.socket_type)
+        || reader.is_in_environment(&MAIN.redis_type);
+    let filed = reader.find_in(SettingSource::File, &rows::STORE);
+    match flagged {
+        Some((endpoint, _)) => Some(ours(reader, endpoint?, &MAIN, tls)),
+        None if is_reference => reference(reader, &MAIN, tls),
+        None => Some(ours(reader, filed?.0?, &MAIN, tls)),
+    }
+}
+
+/// Where limits by the second are, if elsewhere.
+fn per_second(reader: &mut SettingsReader<'_>, tls: &RedisTls) -> Option<Endpoint> {
+    let filed = reader.find(&rows::REDIS_PER_SECOND);
+    if reader.get(&rows::REDIS_PERSECOND) {
+        return reference(reader, &PER_SECOND, tls);
+    }
+    Some(ours(reader, filed??, &PER_SECOND, tls))
+}
+
+/// A store as we write it, with what is said elsewhere about any Redis.
+fn ours(
+    reader: &mut SettingsReader<'_>,
+    mut endpoint: Endpoint,
+    rows: &RedisRows,
+    tls: &RedisTls,
+) -> Endpoint {
+    if endpoint.credentials == Credentials::default()
+        && let Some(auth) = reader.find(&rows.auth)
+    {
+        endpoint.credentials = Credentials::parse(auth.expose());
+    }
+    if endpoint.tls.is_some() {
+        endpoint.tls = Some(tls.clone());
+    }
+    endpoint.timeout = reader.get(&rows.timeout);
+    endpoint
+}
+
+/// A store as envoyproxy/ratelimit writes it.
+fn reference(reader: &mut SettingsReader<'_>, rows: &RedisRows, tls: &RedisTls) -> Option<Endpoint> {
+    let mut hidden =
+        |setting: &OptionalSetting<Secret>| reader.find(setting).map(|auth| RedisSecret::new(auth.expose()));
+    let (auth, sentinel_auth) = (hidden(&rows.auth), hidden(&rows.sentinel_auth));
+    let is_tls = reader.get(&rows.tls);
+    let place = reader.find_placed(&rows.url).map(|(_, place)| place);
+    let read = EnvoyRedisSettings {
+        socket_type: reader.get(&rows.socket_type),
+        redis_type: reader.get(&rows.redis_type),
+        url: reader.get(&rows.url),
+        auth,
+        sentinel_auth,
+        tls: is_tls.then(|| tls.clone()),
+        timeout: Some(reader.get(&rows.timeout)),
+    };
+    match read.endpoint() {
+        Ok(mut endpoint) => {
+            // An address of rediss:// brings no certificates of its own.
+            endpoint.tls = endpoint.tls.map(|_| tls.clone());
+            Some(endpoint)
+        }
+        Err(error) => {
+            reader.mistake(place.unwrap_or_else(|| SettingPlace::from(&rows.url)), error);
+            None
+        }
+    }
+}
+
+fn tls(reader: &mut SettingsReader<'_>) -> RedisTls {
+    let ca = reader.find(&rows::REDIS_TLS_CACERT);
+    let chain = reader.find(&rows::REDIS_TLS_CLIENT_CERT);
+    let key = reader.find(&rows::REDIS_TLS_CLIENT_KEY);
+    let missing = match (&chain, &key) {
+        (Some(_), None) => Some(&rows::REDIS_TLS_CLIENT_KEY),
+        (None, Some(_)) => Some(&rows::REDIS_TLS_CLIENT_CERT),
+        _ => None,
+    };
+    if let Some(setting) = missing {
+        reader.mistake(setting, "a certificate and its key go together; write the path of a PEM file");
+    }
+    let client = chain.zip(key).map(|(chain, key)| ClientCertificate { chain, key: RedisSecret::new(key) });
+    RedisTls { ca, client, skip_hostname: reader.get(&rows::REDIS_TLS_SKIP_HOSTNAME_VERIFICATION) }
+}
+
+/// A store as we write it; none for memory.
+pub(crate) fn endpoint(text: &str) -> Result<Option<Endpoint>, String> {
+    if text == "memory" {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(endpoint) => Ok(Some(endpoint)),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+pub(crate) fn memory_keys(text: &str) -> Result<usize, String> {
+    match number(text)? {
+        0 => Err("0 keys would hold nothing; write 1 or more".to_owned()),
+        keys => Ok(keys),
+    }
+}
+
+pub(crate) fn socket_type(text: &str) -> Result<SocketType, String> {
+    choice(text, "is not a type of sockets", &[("tcp", SocketType::Tcp), ("unix", SocketType::Unix)])
+}
+
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("no time at all is too short; write such as 20ms".to_owned()),
+        timeout => Ok(timeout),
+    }
+}
+
+pub(crate) fn layout(text: &str) -> Result<Layout, String> {
+    let envoy = Layout::Envoy { jitter_max_s: JITTER_DEFAULT_S };
+    choice(text, "is not a layout", &[("tollgate", Layout::Tollgate), ("envoy", envoy)])
+}
+
+/// The text of a file of certificates or keys.
+pub(crate) fn pem(path: &str) -> Result<String, String> {
+    let wrong = |why: String| format!("cannot read '{path}': {why}; write the path of a PEM file");
+    let length = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
+    if length > PEM_MAX {
+        return Err(wrong(format!("its {length} bytes are too many for a certificate")));
+    }
+    fs::read_to_string(path).map_err(|error| wrong(error.to_string()))
+}
