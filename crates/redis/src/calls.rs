@@ -28,7 +28,7 @@ pub mod script;
 pub mod script_args;
 pub mod script_reply;
 mod server;
-mod tls;
+pub(crate) mod tls;
 
 use tokio::time::Instant;
 use tollgate_core::Time;

@@ -28,6 +28,7 @@ pub mod placement;
 pub mod stats;
 pub mod store;
 
+pub use calls::tls::certificates_from_pem;
 pub use config::{Endpoint, RedisConfig};
 pub use error::{Error, StoreFailure};
 pub use placement::keys;

@@ -183,12 +183,8 @@ fn unusable(path: &Path, reason: &str) -> Error {
 }
 
 fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match read {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(unusable(path, "there is no certificate in it; it must hold at least one in PEM")),
-        Err(error) => Err(unusable(path, &format!("{error}; it must hold certificates in PEM"))),
-    }
+    let found = tollgate_redis::certificates_from_pem(pem);
+    found.map_err(|reason| unusable(path, &format!("{reason}; it must hold certificates in PEM")))
 }
 
 fn client_verifier(

@@ -63,13 +63,18 @@ fn roots(tls: &RedisTls) -> Result<RootCertStore, Error> {
 }
 
 fn certificates(pem: &str, what: &'static str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    certificates_from_pem(pem.as_bytes()).map_err(|reason| Error::Tls { what, reason })
+}
+
+/// The certificates in `pem`, or why there are none; the server's listeners use it, too.
+///
+/// # Errors
+/// If there is no certificate, or one that cannot be read.
+pub fn certificates_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => {
-            Err(Error::Tls { what, reason: "there is no certificate in it".into() })
-        }
-        Ok(found) => Ok(found),
-        Err(error) => Err(refused(what, &error)),
+        Ok(found) if found.is_empty() => Err("there is no certificate in it".to_owned()),
+        found => found.map_err(|error| error.to_string()),
     }
 }
 

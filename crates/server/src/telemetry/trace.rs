@@ -261,17 +261,11 @@ fn certificates(tracing: &TracingSettings) -> Result<Option<Vec<u8>>, TraceError
 }
 
 fn roots(tracing: &TracingSettings, pem: &[u8]) -> Result<rustls::RootCertStore, TraceError> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject as _;
     let path = tracing.ca.as_deref().map_or_else(String::new, |path| path.display().to_string());
     let unusable = |problem: String| TraceError::Certificates { path: path.clone(), problem };
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+    for certificate in tollgate_redis::certificates_from_pem(pem).map_err(unusable)? {
         roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-    }
-    if roots.is_empty() {
-        return Err(unusable("it holds none; write them as PEM".to_owned()));
     }
     Ok(roots)
 }
