@@ -18,12 +18,12 @@ const HOT: usize = 1;
 const MILLION: usize = 1_000_000;
 
 /// Walks over the keys in an order that no cache foresees.
-struct Walk {
+struct KeyWalk {
     keys: Vec<String>,
     at: usize,
 }
 
-impl Walk {
+impl KeyWalk {
     fn over(count: usize) -> Self {
         Self { keys: keys(count), at: 0 }
     }
@@ -38,7 +38,7 @@ impl Walk {
 #[divan::bench(args = [HOT, MILLION], sample_count = 50, sample_size = 20_000)]
 fn governor_check(bencher: Bencher<'_, '_>, count: usize) {
     let limiter = governor();
-    let mut walk = Walk::over(count);
+    let mut walk = KeyWalk::over(count);
     for key in keys(count) {
         assert!(limiter.check_key(&key).is_ok());
     }
@@ -62,7 +62,7 @@ fn store_check(bencher: Bencher<'_, '_>, count: usize, limit: &Limit) {
         batch.charges.push(charge);
         store.decide(&batch, clock.now())
     };
-    let mut walk = Walk::over(count);
+    let mut walk = KeyWalk::over(count);
     for key in keys(count) {
         assert!(!check(&key)[0].verdict.is_deny());
     }
@@ -92,7 +92,7 @@ fn limiter_token_bucket(bencher: Bencher<'_, '_>, count: usize) {
         let descriptors = [Descriptor::new(&entries)];
         limiter.check(&Request::new("shop", &descriptors)).at_once()
     };
-    let mut walk = Walk::over(count);
+    let mut walk = KeyWalk::over(count);
     for key in keys(count) {
         assert!(!check(&key).verdict.is_deny());
     }

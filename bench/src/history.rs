@@ -24,14 +24,14 @@ pub mod traffic;
 
 use anyhow::Result;
 
-use table::Table;
+use table::BoundsTable;
 
 /// Measures everything.
 ///
 /// # Errors
 /// If something cannot be measured, such as Redis where there is none.
-pub fn run(tell: impl Fn(&str, &Table)) -> Result<Table> {
-    let mut table = Table::default();
+pub fn run(tell: impl Fn(&str, &BoundsTable)) -> Result<BoundsTable> {
+    let mut table = BoundsTable::default();
     tell("recording", &table);
     recording::run(&mut table)?;
     tell("a real log", &table);

@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::time::MissedTickBehavior;
 
 use callers::Callers;
-use server::Server;
+use server::SoakServer;
 
 /// The most keys that the server may hold; callers make up this many every second or so.
 pub const KEYS_MAX: u64 = 20_000;
@@ -84,7 +84,7 @@ pub fn run(seconds: u64, tell: impl FnMut(&Sample)) -> Result<Outcome> {
 }
 
 async fn soak(seconds: u64, mut tell: impl FnMut(&Sample)) -> Result<Outcome> {
-    let mut server = Server::start(seconds >= HISTORY_FROM_S).await?;
+    let mut server = SoakServer::start(seconds >= HISTORY_FROM_S).await?;
     let callers = Arc::new(Callers::new(server.grpc));
     callers.start();
     let mut samples = Vec::new();

@@ -15,7 +15,7 @@ use Run::{Plain, WithArguments};
 use crate::{bench, cargo_steps, edges, examples, setup, soak, tidy};
 
 /// One check that CI makes.
-struct Step {
+struct CiStep {
     name: &'static str,
     what: &'static str,
     run: Run,
@@ -29,41 +29,57 @@ enum Run {
     WithArguments(fn(&[&str]) -> Result<()>),
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "setup", what: "the packages that the tests need are there", run: Plain(setup::run) },
-    Step { name: "fmt", what: "the formatting is rustfmt's", run: Plain(cargo_steps::fmt) },
-    Step { name: "tidy", what: "the house rules that a program can check", run: Plain(tidy::run) },
-    Step { name: "edges", what: "no crate sees one that it must not", run: Plain(edges::run) },
-    Step { name: "clippy", what: "no warnings, in tests too", run: Plain(cargo_steps::clippy) },
-    Step { name: "doc", what: "the documentation builds and no link is dead", run: Plain(cargo_steps::doc) },
-    Step { name: "test", what: "all tests, documentation examples included", run: Plain(cargo_steps::test) },
-    Step { name: "examples", what: "every rule file that people may copy works", run: Plain(examples::run) },
-    Step { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: Plain(soak::short) },
+const STEPS: &[CiStep] = &[
+    CiStep { name: "setup", what: "the packages that the tests need are there", run: Plain(setup::run) },
+    CiStep { name: "fmt", what: "the formatting is rustfmt's", run: Plain(cargo_steps::fmt) },
+    CiStep { name: "tidy", what: "the house rules that a program can check", run: Plain(tidy::run) },
+    CiStep {
+        name: "edges",
+        what: "no crate sees one that it must not, and no modules use each other",
+        run: Plain(edges::run),
+    },
+    CiStep { name: "clippy", what: "no warnings, in tests too", run: Plain(cargo_steps::clippy) },
+    CiStep {
+        name: "doc",
+        what: "the documentation builds and no link is dead",
+        run: Plain(cargo_steps::doc),
+    },
+    CiStep {
+        name: "test",
+        what: "all tests, documentation examples included",
+        run: Plain(cargo_steps::test),
+    },
+    CiStep {
+        name: "examples",
+        what: "every rule file that people may copy works",
+        run: Plain(examples::run),
+    },
+    CiStep { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: Plain(soak::short) },
 ];
 
 /// What takes too long for CI, or needs a quiet machine.
-const ON_DEMAND: &[Step] = &[
-    Step {
+const ON_DEMAND: &[CiStep] = &[
+    CiStep {
         name: "soak-long",
         what: "the same for 3 minutes, with the release build",
         run: Plain(soak::long),
     },
-    Step {
+    CiStep {
         name: "bench-grpc",
         what: "calls beside gRPC servers that always say OK",
         run: WithArguments(bench::grpc),
     },
-    Step {
+    CiStep {
         name: "bench-http",
         what: "checks over HTTP beside throttlecrab-server",
         run: WithArguments(bench::http),
     },
-    Step {
+    CiStep {
         name: "bench-resp",
         what: "commands over RESP beside redis-server and throttlecrab-server",
         run: WithArguments(bench::resp),
     },
-    Step {
+    CiStep {
         name: "bench-redis",
         what: "decisions on Redis beside redis-benchmark with the same script",
         run: WithArguments(bench::redis),
@@ -72,8 +88,9 @@ const ON_DEMAND: &[Step] = &[
 
 /// Runs what was asked for. Exit codes are decided here and nowhere else: 1 for a failed step, 2
 /// for a word that is no step.
-pub(crate) fn main(words: &[&str]) -> ExitCode {
-    let (name, arguments) = words.split_first().map_or((None, words), |(name, rest)| (Some(*name), rest));
+pub(crate) fn main(words: &[String]) -> ExitCode {
+    let mut words = words.iter().map(String::as_str);
+    let (name, arguments) = (words.next(), words.collect::<Vec<_>>());
     let steps = match name {
         Some("ci") => STEPS,
         Some("help" | "-h" | "--help") => {
@@ -86,10 +103,11 @@ pub(crate) fn main(words: &[&str]) -> ExitCode {
         },
         None => return refuse("which step?"),
     };
-    if let Some(word) = arguments.first().filter(|_| !matches!(steps, [Step { run: WithArguments(_), .. }])) {
+    if let Some(word) = arguments.first().filter(|_| !matches!(steps, [CiStep { run: WithArguments(_), .. }]))
+    {
         return refuse(&format!("it takes no arguments, and '{word}' is one"));
     }
-    match run(steps, arguments, &mut io::stdout(), stopwatch()) {
+    match run(steps, &arguments, &mut io::stdout(), stopwatch()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("\n{error:#}");
@@ -104,7 +122,7 @@ fn refuse(problem: &str) -> ExitCode {
 }
 
 fn usage() -> String {
-    let list = |steps: &[Step]| {
+    let list = |steps: &[CiStep]| {
         let lines = steps.iter().map(|step| format!("\n  {:<13}{}", step.name, step.what));
         lines.collect::<String>()
     };
@@ -117,7 +135,7 @@ fn usage() -> String {
 
 /// Runs the steps in order up to the first that fails. `elapsed` tells the time since the start.
 fn run(
-    steps: &[Step],
+    steps: &[CiStep],
     arguments: &[&str],
     out: &mut impl Write,
     elapsed: impl Fn() -> Duration,
@@ -139,7 +157,7 @@ fn run(
     Ok(())
 }
 
-fn failure(step: &Step, took: &str, error: &anyhow::Error) -> anyhow::Error {
+fn failure(step: &CiStep, took: &str, error: &anyhow::Error) -> anyhow::Error {
     let name = step.name;
     anyhow!("{error:#}\n\n== {name} failed after {took}\n   only this step again: cargo xtask {name}")
 }
@@ -163,11 +181,11 @@ mod tests {
 
     use super::*;
 
-    const GOOD: Step = Step { name: "good", what: "passes", run: Plain(|| Ok(())) };
-    const BAD: Step = Step { name: "bad", what: "fails", run: Plain(|| bail!("two and two are five")) };
+    const GOOD: CiStep = CiStep { name: "good", what: "passes", run: Plain(|| Ok(())) };
+    const BAD: CiStep = CiStep { name: "bad", what: "fails", run: Plain(|| bail!("two and two are five")) };
 
     /// Runs the steps on a clock that moves on by 1.5 s each time it is read.
-    fn transcript(steps: &[Step]) -> (String, Option<String>) {
+    fn transcript(steps: &[CiStep]) -> (String, Option<String>) {
         let now = Cell::new(Duration::ZERO);
         let elapsed = || now.replace(now.get() + Duration::from_millis(1_500));
         let mut out = Vec::new();

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::Invocation;
 use crate::workspace;
-use blocks::{Block, Kind};
+use blocks::{Block, BlockKind};
 
 /// Pages with examples, and folders of such pages.
 const PAGES: &[&str] = &["README.md", "docs/guide", "spec/algorithms"];
@@ -26,11 +26,11 @@ pub(crate) fn run() -> Result<()> {
     tollgate("check", "examples")?;
     tollgate("test", "examples")?;
     let files = write(&extracted()?)?;
-    for rules in files.iter().filter(|file| file.kind == Kind::Rules) {
+    for rules in files.iter().filter(|file| file.kind == BlockKind::Rules) {
         // One by one, because two blocks may be about one domain.
         tollgate("check", &rules.path)?;
     }
-    if files.iter().any(|file| file.kind == Kind::Test) {
+    if files.iter().any(|file| file.kind == BlockKind::Test) {
         tollgate("test", FOLDER)?;
     }
     Ok(())
@@ -51,7 +51,7 @@ struct Page {
 struct Written {
     /// From the root.
     path: String,
-    kind: Kind,
+    kind: BlockKind,
 }
 
 /// The blocks of all pages, or everything that is wrong with any of them.
@@ -105,7 +105,7 @@ fn write(pages: &[Page]) -> Result<Vec<Written>> {
     let mut written = Vec::new();
     for page in pages {
         let folder = folder_of(&page.path);
-        for block in page.blocks.iter().filter(|block| block.kind != Kind::Other) {
+        for block in page.blocks.iter().filter(|block| block.kind != BlockKind::Other) {
             let path = format!("{FOLDER}/{folder}/{}", block.name);
             save(&workspace::root().join(&path), &block.padded())
                 .with_context(|| format!("cannot write {path}"))?;

@@ -2,25 +2,27 @@
 //!
 //! `tree` lists and reads the files; then each rule looks at all of them and returns what it found;
 //! then everything is reported at once as `path:line: what; what to do`. Rules are pure functions
-//! of a `Tree`, so each has a test with a tiny bad one. `the_repository_is_tidy` below runs the same code.
+//! of a `FileTree`, so each has a test with a tiny bad one. `the_repository_is_tidy` below runs the same code.
 //! Invariant: a rule names a word that it bans only in pieces, or it would find itself.
 //! Not here: what rustfmt and clippy see already, such as the length of functions.
 
 mod changelog;
 mod leftovers;
+mod map;
 mod pairs;
 mod paths;
 mod shape;
 mod tree;
+mod types;
 mod violation;
 
 use anyhow::{Result, bail};
 
 use crate::workspace;
-use tree::Tree;
+use tree::FileTree;
 use violation::Violation;
 
-const RULES: &[fn(&Tree) -> Vec<Violation>] = &[
+const RULES: &[fn(&FileTree) -> Vec<Violation>] = &[
     shape::header,
     shape::length,
     shape::blob,
@@ -32,13 +34,18 @@ const RULES: &[fn(&Tree) -> Vec<Violation>] = &[
     paths::out_of_the_repository,
     pairs::lua_twins,
     pairs::algorithm_pages,
-    pairs::architecture,
+    map::crates,
+    map::crate_table,
+    map::named_paths,
+    map::links,
+    types::names,
+    types::wire,
     changelog::changelog,
 ];
 
 /// Applies all rules to the repository and fails with all violations.
 pub(crate) fn run() -> Result<()> {
-    let tree = Tree::of_repository(workspace::root())?;
+    let tree = FileTree::of_repository(workspace::root())?;
     let violations = violations(&tree);
     if !violations.is_empty() {
         let lines: Vec<_> = violations.iter().map(ToString::to_string).collect();
@@ -48,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn violations(tree: &Tree) -> Vec<Violation> {
+fn violations(tree: &FileTree) -> Vec<Violation> {
     let mut violations: Vec<_> = RULES.iter().flat_map(|rule| rule(tree)).collect();
     violations.sort();
     violations
@@ -67,7 +74,7 @@ mod tests {
 
     #[test]
     fn all_violations_are_reported_in_the_order_of_files_and_lines() {
-        let tree = Tree::of_texts(&[("b.rs", "mod c; \n\nmod d; \n"), ("a.xyz", "")]);
+        let tree = FileTree::of_texts(&[("b.rs", "mod c; \n\nmod d; \n"), ("a.xyz", "")]);
         let places: Vec<_> = violations(&tree).iter().map(Violation::place).collect();
         assert_eq!(places, ["a.xyz:1", "b.rs:1", "b.rs:1", "b.rs:3"]);
     }

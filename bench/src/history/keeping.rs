@@ -14,7 +14,7 @@ use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
 use tollgate_history::{Bounds, By, History};
 
 use super::sparse::block_bytes;
-use super::table::Table;
+use super::table::BoundsTable;
 use super::traffic::{NOW_MIN, SERIES, Traffic, after, processor_ns, route};
 use crate::figures::ratio;
 
@@ -39,7 +39,7 @@ const ROUNDS: u64 = 25;
 ///
 /// # Errors
 /// If there is no room for files.
-pub fn run(table: &mut Table) -> Result<Batch> {
+pub fn run(table: &mut BoundsTable) -> Result<Batch> {
     let folder = tempfile::tempdir()?;
     let history = History::open(Embedded::open(folder.path(), Access::Write)?, Bounds::default())?;
     let mut filling = Filling { history, traffic: Traffic::default(), seq: 0 };
@@ -125,7 +125,7 @@ impl Filling {
     }
 
     /// As a server writes; only that is measured, and not how the flushes are made up.
-    fn live(&mut self, table: &mut Table) -> Result<()> {
+    fn live(&mut self, table: &mut BoundsTable) -> Result<()> {
         let mut spent = 0;
         for minute in LIVE {
             for _ in 0..FLUSHES_A_MINUTE {

@@ -5,11 +5,12 @@
 use std::hint::black_box;
 
 use anyhow::Result;
+use fastrand::Rng;
 use tollgate_core::Time;
 use tollgate_history::{Caps, DecisionCount, Instance, Outcome, Recorder, RequestCount};
 
-use super::table::Table;
-use super::traffic::{Random, processor_ns};
+use super::table::BoundsTable;
+use super::traffic::processor_ns;
 use crate::figures::ratio;
 
 const ROUTES: u64 = 50;
@@ -22,7 +23,7 @@ const TIMES: u64 = 4;
 const ROUNDS: usize = 40;
 
 /// What one decision is about.
-struct Decided {
+struct RecordedDecision {
     route: String,
     rule: String,
     key: String,
@@ -33,17 +34,17 @@ struct Decided {
 ///
 /// # Errors
 /// If the system does not tell how long it took.
-pub fn run(table: &mut Table) -> Result<()> {
+pub fn run(table: &mut BoundsTable) -> Result<()> {
     let decisions = decisions();
     let recorder = Recorder::new(Instance::random(), Caps::default());
     let now = Time::from_secs(1_800_000_000);
-    let record = |Decided { route, rule, key, outcome }: &Decided| {
+    let record = |RecordedDecision { route, rule, key, outcome }: &RecordedDecision| {
         let asked = RequestCount { route: Some(route), outcome: *outcome, count: 1 };
         let ruled = DecisionCount { rule, key: Some(key), outcome: *outcome, count: 1 };
         recorder.record(Some(&asked), Some(&ruled), now);
     };
     // Texts that a server has just read are at hand; to fetch them here is not what is measured.
-    let read = |Decided { route, rule, key, .. }: &Decided| {
+    let read = |RecordedDecision { route, rule, key, .. }: &RecordedDecision| {
         black_box([route, rule, key].map(|text| text.bytes().last()));
     };
     decisions.iter().for_each(record);
@@ -66,7 +67,7 @@ pub fn run(table: &mut Table) -> Result<()> {
 }
 
 /// Nanoseconds of processor time for each, in hundredths.
-fn per_decision(decisions: &[Decided], act: impl Fn(&Decided)) -> Result<u64> {
+fn per_decision(decisions: &[RecordedDecision], act: impl Fn(&RecordedDecision)) -> Result<u64> {
     let begin = processor_ns()?;
     for _ in 0..TIMES {
         decisions.iter().for_each(&act);
@@ -75,16 +76,16 @@ fn per_decision(decisions: &[Decided], act: impl Fn(&Decided)) -> Result<u64> {
     Ok(ratio(spent, TIMES * u64::try_from(decisions.len())?))
 }
 
-fn decisions() -> Vec<Decided> {
-    let mut random = Random(7);
+fn decisions() -> Vec<RecordedDecision> {
+    let mut random = Rng::with_seed(7);
     let mut decided = |_| {
         // Each number as often as the reciprocal of its size: as many below 16 as above 600.
         let mut zipf = |end: u64| {
-            let bits = random.below(14);
-            random.below(1 << bits) % end
+            let bits = random.u32(..14);
+            random.u64(..1 << bits) % end
         };
         let user = zipf(KEYS);
-        Decided {
+        RecordedDecision {
             route: format!("/api/v1/resource-{:02}", zipf(ROUTES)),
             rule: format!("shop.rule-{}", user % RULES),
             key: format!("user_id={user:06}"),

@@ -10,7 +10,7 @@ use tollgate_redis::history::RedisEngine;
 use tollgate_testkit::RedisServer;
 
 use super::keeping::questions;
-use super::table::Table;
+use super::table::BoundsTable;
 use super::traffic::{NOW_MIN, SERIES, Traffic, after, processor_ns};
 use crate::figures::{ratio, redis_cpu_us};
 
@@ -23,7 +23,7 @@ const FREEING_TRIES: u32 = 500;
 ///
 /// # Errors
 /// If there is no Redis.
-pub fn run(rows: &Batch, table: &mut Table) -> Result<()> {
+pub fn run(rows: &Batch, table: &mut BoundsTable) -> Result<()> {
     let server = RedisServer::start();
     let before = used(&server)?;
     let config = RedisConfig::new(server.url().parse()?);

@@ -12,14 +12,14 @@ use tollgate_history::route::normalise;
 use tollgate_history::{Bounds, History};
 use tollgate_testkit::nasa_log;
 
-use super::table::Table;
+use super::table::BoundsTable;
 use crate::figures::ratio;
 
 /// Measures how many bytes a minute of a route takes in which it was asked for.
 ///
 /// # Errors
 /// If the history fails.
-pub fn run(table: &mut Table) -> Result<()> {
+pub fn run(table: &mut BoundsTable) -> Result<()> {
     let text = nasa_log();
     let lines = text.lines().filter_map(Line::parse);
     let minutes: BTreeSet<_> =

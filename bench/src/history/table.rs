@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-/// One line.
+/// One figure.
 #[derive(Debug)]
-struct Line {
+struct BoundsRow {
     what: &'static str,
     bound: String,
     seen: String,
     is_met: bool,
 }
 
-/// All lines.
+/// All figures.
 #[derive(Debug, Default)]
-pub struct Table {
-    lines: Vec<Line>,
+pub struct BoundsTable {
+    rows: Vec<BoundsRow>,
 }
 
-impl Table {
+impl BoundsTable {
     /// A figure that is to be at most so much, in hundredths of a unit.
     pub fn at_most(&mut self, what: &'static str, bound: u64, seen: u64, unit: &'static str) {
         let is_met = seen <= bound;
@@ -46,19 +46,19 @@ impl Table {
     }
 
     fn push(&mut self, what: &'static str, bound: String, seen: String, is_met: bool) {
-        self.lines.push(Line { what, bound, seen, is_met });
+        self.rows.push(BoundsRow { what, bound, seen, is_met });
     }
 
     /// How many bounds are not met.
     pub fn missed(&self) -> usize {
-        self.lines.iter().filter(|line| !line.is_met).count()
+        self.rows.iter().filter(|row| !row.is_met).count()
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for BoundsTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| what | bound | seen |\n|---|---|---|")?;
-        for Line { what, bound, seen, is_met } in &self.lines {
+        for BoundsRow { what, bound, seen, is_met } in &self.rows {
             let mark = if *is_met { "" } else { " **missed**" };
             writeln!(f, "| {what} | {bound} | {seen}{mark} |")?;
         }

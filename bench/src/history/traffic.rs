@@ -60,20 +60,6 @@ fn count(n: u64, minute: u32, seconds: u64) -> u64 {
     (mean + noise % (2 * root + 1)).saturating_sub(root).max(1)
 }
 
-/// Numbers that look random and are the same each time.
-#[derive(Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next one.
-    pub const fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 /// The moment right after a minute.
 pub fn after(minute: u32) -> Time {
     Time::from_secs((u64::from(minute) + 1) * 60)

@@ -11,6 +11,7 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 };
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use fastrand::Rng;
 use tonic::transport::{Channel, Endpoint};
 
 /// Enough to keep two cores busy.
@@ -76,7 +77,7 @@ impl Callers {
 
     /// One caller: one call after the other, all of them with news.
     async fn call(&self, number: u64) -> Result<()> {
-        let mut random = Random(number + 1);
+        let mut random = Rng::with_seed(number);
         let (mut made_up, mut sent) = (number, 0);
         loop {
             let mut client = self.connect().await?;
@@ -87,7 +88,7 @@ impl Callers {
                 let width = if sent < WIDE_CALLS { WIDTH } else { 1 };
                 sent += 1;
                 let values: Vec<String> = (0..width).map(|_| value(&mut made_up, &mut random)).collect();
-                let request = request(&values, random.below(100) > 0);
+                let request = request(&values, random.u8(..100) > 0);
                 let descriptors = u64::try_from(request.descriptors.len()).unwrap_or_default();
                 match client.should_rate_limit(request).await {
                     Ok(_) => {}
@@ -109,8 +110,8 @@ impl Callers {
 }
 
 /// A value that nobody has sent before, or one that everybody sends.
-fn value(made_up: &mut u64, random: &mut Random) -> String {
-    let chosen = random.below(2 * HOT_KEYS);
+fn value(made_up: &mut u64, random: &mut Rng) -> String {
+    let chosen = random.u64(..2 * HOT_KEYS);
     if chosen < HOT_KEYS {
         return format!("hot-{chosen}");
     }
@@ -133,17 +134,4 @@ fn request(values: &[String], is_known: bool) -> RateLimitRequest {
     let own = values.first().map_or("none", String::as_str);
     let domain = if is_known { "soak".to_owned() } else { format!("domain-{own}") };
     RateLimitRequest { domain, descriptors, hits_addend: 0 }
-}
-
-/// Numbers that look random and are the same every time (splitmix64).
-struct Random(u64);
-
-impl Random {
-    const fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
 }

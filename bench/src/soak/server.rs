@@ -19,13 +19,13 @@ const RULES: &str = include_str!("rules.yaml");
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The server; killed with this value.
-pub(super) struct Server {
+pub(super) struct SoakServer {
     child: Child,
     pub(super) grpc: SocketAddr,
     admin: SocketAddr,
 }
 
-impl Server {
+impl SoakServer {
     /// Starts the `tollgate` that lies beside this program, with a history or without.
     pub(super) async fn start(has_history: bool) -> Result<Self> {
         let own = std::env::current_exe().context("where am I?")?;

@@ -9,14 +9,14 @@ use mio::net::TcpStream;
 use crate::codec::{self, Codec, ConnectionFailure, Decoded, ResponseVerdict};
 use crate::keys::KeySource;
 use crate::plan::Plan;
-use crate::transport::Transport;
+use crate::transport::LoadStream;
 
 /// Bytes of an incomplete response at most; more than any response has.
 const INBOX_MAX: usize = 4 << 20;
 
 /// One connection.
 pub(crate) struct LoadConnection {
-    pub(crate) socket: Transport<TcpStream>,
+    pub(crate) socket: LoadStream<TcpStream>,
     codec: Box<dyn Codec>,
     keys: KeySource,
     outbox: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct LoadResponse {
 impl LoadConnection {
     pub(crate) fn open(plan: &Plan, keys: KeySource) -> io::Result<Self> {
         // The clock does not run yet.
-        let mut socket = Transport::open(plan.target, plan.connect.tls.as_ref())?;
+        let mut socket = LoadStream::open(plan.target, plan.connect.tls.as_ref())?;
         socket.socket().set_nonblocking(true)?;
         let (mut codec, mut outbox) = (codec::new(plan), Vec::new());
         codec.open(&mut outbox);

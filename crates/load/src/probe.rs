@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use crate::codec::{self, Codec, ConnectionFailure, Decoded, ResponseVerdict};
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::transport::{TIMEOUT, Transport};
+use crate::transport::{LoadStream, TIMEOUT};
 
 /// Sends one request, whose response must be a verdict.
 pub(crate) fn run(plan: &Plan) -> Result<(), Error> {
@@ -18,7 +18,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Error> {
             false => Error::Connect { address: address(), source },
         }
     };
-    let mut stream = Transport::open(plan.target, plan.connect.tls.as_ref()).map_err(connect)?;
+    let mut stream = LoadStream::open(plan.target, plan.connect.tls.as_ref()).map_err(connect)?;
     stream.socket().set_read_timeout(Some(TIMEOUT)).map_err(connect)?;
     let mut codec = codec::new(plan);
     let (mut outbox, mut inbox, mut chunk) = (Vec::new(), Vec::new(), [0; 4096]);

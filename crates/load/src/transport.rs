@@ -1,6 +1,6 @@
 //! TCP with or without TLS.
 //!
-//! [`ConnectOptions`] are part of the plan; `Transport` is an open stream.
+//! [`ConnectOptions`] are part of the plan; `LoadStream` is an open stream.
 //!
 //! Deliberately not here: client certificates.
 
@@ -86,12 +86,12 @@ impl ClientTls {
 }
 
 /// A stream with TLS or without.
-pub(crate) enum Transport<S: Read + Write> {
+pub(crate) enum LoadStream<S: Read + Write> {
     Plain(S),
     Tls(Box<StreamOwned<ClientConnection, S>>),
 }
 
-impl Transport<TcpStream> {
+impl LoadStream<TcpStream> {
     /// Connects, and finishes the handshake of TLS.
     pub(crate) fn open(target: SocketAddr, tls: Option<&ClientTls>) -> io::Result<Self> {
         let mut socket = TcpStream::connect_timeout(&target, TIMEOUT)?;
@@ -107,7 +107,7 @@ impl Transport<TcpStream> {
     }
 }
 
-impl<S: Read + Write> Transport<S> {
+impl<S: Read + Write> LoadStream<S> {
     /// The socket.
     pub(crate) fn socket(&mut self) -> &mut S {
         match self {
@@ -117,12 +117,12 @@ impl<S: Read + Write> Transport<S> {
     }
 
     /// The same with the socket changed.
-    pub(crate) fn map<T: Read + Write>(self, change: impl FnOnce(S) -> T) -> Transport<T> {
+    pub(crate) fn map<T: Read + Write>(self, change: impl FnOnce(S) -> T) -> LoadStream<T> {
         match self {
-            Self::Plain(socket) => Transport::Plain(change(socket)),
+            Self::Plain(socket) => LoadStream::Plain(change(socket)),
             Self::Tls(stream) => {
                 let StreamOwned { conn, sock } = *stream;
-                Transport::Tls(Box::new(StreamOwned::new(conn, change(sock))))
+                LoadStream::Tls(Box::new(StreamOwned::new(conn, change(sock))))
             }
         }
     }
@@ -133,7 +133,7 @@ impl<S: Read + Write> Transport<S> {
     }
 }
 
-impl<S: Read + Write> Read for Transport<S> {
+impl<S: Read + Write> Read for LoadStream<S> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(bytes),
@@ -146,7 +146,7 @@ impl<S: Read + Write> Read for Transport<S> {
     }
 }
 
-impl<S: Read + Write> Write for Transport<S> {
+impl<S: Read + Write> Write for LoadStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),

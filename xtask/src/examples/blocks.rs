@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// What a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Rules,
     Test,
     /// Says of itself that it is neither.
@@ -22,7 +22,7 @@ pub(super) struct Block {
     pub(super) line: usize,
     /// The name of the file to write.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: BlockKind,
     text: String,
 }
 
@@ -106,11 +106,11 @@ fn block(line: usize, text: String) -> Result<Block, String> {
         if why.trim().is_empty() {
             return Err("no reason; write # not a rule file: WHY".to_owned());
         }
-        Kind::Other
+        BlockKind::Other
     } else if has("tests:") {
-        Kind::Test
+        BlockKind::Test
     } else if has("domain:") {
-        Kind::Rules
+        BlockKind::Rules
     } else {
         let what = "this YAML is neither a rule file (domain:) nor a rule test (tests:)";
         return Err(format!("{what}; begin it with # not a rule file: WHY, or correct it"));
@@ -122,14 +122,14 @@ fn block(line: usize, text: String) -> Result<Block, String> {
                 "`{name}` cannot name a block; write a name without a folder that ends in .yaml"
             ));
         }
-        Some(name) if kind == Kind::Test && !is_test(name) => {
+        Some(name) if kind == BlockKind::Test && !is_test(name) => {
             return Err(format!("`{name}` names a rule test; write a name that ends in .test.yaml"));
         }
-        Some(name) if kind == Kind::Rules && is_test(name) => {
+        Some(name) if kind == BlockKind::Rules && is_test(name) => {
             return Err(format!("`{name}` names a rule file; write a name that does not end in .test.yaml"));
         }
         Some(name) => name.to_owned(),
-        None if kind == Kind::Test => format!("line-{line}.test.yaml"),
+        None if kind == BlockKind::Test => format!("line-{line}.test.yaml"),
         None => format!("line-{line}.yaml"),
     };
     Ok(Block { line, name, kind, text })
@@ -139,7 +139,7 @@ fn block(line: usize, text: String) -> Result<Block, String> {
 mod tests {
     use super::*;
 
-    fn found(page: &str) -> Vec<(usize, String, Kind)> {
+    fn found(page: &str) -> Vec<(usize, String, BlockKind)> {
         of(page).unwrap().into_iter().map(|block| (block.line, block.name, block.kind)).collect()
     }
 
@@ -152,10 +152,10 @@ mod tests {
         let page = "# Title\n\n```yaml\n# file: shop.yaml\ndomain: shop\n```\n\nText.\n\n```yaml\nrules: shop.yaml\n\
                     tests: []\n```\n\n```yml\ndomain: other\n```\n\n```yaml\n# not a rule file: settings\na: b\n```\n";
         let expected = [
-            (4, "shop.yaml", Kind::Rules),
-            (11, "line-11.test.yaml", Kind::Test),
-            (16, "line-16.yaml", Kind::Rules),
-            (20, "line-20.yaml", Kind::Other),
+            (4, "shop.yaml", BlockKind::Rules),
+            (11, "line-11.test.yaml", BlockKind::Test),
+            (16, "line-16.yaml", BlockKind::Rules),
+            (20, "line-20.yaml", BlockKind::Other),
         ];
         assert_eq!(found(page), expected.map(|(line, name, kind)| (line, name.to_owned(), kind)));
     }

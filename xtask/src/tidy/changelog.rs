@@ -3,7 +3,7 @@
 //! The form is `## Unreleased` first, then `## 1.2.3 - 2026-01-31` and older ones; below each, groups
 //! (`### Added`, …) of items. Whether an item is true is for the review.
 
-use super::tree::{File, Tree};
+use super::tree::{File, FileTree};
 use super::violation::Violation;
 
 const PATH: &str = "CHANGELOG.md";
@@ -12,12 +12,12 @@ const PATH: &str = "CHANGELOG.md";
 const GROUPS: &[&str] = &["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
 
 /// The changelog, if there is one, is well-formed.
-pub(super) fn changelog(tree: &Tree) -> Vec<Violation> {
+pub(super) fn changelog(tree: &FileTree) -> Vec<Violation> {
     tree.get(PATH).map(check).unwrap_or_default()
 }
 
 fn check(file: &File) -> Vec<Violation> {
-    let mut reader = Reader::default();
+    let mut reader = ChangelogReader::default();
     for (number, line) in file.lines() {
         if let Some(version) = line.strip_prefix("## ") {
             reader.version(number, version);
@@ -32,7 +32,7 @@ fn check(file: &File) -> Vec<Violation> {
 
 /// How far the reading has come.
 #[derive(Default)]
-struct Reader<'a> {
+struct ChangelogReader<'a> {
     seen_version: bool,
     groups: Vec<&'a str>,
     /// The line of a group's heading as long as no item has followed.
@@ -40,7 +40,7 @@ struct Reader<'a> {
     violations: Vec<Violation>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ChangelogReader<'a> {
     fn version(&mut self, line: usize, version: &'a str) {
         self.close_group();
         self.groups.clear();
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn reports(lines: &[&str]) -> Vec<String> {
-        let tree = Tree::of_texts(&[(PATH, &lines.join("\n"))]);
+        let tree = FileTree::of_texts(&[(PATH, &lines.join("\n"))]);
         let short = |violation: &Violation| {
             let text = violation.to_string();
             text.split(';').next().unwrap().replace("CHANGELOG.md:", "")
@@ -137,7 +137,7 @@ mod tests {
             "- b",
         ];
         assert_eq!(reports(&lines), [""; 0]);
-        assert_eq!(changelog(&Tree::of_texts(&[])), []);
+        assert_eq!(changelog(&FileTree::of_texts(&[])), []);
     }
 
     #[test]

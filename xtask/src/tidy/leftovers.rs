@@ -2,7 +2,7 @@
 //!
 //! The banned words are written in pieces, here and in the tests, so that this file passes too.
 
-use super::tree::{File, Tree};
+use super::tree::{File, FileTree};
 use super::violation::Violation;
 
 /// Marks of unfinished work. Allowed nowhere, because nobody comes back for them.
@@ -24,7 +24,7 @@ const RUST_LEFTOVERS: &[(&str, &str)] = &[
 ];
 
 /// No mark of unfinished work, except one that names its issue.
-pub(super) fn markers(tree: &Tree) -> Vec<Violation> {
+pub(super) fn markers(tree: &FileTree) -> Vec<Violation> {
     each_line(tree.files(), |line| {
         let marker = MARKERS.iter().find(|marker| words(line, marker).next().is_some());
         if let Some(marker) = marker {
@@ -38,7 +38,7 @@ pub(super) fn markers(tree: &Tree) -> Vec<Violation> {
 }
 
 /// No debugging aid, unwritten code or test that does not run.
-pub(super) fn rust_leftovers(tree: &Tree) -> Vec<Violation> {
+pub(super) fn rust_leftovers(tree: &FileTree) -> Vec<Violation> {
     each_line(tree.with_extension("rs"), |line| {
         let (word, remedy) = RUST_LEFTOVERS.iter().find(|(word, _)| words(line, word).next().is_some())?;
         Some((format!("a leftover `{word}`"), (*remedy).to_owned()))
@@ -46,7 +46,7 @@ pub(super) fn rust_leftovers(tree: &Tree) -> Vec<Violation> {
 }
 
 /// No white space at the end of a line, a carriage return included.
-pub(super) fn trailing_whitespace(tree: &Tree) -> Vec<Violation> {
+pub(super) fn trailing_whitespace(tree: &FileTree) -> Vec<Violation> {
     each_line(tree.files(), |line| {
         let trails = line.ends_with(char::is_whitespace);
         trails.then(|| ("white space at the end of the line".to_owned(), "remove it".to_owned()))
@@ -91,8 +91,8 @@ mod tests {
     use super::*;
 
     /// The numbers of the lines that the rule finds in a Rust file of these lines.
-    fn found(rule: fn(&Tree) -> Vec<Violation>, lines: &[&str]) -> Vec<usize> {
-        let tree = Tree::of_texts(&[("a.rs", &lines.join("\n"))]);
+    fn found(rule: fn(&FileTree) -> Vec<Violation>, lines: &[&str]) -> Vec<usize> {
+        let tree = FileTree::of_texts(&[("a.rs", &lines.join("\n"))]);
         let number = |violation: &Violation| violation.place().rsplit(':').next().unwrap().parse().unwrap();
         rule(&tree).iter().map(number).collect()
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn rust_leftovers_are_looked_for_in_rust_only() {
-        let tree = Tree::of_texts(&[("a.md", concat!("We do not use should_", "panic.\n"))]);
+        let tree = FileTree::of_texts(&[("a.md", concat!("We do not use should_", "panic.\n"))]);
         assert_eq!(rust_leftovers(&tree), []);
     }
 

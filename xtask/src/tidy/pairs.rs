@@ -1,9 +1,8 @@
-//! Rules about files that must come together: maths and its twin, its page and its vectors; a crate
-//! and its place on the map.
+//! Rules about files that must come together: maths and its twin, its page and its vectors.
 //!
 //! A rule about a folder that is not there yet finds nothing.
 
-use super::tree::{File, Tree};
+use super::tree::{File, FileTree};
 use super::violation::Violation;
 
 const ALGORITHM_FOLDER: &str = "crates/core/src/algorithm/";
@@ -20,7 +19,7 @@ const LUA_WITHOUT_TWIN: &[&str] =
     &["algorithm", "single_charges", "charge_sets", "store", "token_bucket_interval"];
 
 /// All maths in Lua exists in Rust under the same name, so that one can be read beside the other.
-pub(super) fn lua_twins(tree: &Tree) -> Vec<Violation> {
+pub(super) fn lua_twins(tree: &FileTree) -> Vec<Violation> {
     let is_script = |file: &&File| {
         let folder = file.path.strip_suffix(file.name()).unwrap_or_default();
         format!("/{folder}").ends_with("/redis/lua/")
@@ -35,7 +34,7 @@ pub(super) fn lua_twins(tree: &Tree) -> Vec<Violation> {
 }
 
 /// Every algorithm has a page with its promise and vectors that show it.
-pub(super) fn algorithm_pages(tree: &Tree) -> Vec<Violation> {
+pub(super) fn algorithm_pages(tree: &FileTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for name in ALGORITHMS {
         let code = format!("{ALGORITHM_FOLDER}{name}.rs");
@@ -55,31 +54,12 @@ pub(super) fn algorithm_pages(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-/// Every crate is on the map.
-pub(super) fn architecture(tree: &Tree) -> Vec<Violation> {
-    let map = tree.get("ARCHITECTURE.md").and_then(|file| file.text.as_deref());
-    let Some(map) = map else { return Vec::new() };
-    let folder = |file: &File| {
-        let folder = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-        (!folder.contains('/')).then(|| folder.to_owned())
-    };
-    let is_named = |folder: &String| {
-        let ways = [format!("`{folder}`"), format!("`tollgate-{folder}`"), format!("`crates/{folder}`")];
-        ways.iter().any(|way| map.contains(way))
-    };
-    let complain = |folder: String| {
-        let remedy = format!("say there what `{folder}` is for");
-        Violation::new(&format!("crates/{folder}/Cargo.toml"), 1, "not named in ARCHITECTURE.md", remedy)
-    };
-    tree.files().iter().filter_map(folder).filter(|folder| !is_named(folder)).map(complain).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn reports(rule: fn(&Tree) -> Vec<Violation>, paths: &[&str]) -> Vec<String> {
-        let tree = Tree::of_texts(&paths.iter().map(|path| (*path, "")).collect::<Vec<_>>());
+    fn reports(rule: fn(&FileTree) -> Vec<Violation>, paths: &[&str]) -> Vec<String> {
+        let tree = FileTree::of_texts(&paths.iter().map(|path| (*path, "")).collect::<Vec<_>>());
         rule(&tree).iter().map(ToString::to_string).collect()
     }
 
@@ -113,21 +93,5 @@ mod tests {
             "crates/core/src/algorithm/leaky_bucket.rs:1: no page; write spec/algorithms/leaky_bucket.md",
         ];
         assert_eq!(reports(algorithm_pages, &paths), expected);
-    }
-
-    #[test]
-    fn a_crate_that_is_not_on_the_map_is_reported() {
-        let mut texts = vec![
-            ("crates/core/Cargo.toml", ""),
-            ("crates/limiter/Cargo.toml", ""),
-            ("crates/tower/Cargo.toml", ""),
-            ("crates/tower/fixtures/Cargo.toml", ""),
-        ];
-        assert_eq!(architecture(&Tree::of_texts(&texts)), []);
-        texts.push(("ARCHITECTURE.md", "`core` and `crates/limiter`, like a tower\n"));
-        let reports: Vec<_> = architecture(&Tree::of_texts(&texts)).iter().map(ToString::to_string).collect();
-        let expected =
-            "crates/tower/Cargo.toml:1: not named in ARCHITECTURE.md; say there what `tower` is for";
-        assert_eq!(reports, [expected]);
     }
 }

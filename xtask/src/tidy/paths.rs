@@ -6,7 +6,7 @@
 //! Not here: whether the target exists, which tests and compilers find out.
 
 use super::leftovers::each_line;
-use super::tree::{File, Tree};
+use super::tree::{File, FileTree};
 use super::violation::Violation;
 
 /// Where folders of one machine begin.
@@ -14,7 +14,7 @@ const MACHINE_FOLDERS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
 /// No path that exists on one machine only.
-pub(super) fn of_one_machine(tree: &Tree) -> Vec<Violation> {
+pub(super) fn of_one_machine(tree: &FileTree) -> Vec<Violation> {
     each_line(tree.files(), |line| {
         let begins_a_path = |folder: &&&str| {
             // Inside a longer path or an address it is not the root's.
@@ -27,7 +27,7 @@ pub(super) fn of_one_machine(tree: &Tree) -> Vec<Violation> {
 }
 
 /// No path that leads to what lies beside the repository.
-pub(super) fn out_of_the_repository(tree: &Tree) -> Vec<Violation> {
+pub(super) fn out_of_the_repository(tree: &FileTree) -> Vec<Violation> {
     let check = |file: &File| {
         each_line([file], |line| {
             let depth = depth_of_base(file, line);
@@ -76,8 +76,8 @@ fn steps_out(path: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn lines(rule: fn(&Tree) -> Vec<Violation>, path: &str, lines: &[&str]) -> Vec<usize> {
-        let tree = Tree::of_texts(&[(path, &lines.join("\n"))]);
+    fn lines(rule: fn(&FileTree) -> Vec<Violation>, path: &str, lines: &[&str]) -> Vec<usize> {
+        let tree = FileTree::of_texts(&[(path, &lines.join("\n"))]);
         let number = |violation: &Violation| violation.place().rsplit(':').next().unwrap().parse().unwrap();
         rule(&tree).iter().map(number).collect()
     }

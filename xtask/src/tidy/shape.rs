@@ -1,6 +1,6 @@
 //! Rules about a file as a whole: its header, its length, its size, its extension.
 
-use super::tree::{File, Tree};
+use super::tree::{File, FileTree};
 use super::violation::Violation;
 
 /// The most lines of a file of code: about what one can keep in mind at once.
@@ -44,7 +44,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// Every Rust file opens with its documentation.
-pub(super) fn header(tree: &Tree) -> Vec<Violation> {
+pub(super) fn header(tree: &FileTree) -> Vec<Violation> {
     let has_header = |file: &&File| {
         let first = file.lines().next().and_then(|(_, line)| line.strip_prefix("//!"));
         first.is_some_and(|words| !words.trim().is_empty())
@@ -56,11 +56,11 @@ pub(super) fn header(tree: &Tree) -> Vec<Violation> {
 }
 
 /// Files of code are short, or at least no longer than they were.
-pub(super) fn length(tree: &Tree) -> Vec<Violation> {
+pub(super) fn length(tree: &FileTree) -> Vec<Violation> {
     length_with(tree, LONG_FILES)
 }
 
-fn length_with(tree: &Tree, long_files: &[(&str, usize)]) -> Vec<Violation> {
+fn length_with(tree: &FileTree, long_files: &[(&str, usize)]) -> Vec<Violation> {
     let is_code = |file: &&File| file.extension().is_some_and(|extension| CODE.contains(&extension));
     let known = |file: &File| long_files.iter().find(|(path, _)| *path == file.path).map(|(_, lines)| *lines);
     let too_long = |file: &File| {
@@ -90,7 +90,7 @@ fn lines_max(path: &str) -> usize {
 }
 
 /// No large file gets into git.
-pub(super) fn blob(tree: &Tree) -> Vec<Violation> {
+pub(super) fn blob(tree: &FileTree) -> Vec<Violation> {
     let complain = |file: &File| {
         let what = format!("{} bytes where {BYTES_MAX} are the most", file.bytes);
         Violation::new(&file.path, 1, what, "generate it, make it smaller, or keep it elsewhere")
@@ -100,7 +100,7 @@ pub(super) fn blob(tree: &Tree) -> Vec<Violation> {
 }
 
 /// Only kinds of file that we know get into git.
-pub(super) fn extension(tree: &Tree) -> Vec<Violation> {
+pub(super) fn extension(tree: &FileTree) -> Vec<Violation> {
     let is_known = |file: &&File| match file.extension() {
         Some(extension) => EXTENSIONS.contains(&extension),
         None => NAMES.contains(&file.name()) || NAMES.contains(&file.path.as_str()),
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_rust_file_without_a_header_is_reported() {
-        let tree = Tree::of_texts(&[
+        let tree = FileTree::of_texts(&[
             ("bare.rs", "fn main() {}\n"),
             ("empty.rs", ""),
             ("good.rs", "//! What it is for.\n"),
@@ -136,14 +136,14 @@ mod tests {
     #[test]
     fn a_file_of_code_longer_than_the_most_is_reported() {
         let (most, over) = ("\n".repeat(LINES_MAX), "\n".repeat(LINES_MAX + 1));
-        let tree = Tree::of_texts(&[("long.rs", &over), ("most.rs", &most), ("vectors.yaml", &over)]);
+        let tree = FileTree::of_texts(&[("long.rs", &over), ("most.rs", &most), ("vectors.yaml", &over)]);
         assert_eq!(places(&length_with(&tree, &[])), ["long.rs:601"]);
     }
 
     #[test]
     fn a_main_has_twenty_lines_at_most() {
         let (most, over) = ("\n".repeat(20), "\n".repeat(21));
-        let tree = Tree::of_texts(&[
+        let tree = FileTree::of_texts(&[
             ("a/src/main.rs", &most),
             ("b/src/main.rs", &over),
             ("b/tests/it/main.rs", &over),
@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn a_known_long_file_may_stay_and_may_not_grow() {
-        let tree = Tree::of_texts(&[("long.rs", &"\n".repeat(700))]);
+        let tree = FileTree::of_texts(&[("long.rs", &"\n".repeat(700))]);
         assert_eq!(places(&length_with(&tree, &[("long.rs", 700)])), [""; 0]);
         assert_eq!(places(&length_with(&tree, &[("long.rs", 699)])), ["long.rs:700"]);
     }
 
     #[test]
     fn a_row_that_the_file_no_longer_needs_is_reported() {
-        let tree = Tree::of_texts(&[("long.rs", &"\n".repeat(700)), ("short.rs", "\n")]);
+        let tree = FileTree::of_texts(&[("long.rs", &"\n".repeat(700)), ("short.rs", "\n")]);
         let rows = [("gone.rs", 700), ("long.rs", 800), ("short.rs", 1)];
         assert_eq!(places(&length_with(&tree, &rows)), ["gone.rs:1", "long.rs:1", "short.rs:1"]);
     }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_large_file_is_reported() {
         let (most, over) = ("x".repeat(BYTES_MAX), "x".repeat(BYTES_MAX + 1));
-        let tree = Tree::of_texts(&[("large.txt", &over), ("most.txt", &most)]);
+        let tree = FileTree::of_texts(&[("large.txt", &over), ("most.txt", &most)]);
         assert_eq!(places(&blob(&tree)), ["large.txt:1"]);
     }
 
@@ -176,7 +176,8 @@ mod tests {
     fn an_unknown_kind_of_file_is_reported() {
         let known = [".ci/run", "a/LICENSE", "a/b.rs", ".gitignore"];
         let unknown = [".idea", "dump.rdb", "run", "trace.profraw"];
-        let tree = Tree::of_texts(&known.iter().chain(&unknown).map(|path| (*path, "")).collect::<Vec<_>>());
+        let tree =
+            FileTree::of_texts(&known.iter().chain(&unknown).map(|path| (*path, "")).collect::<Vec<_>>());
         assert_eq!(places(&extension(&tree)), unknown.map(|path| format!("{path}:1")));
     }
 }

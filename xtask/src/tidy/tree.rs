@@ -46,11 +46,11 @@ impl File {
 }
 
 /// All files of the repository, sorted by path.
-pub(super) struct Tree {
+pub(super) struct FileTree {
     files: Vec<File>,
 }
 
-impl Tree {
+impl FileTree {
     /// Reads every file below `root` that git has or would add.
     pub(super) fn of_repository(root: &Path) -> Result<Self> {
         let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_list_of_the_repository_has_this_file_and_not_the_build() {
-        let tree = Tree::of_repository(crate::workspace::root()).unwrap();
+        let tree = FileTree::of_repository(crate::workspace::root()).unwrap();
         assert!(tree.get("xtask/src/tidy/tree.rs").is_some());
         assert!(tree.files().iter().all(|file| !file.path.starts_with("target/")));
     }
