@@ -28,6 +28,7 @@ use crate::listen::Addresses;
 use crate::service::Service;
 
 pub(crate) use authz::Authz;
+pub(crate) use healthcheck::RuleStatusBody;
 pub(crate) use serve::ServeHttp;
 
 /// What the handlers need.
@@ -41,7 +42,7 @@ pub(crate) struct Context {
 /// All paths of the HTTP listener.
 pub(crate) fn router(context: Context) -> Router {
     let v1 = v1::router(Arc::clone(&context.service));
-    let authz = authz::router(Arc::clone(&context.service), Arc::clone(&context.authz));
+    let authz = authz::router(context.clone());
     Router::new()
         .route("/json", any(json::answer))
         .route("/healthcheck", any(healthcheck::answer))

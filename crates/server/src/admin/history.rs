@@ -218,7 +218,7 @@ async fn ask<T: Send + 'static>(
 }
 
 fn answered(answer: Result<Response, V1Error>) -> Response {
-    answer.unwrap_or_else(|refusal| to_wire::refuse(&refusal))
+    answer.unwrap_or_else(|error| to_wire::error(&error).into())
 }
 
 impl From<Unanswered> for V1Error {

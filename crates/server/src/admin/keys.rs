@@ -9,10 +9,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use tollgate_core::{Descriptor, Entry, Operation, Request as Asking};
+use tollgate_core::Operation;
 use tollgate_limiter::Reply;
 use utoipa::ToSchema;
 
@@ -20,11 +19,10 @@ use super::openapi::{ForgottenSchema, InspectedSchema};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 use crate::http::v1::decide::receive;
 use crate::http::v1::error::{FieldError, V1Error};
-use crate::http::v1::from_wire::{self, V1Request};
+use crate::http::v1::from_wire::{self, V1Body, V1Request};
 use crate::http::v1::openapi::RequestSchema;
 use crate::http::v1::to_wire::{self, VerdictName};
 use crate::service::Service;
-use tollgate_http::response::ResponseHeaders;
 
 /// What the counters of a key hold.
 #[derive(Debug, Serialize, ToSchema)]
@@ -88,13 +86,7 @@ type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
     responses(InspectedSchema)
 )]
 pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -> Response {
-    let looking = async {
-        let (domain, pairs) = named(query)?;
-        let entries = entries_of(&pairs);
-        let descriptors = [Descriptor::new(&entries)];
-        look(&service, &Asking::new(&domain, &descriptors).with_cost(0)).await
-    };
-    looking.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
+    respond(async { look(&service, &from_query(query)?).await }.await)
 }
 
 /// Looks at the key of a body.
@@ -104,14 +96,7 @@ pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -
     responses(InspectedSchema)
 )]
 pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    let looking = async {
-        let bytes = receive(request).await?.bytes;
-        let asked = single(&bytes)?;
-        let entries = asked.entries();
-        let descriptors = asked.descriptors(&entries, false);
-        look(&service, &asked.request(&descriptors)).await
-    };
-    looking.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
+    respond(async { look(&service, &from_body(&receive(request).await?.bytes)?).await }.await)
 }
 
 /// Forgets the key of a query.
@@ -124,13 +109,7 @@ pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: R
     responses(ForgottenSchema)
 )]
 pub(super) async fn reset(State(service): State<Arc<Service>>, query: Pairs) -> Response {
-    let forgetting = async {
-        let (domain, pairs) = named(query)?;
-        let entries = entries_of(&pairs);
-        let descriptors = [Descriptor::new(&entries)];
-        forget(&service, &Asking::new(&domain, &descriptors)).await
-    };
-    forgetting.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
+    respond(async { forget(&service, &from_query(query)?).await }.await)
 }
 
 /// Forgets the key of a body.
@@ -140,30 +119,22 @@ pub(super) async fn reset(State(service): State<Arc<Service>>, query: Pairs) -> 
     responses(ForgottenSchema)
 )]
 pub(super) async fn reset_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    let forgetting = async {
-        let bytes = receive(request).await?.bytes;
-        let asked = single(&bytes)?;
-        let entries = asked.entries();
-        let descriptors = asked.descriptors(&entries, false);
-        forget(&service, &asked.request(&descriptors)).await
-    };
-    forgetting.await.unwrap_or_else(|refusal: V1Error| to_wire::refuse(&refusal))
+    respond(async { forget(&service, &from_body(&receive(request).await?.bytes)?).await }.await)
 }
 
-fn single(bytes: &[u8]) -> Result<V1Request<'_>, V1Error> {
-    match from_wire::body(bytes)? {
-        from_wire::V1Body::One(asked) => Ok(asked),
-        from_wire::V1Body::Batch(_) => Err(FieldError::OneKey.at("")),
-    }
+fn respond(answered: Result<Response, V1Error>) -> Response {
+    answered.unwrap_or_else(|error| to_wire::error(&error).into())
 }
 
-async fn look(service: &Service, request: &Asking<'_>) -> Result<Response, V1Error> {
+async fn look(service: &Service, wire: &V1Request<'_>) -> Result<Response, V1Error> {
+    let entries = wire.entries();
+    let descriptors = wire.descriptors(&entries, false);
+    let request = wire.request(&descriptors);
     let at = service.now();
     let now = service.operate(&request.with_cost(0), Operation::Peek, at).await?;
     let next = service.operate(&request.with_cost(1), Operation::Peek, at).await?;
     let counters = now.decisions.iter().enumerate().map(|(index, _)| counter(&now, &next, index));
-    let body = KeyBody { counters: counters.flatten().collect() };
-    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), &body))
+    Ok(to_wire::respond(&KeyBody { counters: counters.flatten().collect() }))
 }
 
 fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody<'a>> {
@@ -187,27 +158,30 @@ fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody
     })
 }
 
-async fn forget(service: &Service, request: &Asking<'_>) -> Result<Response, V1Error> {
-    let forgotten = service.reset(request).await?;
-    Ok(to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), &ResetBody { forgotten }))
+async fn forget(service: &Service, wire: &V1Request<'_>) -> Result<Response, V1Error> {
+    let entries = wire.entries();
+    let descriptors = wire.descriptors(&entries, false);
+    let forgotten = service.reset(&wire.request(&descriptors)).await?;
+    Ok(to_wire::respond(&ResetBody { forgotten }))
 }
 
-/// The domain and the entries of a query.
-fn named(query: Pairs) -> Result<(String, Vec<(String, String)>), V1Error> {
-    let Query(mut pairs) = query.map_err(|_| FieldError::Query.at(""))?;
-    let at =
-        pairs.iter().position(|(key, _)| key == "domain").ok_or_else(|| FieldError::Domain.at("/domain"))?;
-    let (_, domain) = pairs.remove(at);
-    if domain.is_empty() {
-        return Err(FieldError::Domain.at("/domain"));
+/// The key that a body names.
+fn from_body(bytes: &[u8]) -> Result<V1Request<'_>, V1Error> {
+    match from_wire::body(bytes)? {
+        V1Body::One(request) => Ok(request),
+        V1Body::Batch(_) => Err(FieldError::OneKey.at("")),
     }
+}
+
+/// The key that a query names.
+fn from_query(query: Pairs) -> Result<V1Request<'static>, V1Error> {
+    let Query(mut pairs) = query.map_err(|_| FieldError::Query.at(""))?;
+    let domain = pairs.iter().position(|(key, _)| key == "domain").map(|at| pairs.remove(at).1);
+    let domain =
+        domain.filter(|domain| !domain.is_empty()).ok_or_else(|| FieldError::Domain.at("/domain"))?;
     let is_long = |(key, value): &(String, String)| key.len() > KEY_MAX || value.len() > VALUE_MAX;
     if pairs.is_empty() || pairs.len() > ENTRIES_MAX || domain.len() > KEY_MAX || pairs.iter().any(is_long) {
         return Err(FieldError::Query.at(""));
     }
-    Ok((domain, pairs))
-}
-
-fn entries_of(pairs: &[(String, String)]) -> Vec<Entry<'_>> {
-    pairs.iter().map(|(key, value)| Entry { key, value }).collect()
+    Ok(V1Request::from_entries(domain, pairs))
 }

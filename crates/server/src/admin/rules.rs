@@ -3,58 +3,26 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::rule::Unlimited;
 use tollgate_core::{Mode, Refill, Rule, Shape};
 use utoipa::ToSchema;
 
+use crate::http::RuleStatusBody;
 use crate::http::v1::to_wire;
 use crate::service::Service;
-use crate::source::RuleStatus;
-use tollgate_http::response::ResponseHeaders;
 
 /// The rules in force.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Rules)]
 pub(super) struct RulesBody<'a> {
     /// How they came to be.
-    status: StatusBody<'a>,
+    status: RuleStatusBody<'a>,
     /// All limits, in the order of the files.
     rules: Vec<RuleBody<'a>>,
     /// What rules let through without limit, in the order of the files.
     unlimited: Vec<UnlimitedBody<'a>>,
-}
-
-/// How the rules came to be.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RuleStatus)]
-struct StatusBody<'a> {
-    /// Where they come from.
-    origin: &'a str,
-    /// Whether any are in force.
-    loaded: bool,
-    /// When they were loaded, in seconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    loaded_at_unix_s: Option<u64>,
-    /// The files, or the resources of an xDS server.
-    files: &'a [String],
-    /// How many domains.
-    domains: usize,
-    /// How many loads succeeded, ever.
-    loads: u64,
-    /// How many failed, ever.
-    failures: u64,
-    /// What is odd about them.
-    warnings: &'a [String],
-    /// Why the newest set was refused; empty if it is in force.
-    errors: &'a [String],
-    /// Why nothing new can come, such as a server that cannot be reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    source_error: Option<&'a str>,
 }
 
 /// A condition that is not limited.
@@ -124,26 +92,11 @@ pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
     let rules = service.limiter().rules();
     let known = service.health().rules();
     let body = RulesBody {
-        status: status(&known),
+        status: RuleStatusBody::from(&*known),
         rules: rules.rules().iter().map(rule).collect(),
         unlimited: rules.unlimited().iter().map(unlimited).collect(),
     };
-    to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), &body)
-}
-
-fn status(known: &RuleStatus) -> StatusBody<'_> {
-    StatusBody {
-        origin: &known.origin,
-        loaded: known.is_loaded(),
-        loaded_at_unix_s: known.loaded_at.map(|at| at.get() / 1_000_000),
-        files: &known.files,
-        domains: known.domains,
-        loads: known.loads,
-        failures: known.failures,
-        warnings: &known.warnings,
-        errors: known.last_error.as_ref().map_or(&[], |failure| &failure.problems),
-        source_error: known.source_error.as_deref(),
-    }
+    to_wire::respond(&body)
 }
 
 fn unlimited(rule: &Unlimited) -> UnlimitedBody<'_> {

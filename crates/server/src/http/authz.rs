@@ -30,9 +30,10 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
-use tollgate_core::{Micros, Request, Time, Verdict};
-use tollgate_http::{CallerView, HttpRequestFacts, MappedRequest, Mapping, TokenVerifier};
+use tollgate_core::{Micros, Request, Verdict};
+use tollgate_http::{CallerView, HttpRequestFacts, Mapping, TokenVerifier};
 
+use super::Context;
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::listen::lifetime::stopped;
@@ -111,56 +112,46 @@ impl Authz {
     }
 }
 
-/// What the handler needs.
-#[derive(Debug, Clone)]
-struct Context {
-    service: Arc<Service>,
-    authz: Arc<Authz>,
-}
-
 /// The paths that proxies ask at.
-pub(crate) fn router(service: Arc<Service>, authz: Arc<Authz>) -> Router {
-    Router::new()
-        .route("/v1/authz", any(answer))
-        .route("/v1/authz/{*path}", any(answer))
-        .with_state(Context { service, authz })
+pub(super) fn router(context: Context) -> Router {
+    Router::new().route("/v1/authz", any(answer)).route("/v1/authz/{*path}", any(answer)).with_state(context)
 }
 
 async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> Response {
-    let Context { service, authz } = &context;
+    let Context { service, authz, .. } = &context;
     let start = service.now();
     // What a client sent as a body stays with the proxy.
-    let (question, _) = request.into_parts();
-    let decided = decide(service, authz, &question).await;
+    let (parts, _) = request.into_parts();
+    let decided = decide(service, authz, &parts).await;
     service.metrics().served(Call::Http, service.now().since(start));
     match decided {
-        Ok(Decided { response, hold }) => {
+        Ok(HeldResponse { response, hold }) => {
             if let Some(hold) = hold {
                 tokio::time::sleep(hold).await;
             }
             response
         }
-        Err(refusal) => to_wire::refuse(&refusal),
+        Err(error) => to_wire::error(&error),
     }
 }
 
 /// What to answer, and how long to wait before.
-struct Decided {
+struct HeldResponse {
     response: Response,
     hold: Option<Duration>,
 }
 
-async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<Decided, AuthzError> {
-    let peer = question.extensions.get::<Peer>().map(|peer| peer.0);
+async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldResponse, AuthzError> {
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let mapping = authz.mapping_for(peer)?;
-    let deny_status = from_wire::deny_status(question.uri.query())?.unwrap_or(authz.settings.deny_status);
-    let original = from_wire::original(question, authz.settings.request_from)?;
+    let deny_status = from_wire::deny_status(parts.uri.query())?.unwrap_or(authz.settings.deny_status);
+    let original = from_wire::original(parts, authz.settings.request_from)?;
     let facts = HttpRequestFacts {
         peer,
         method: original.method,
         target: original.target,
         host: original.host,
-        headers: &question.headers,
+        headers: &parts.headers,
         now: service.now(),
     };
     let mapped = mapping.map(&facts);
@@ -170,33 +161,18 @@ async fn decide(service: &Service, authz: &Authz, question: &Parts) -> Result<De
         if let (Some(counting), Some(route)) = (counting, &route) {
             counting.passed(route, facts.now);
         }
-        return Ok(Decided { response: to_wire::free(), hold: None });
+        return Ok(HeldResponse { response: to_wire::free(), hold: None });
     }
-    charge(service, authz, Asked { mapped: &mapped, route: route.as_deref(), deny_status, now: facts.now })
-        .await
-}
-
-/// What a proxy asks.
-struct Asked<'a, 'm> {
-    mapped: &'a MappedRequest<'m>,
-    /// The path by template, if somebody wants to know.
-    route: Option<&'a str>,
-    deny_status: u16,
-    now: Time,
-}
-
-async fn charge(service: &Service, authz: &Authz, asked: Asked<'_, '_>) -> Result<Decided, AuthzError> {
-    let Asked { mapped, route, deny_status, now } = asked;
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
-    let request = Request { route, ..mapped.request(&descriptors) };
+    let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
     let max_hold = authz.settings.max_hold;
     let patience = Micros::new(u64::try_from(max_hold.as_micros()).unwrap_or(u64::MAX));
-    let reply = service.check_within(&request, now, patience).await.map_err(AuthzError::Service)?;
+    let reply = service.check_within(&request, facts.now, patience).await.map_err(AuthzError::Service)?;
     let hold = match reply.verdict {
         Verdict::Delay { wait } => Some(wait.into()),
         Verdict::Allow | Verdict::Deny { .. } => None,
     };
     let view = CallerView::new(&service.answers().responses, &request, &reply);
-    Ok(Decided { response: to_wire::respond(&view, deny_status), hold })
+    Ok(HeldResponse { response: to_wire::respond(&view, deny_status), hold })
 }

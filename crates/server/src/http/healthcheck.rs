@@ -5,22 +5,23 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::Context;
 use crate::source::RuleStatus;
 
 /// What `?verbose` tells.
 #[derive(Serialize)]
-struct Verbose<'a> {
+struct HealthBody<'a> {
     healthy: bool,
-    components: Components,
-    rules: Rules<'a>,
-    addresses: Addresses,
+    components: HealthComponents,
+    rules: RuleStatusBody<'a>,
+    addresses: AddressesBody,
 }
 
 /// What must be well.
 #[derive(Serialize)]
-struct Components {
+struct HealthComponents {
     /// The rules are as they should be.
     config: &'static str,
     /// The store answers; `degraded` where limits are decided without it.
@@ -29,27 +30,40 @@ struct Components {
     sigterm: &'static str,
 }
 
-#[derive(Serialize)]
-struct Rules<'a> {
+/// How the rules came to be.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RuleStatus)]
+pub(crate) struct RuleStatusBody<'a> {
+    /// Where they come from.
     origin: &'a str,
+    /// Whether any are in force.
     loaded: bool,
+    /// When they were loaded, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     loaded_at_unix_s: Option<u64>,
+    /// The files, or the resources of an xDS server.
     files: &'a [String],
+    /// How many domains.
     domains: usize,
+    /// How many rules.
     rules: usize,
+    /// How many loads succeeded, ever.
     loads: u64,
+    /// How many failed, ever.
     failures: u64,
+    /// What is odd about them.
     warnings: &'a [String],
     /// Why the newest set was refused; empty if it is in force.
     errors: &'a [String],
     /// Why nothing new can come, such as a server that cannot be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     source_error: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Addresses {
+struct AddressesBody {
     grpc: String,
     http: String,
     admin: String,
@@ -67,9 +81,9 @@ pub(super) async fn answer(State(context): State<Context>, RawQuery(query): RawQ
     }
     let word = |is_well: bool| if is_well { "ok" } else { "failed" };
     let known = health.rules();
-    let verbose = Verbose {
+    let body = HealthBody {
         healthy: state.is_healthy(),
-        components: Components {
+        components: HealthComponents {
             config: word(state.config),
             store: match (state.store, state.needs_store) {
                 (true, _) => "ok",
@@ -78,33 +92,35 @@ pub(super) async fn answer(State(context): State<Context>, RawQuery(query): RawQ
             },
             sigterm: word(!state.stopping),
         },
-        rules: rules(&known),
-        addresses: Addresses {
+        rules: RuleStatusBody::from(&*known),
+        addresses: AddressesBody {
             grpc: context.addresses.grpc.to_string(),
             http: context.addresses.http.to_string(),
             admin: context.addresses.admin.to_string(),
             prometheus: context.addresses.prometheus.map(|address| address.to_string()),
         },
     };
-    (status, Json(verbose)).into_response()
+    (status, Json(body)).into_response()
 }
 
 fn is_verbose(query: &str) -> bool {
     query.split('&').any(|part| matches!(part, "verbose" | "verbose=" | "verbose=1" | "verbose=true"))
 }
 
-fn rules(known: &RuleStatus) -> Rules<'_> {
-    Rules {
-        origin: &known.origin,
-        loaded: known.is_loaded(),
-        loaded_at_unix_s: known.loaded_at.map(|at| at.get() / 1_000_000),
-        files: &known.files,
-        domains: known.domains,
-        rules: known.rules,
-        loads: known.loads,
-        failures: known.failures,
-        warnings: &known.warnings,
-        errors: known.last_error.as_ref().map_or(&[], |failure| &failure.problems),
-        source_error: known.source_error.as_deref(),
+impl<'a> From<&'a RuleStatus> for RuleStatusBody<'a> {
+    fn from(status: &'a RuleStatus) -> Self {
+        Self {
+            origin: &status.origin,
+            loaded: status.is_loaded(),
+            loaded_at_unix_s: status.loaded_at.map(|at| at.get() / 1_000_000),
+            files: &status.files,
+            domains: status.domains,
+            rules: status.rules,
+            loads: status.loads,
+            failures: status.failures,
+            warnings: &status.warnings,
+            errors: status.last_error.as_ref().map_or(&[], |failure| &failure.problems),
+            source_error: status.source_error.as_deref(),
+        }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod to_wire;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
@@ -32,21 +33,20 @@ pub(crate) use to_wire::V1Response;
 
 /// The paths for callers of the limiter.
 pub(crate) fn router(service: Arc<Service>) -> Router {
-    Router::new()
-        .route("/v1/check", only("POST", post(decide::check)))
-        .route("/v1/peek", only("POST", post(decide::peek)))
-        .route("/v1/report", only("POST", post(decide::report)))
-        .route("/v1/refund", only("POST", post(decide::refund)))
-        .route("/v1/openapi.json", only("GET", get(openapi::document)))
-        .with_state(service)
+    let mut router = Router::new().route("/v1/openapi.json", only("GET", get(openapi::document)));
+    for (path, operation, _) in decide::PATHS {
+        let answer = move |State(service), request| decide::receive_and_answer(service, operation, request);
+        router = router.route(path, only("POST", post(answer)));
+    }
+    router.with_state(service)
 }
 
 /// The answer for a path that is none.
 pub(crate) async fn no_such_path(uri: Uri) -> Response {
-    to_wire::refuse(&V1Error::NoSuchPath { path: uri.path().to_owned() })
+    to_wire::error(&V1Error::NoSuchPath { path: uri.path().to_owned() }).into()
 }
 
 /// Refuses other methods than `allowed` with a problem that names them.
 pub(crate) fn only(allowed: &'static str, methods: MethodRouter<Arc<Service>>) -> MethodRouter<Arc<Service>> {
-    methods.fallback(async move || to_wire::refuse(&V1Error::Method { allowed }))
+    methods.fallback(async move || Response::from(to_wire::error(&V1Error::Method { allowed })))
 }

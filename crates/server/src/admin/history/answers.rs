@@ -1,13 +1,11 @@
 //! An answer in the format that was asked for.
 
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use tollgate_history::query::{csv, ndjson};
 
 use super::{Format, Rows, to_wire};
-use tollgate_http::response::ResponseHeaders;
 
 /// The answer in a format.
 pub(super) fn respond(format: Format, answer: &(impl Rows + Serialize)) -> Response {
@@ -21,5 +19,5 @@ pub(super) fn respond(format: Format, answer: &(impl Rows + Serialize)) -> Respo
 
 /// The answer as one document.
 pub(super) fn json(answer: &impl Serialize) -> Response {
-    to_wire::respond(StatusCode::OK, to_wire::JSON, ResponseHeaders::new(), answer)
+    to_wire::respond(answer)
 }

@@ -50,8 +50,6 @@ pub(super) fn original(question: &Parts, from: RequestFrom) -> Result<OriginalRe
     let own_host = text(headers, &HOST)?;
     let own =
         OriginalRequest { method: question.method.as_str(), target: own_target(question), host: own_host };
-    let of = |said: RequestDescription<'static>| said;
-    let _ = of;
     let x_forwarded = || -> Result<OriginalRequest<'_>, AuthzError> {
         let RequestDescription { method, target } = said(headers, &FORWARDED_METHOD, &[FORWARDED_URI])?;
         let host = text(headers, &FORWARDED_HOST)?.or(own.host);

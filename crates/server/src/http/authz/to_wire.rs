@@ -8,9 +8,9 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use serde::Serialize;
 use tollgate_core::Verdict;
 
+use crate::http::v1::to_wire::problem;
 use crate::service::ServiceError;
 use tollgate_http::response::{CallerView, PROBLEM_JSON, WAIT};
 
@@ -21,13 +21,13 @@ const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AuthzError {
     /// The settings do not say what to make of a request.
-    #[error("there is no mapping from HTTP requests to descriptors; write mapping: in tollgate.yaml")]
+    #[error("there is no mapping from HTTP requests to descriptors")]
     NoMapping,
     /// Whoever asks may not.
-    #[error("whoever asks here must be a trusted proxy; list its address in mapping.trusted_proxies")]
+    #[error("only trusted proxies may ask here")]
     Untrusted,
     /// A header that must be there once.
-    #[error("the header {name} is there twice; let the proxy overwrite what clients send")]
+    #[error("the header {name} is there twice")]
     Twice {
         /// Which one.
         name: HeaderName,
@@ -45,7 +45,7 @@ pub(super) enum AuthzError {
     )]
     Disagree,
     /// No status for a refusal.
-    #[error("?deny= takes 403 or 429")]
+    #[error("?deny= has no status for a denial")]
     DenyStatus,
     /// It could not be decided.
     #[error(transparent)]
@@ -66,22 +66,25 @@ impl AuthzError {
             Self::Service(ServiceError::NoRules) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
+
+    /// What to do about it.
+    const fn fix(&self) -> &'static str {
+        match self {
+            Self::NoMapping => "write mapping: in tollgate.yaml",
+            Self::Untrusted => "list the address of the proxy in mapping.trusted_proxies",
+            Self::Twice { .. } => "let the proxy overwrite what clients send",
+            Self::NoText { .. } => "let the proxy send text",
+            Self::Disagree => "set forward_auth.request_from to the kind that the proxy writes",
+            Self::DenyStatus => "write ?deny=403 or ?deny=429",
+            Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => "correct the mapping",
+            Self::Service(ServiceError::NoRules) => "send it again later",
+        }
+    }
 }
 
-#[derive(Serialize)]
-struct Problem<'a> {
-    title: &'a str,
-    status: u16,
-    detail: String,
-}
-
-/// What a proxy is told whose question gets no answer.
-pub(super) fn refuse(refusal: &AuthzError) -> Response {
-    let status = refusal.status();
-    let title = status.canonical_reason().unwrap_or_default();
-    let problem = Problem { title, status: status.as_u16(), detail: refusal.to_string() };
-    let bytes = serde_json::to_vec(&problem).expect("texts and numbers are always JSON");
-    with_problem(status, bytes)
+/// What a proxy is told that gets no answer.
+pub(super) fn error(error: &AuthzError) -> Response {
+    problem(error.status(), None, error.to_string(), error.fix().into()).into()
 }
 
 /// The response for a request that no descriptor was made of: nothing limits it.

@@ -23,12 +23,12 @@ pub(super) fn request(bytes: &[u8]) -> Result<RateLimitRequest, JsonError> {
     if bytes.trim_ascii().is_empty() {
         return Err(JsonError::Empty);
     }
-    let asked: JsonRequest<'_> =
+    let wire: JsonRequest<'_> =
         serde_json::from_slice(bytes).map_err(|error| JsonError::Json(error.to_string()))?;
     Ok(RateLimitRequest {
-        domain: text(asked.domain),
-        descriptors: asked.descriptors.unwrap_or_default().into_iter().map(descriptor).collect(),
-        hits_addend: asked.hits_addend.map_or(0, |ProtoNumber(number)| number),
+        domain: text(wire.domain),
+        descriptors: wire.descriptors.unwrap_or_default().into_iter().map(descriptor).collect(),
+        hits_addend: wire.hits_addend.map_or(0, |ProtoNumber(number)| number),
     })
 }
 
@@ -78,16 +78,16 @@ fn text(text: Option<Cow<'_, str>>) -> String {
     text.map(Cow::into_owned).unwrap_or_default()
 }
 
-fn descriptor(asked: JsonDescriptor<'_>) -> RateLimitDescriptor {
+fn descriptor(wire: JsonDescriptor<'_>) -> RateLimitDescriptor {
     let entry = |entry: JsonEntry<'_>| WireEntry { key: text(entry.key), value: text(entry.value) };
     RateLimitDescriptor {
-        entries: asked.entries.unwrap_or_default().into_iter().map(entry).collect(),
-        limit: asked.limit.map(|limit| RateLimitOverride {
+        entries: wire.entries.unwrap_or_default().into_iter().map(entry).collect(),
+        limit: wire.limit.map(|limit| RateLimitOverride {
             requests_per_unit: limit.requests_per_unit.map_or(0, |ProtoNumber(number)| number),
             unit: limit.unit.map_or(0, |UnitNumber(number)| number),
         }),
-        hits_addend: asked.hits_addend.map(|ProtoNumber(value)| UInt64Value { value }),
-        is_negative_hits: asked.is_negative_hits.unwrap_or(false),
+        hits_addend: wire.hits_addend.map(|ProtoNumber(value)| UInt64Value { value }),
+        is_negative_hits: wire.is_negative_hits.unwrap_or(false),
     }
 }
 
@@ -159,12 +159,9 @@ mod tests {
             "limit":{"requestsPerUnit":5,"unit":"HOUR"},"hitsAddend":"0","isNegativeHits":true}],"hitsAddend":7}"#;
         let snake = r#"{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"1"}],
             "limit":{"requests_per_unit":"5","unit":3},"hits_addend":0,"is_negative_hits":true}],"hits_addend":"7"}"#;
-        let asked = request(camel.as_bytes()).unwrap();
-        assert_eq!(asked, request(snake.as_bytes()).unwrap());
-        assert_eq!(
-            (asked.hits_addend, asked.descriptors[0].hits_addend),
-            (7, Some(UInt64Value { value: 0 }))
-        );
+        let wire = request(camel.as_bytes()).unwrap();
+        assert_eq!(wire, request(snake.as_bytes()).unwrap());
+        assert_eq!((wire.hits_addend, wire.descriptors[0].hits_addend), (7, Some(UInt64Value { value: 0 })));
     }
 
     #[test]
@@ -172,9 +169,9 @@ mod tests {
         let nulls = r#"{"domain":null,"descriptors":null,"hitsAddend":null}"#;
         assert_eq!(request(nulls.as_bytes()).unwrap(), RateLimitRequest::default());
         let nulls = r#"{"descriptors":[{"entries":[{"key":null}],"limit":null,"hitsAddend":null,"isNegativeHits":null}]}"#;
-        let asked = request(nulls.as_bytes()).unwrap();
+        let wire = request(nulls.as_bytes()).unwrap();
         assert_eq!(
-            asked.descriptors[0],
+            wire.descriptors[0],
             RateLimitDescriptor { entries: vec![WireEntry::default()], ..RateLimitDescriptor::default() }
         );
     }

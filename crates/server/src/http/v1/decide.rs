@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use tollgate_core::{Operation, Time};
@@ -22,49 +22,39 @@ use crate::service::Service;
 use tollgate_http::CallerView;
 use tollgate_metrics::Call;
 
-/// The handlers by path, which differ in what they do and in how that is described.
-macro_rules! handlers {
-    ($($(#[$about:meta])* $path:literal $name:ident $operation:ident,)*) => {
-        $(
-            $(#[$about])*
-            #[utoipa::path(
-                post, path = $path, tag = "decide", request_body = BodySchema, responses(DecidedSchema)
-            )]
-            pub(super) async fn $name(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-                taken(&service, Operation::$operation, request).await
-            }
-        )*
+/// The paths, what is done at them, and how that is described.
+pub(super) const PATHS: [(&str, Operation, &str); 4] = [
+    ("/v1/check", Operation::Check, "May this happen? Takes its cost if so."),
+    ("/v1/peek", Operation::Peek, "What would a check answer? Changes nothing."),
+    ("/v1/report", Operation::Report, "This has happened: takes its cost even where it does not fit."),
+    (
+        "/v1/refund",
+        Operation::Refund,
+        "This has not happened after all: gives its cost back, never above full.",
+    ),
+];
 
-        /// What is done at a path.
-        pub(crate) fn operation(path: &str) -> Option<Operation> {
-            match path {
-                $($path => Some(Operation::$operation),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-handlers! {
-    /// May this happen? Takes its cost if so.
-    "/v1/check" check Check,
-    /// What would a check answer? Changes nothing.
-    "/v1/peek" peek Peek,
-    /// This has happened: takes its cost even where it does not fit.
-    "/v1/report" report Report,
-    /// This has not happened after all: gives its cost back, never above full.
-    "/v1/refund" refund Refund,
+/// What is done at a path.
+pub(crate) fn operation(path: &str) -> Option<Operation> {
+    PATHS.iter().find(|(own, ..)| *own == path).map(|(_, operation, _)| *operation)
 }
 
 /// Answers a request whose body is still to come.
-async fn taken(service: &Service, operation: Operation, request: Request<Body>) -> Response {
+#[utoipa::path(
+    post, path = "/v1/check", tag = "decide", request_body = BodySchema, responses(DecidedSchema)
+)]
+pub(super) async fn receive_and_answer(
+    service: Arc<Service>,
+    operation: Operation,
+    request: Request<Body>,
+) -> Response {
     let start = service.now();
     let deciding = async {
         let received = receive(request).await?;
         let now = if received.has_waited { service.now() } else { start };
-        decide(service, operation, &received.bytes, now).await
+        decide(&service, operation, &received.bytes, now).await
     };
-    told(service, start, deciding.await).into()
+    counted(&service, start, deciding.await).into()
 }
 
 /// Answers a request whose body of a content type is there, as of `now`.
@@ -79,12 +69,13 @@ pub(crate) async fn answer(
         true => decide(service, operation, bytes, now).await,
         false => Err(V1Error::MediaType),
     };
-    told(service, now, decided)
+    counted(service, now, decided)
 }
 
-fn told(service: &Service, start: Time, decided: Result<V1Response, V1Error>) -> V1Response {
+/// Counts the call, and makes a response of an error.
+fn counted(service: &Service, start: Time, decided: Result<V1Response, V1Error>) -> V1Response {
     service.metrics().served(Call::Http, service.now().since(start));
-    decided.unwrap_or_else(|refusal| to_wire::refusal(&refusal))
+    decided.unwrap_or_else(|error| to_wire::error(&error))
 }
 
 async fn decide(
@@ -93,39 +84,31 @@ async fn decide(
     bytes: &[u8],
     now: Time,
 ) -> Result<V1Response, V1Error> {
-    let asking = Asking { service, operation, now };
     match from_wire::body(bytes)? {
-        from_wire::V1Body::One(asked) => asking.decide(&asked, to_wire::one).await,
+        from_wire::V1Body::One(request) => decide_one(service, operation, now, &request, to_wire::one).await,
         from_wire::V1Body::Batch(batch) => {
             let mut replies = to_wire::BatchBody::new(batch.len());
-            for asked in &batch {
-                asking.decide(asked, |view| replies.add(view)).await?;
+            for request in &batch {
+                decide_one(service, operation, now, request, |view| replies.add(view)).await?;
             }
-            Ok(replies.written())
+            Ok(replies.finish())
         }
     }
 }
 
-/// What all requests of a body have in common.
-struct Asking<'a> {
-    service: &'a Service,
+/// Decides one request, and hands `tell` what the caller is to see of it.
+async fn decide_one<R>(
+    service: &Service,
     operation: Operation,
     now: Time,
-}
-
-impl Asking<'_> {
-    /// Decides one request, and hands what there is to tell about it to `tell`.
-    async fn decide<R>(
-        &self,
-        asked: &V1Request<'_>,
-        tell: impl FnOnce(&CallerView<'_>) -> R,
-    ) -> Result<R, V1Error> {
-        let entries = asked.entries();
-        let descriptors = asked.descriptors(&entries, self.operation == Operation::Refund);
-        let request = asked.request(&descriptors);
-        let reply = self.service.operate(&request, self.operation, self.now).await?;
-        Ok(tell(&CallerView::new(&self.service.answers().responses, &request, &reply)))
-    }
+    wire: &V1Request<'_>,
+    tell: impl FnOnce(&CallerView<'_>) -> R,
+) -> Result<R, V1Error> {
+    let entries = wire.entries();
+    let descriptors = wire.descriptors(&entries, operation == Operation::Refund);
+    let request = wire.request(&descriptors);
+    let reply = service.operate(&request, operation, now).await?;
+    Ok(tell(&CallerView::new(&service.answers().responses, &request, &reply)))
 }
 
 /// The body of a request, if it is JSON.

@@ -64,17 +64,17 @@ pub(crate) fn body(bytes: &[u8]) -> Result<V1Body<'_>, V1Error> {
         return Err(FieldError::Empty.at(""));
     };
     if *first != b'[' {
-        let asked: V1Request<'_> = parse(bytes)?;
-        asked.check("")?;
-        return Ok(V1Body::One(asked));
+        let request: V1Request<'_> = parse(bytes)?;
+        request.check("")?;
+        return Ok(V1Body::One(request));
     }
     let batch: Bounded<V1Request<'_>, BATCH_MAX> = parse(bytes)?;
     let batch = batch.0;
-    if batch.iter().map(|asked| asked.descriptors.0.len()).sum::<usize>() > BATCH_DESCRIPTORS_MAX {
+    if batch.iter().map(|request| request.descriptors.0.len()).sum::<usize>() > BATCH_DESCRIPTORS_MAX {
         return Err(FieldError::BatchDescriptors.at(""));
     }
-    for (index, asked) in batch.iter().enumerate() {
-        asked.check(&format!("/{index}"))?;
+    for (index, request) in batch.iter().enumerate() {
+        request.check(&format!("/{index}"))?;
     }
     Ok(V1Body::Batch(batch))
 }
@@ -132,6 +132,13 @@ fn fix(pointer: &str) -> &'static str {
 }
 
 impl V1Request<'_> {
+    /// A request of one descriptor with these entries.
+    pub(crate) fn from_entries(domain: String, entries: Vec<(String, String)>) -> Self {
+        let entries = entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let descriptor = V1Descriptor { entries, ..V1Descriptor::default() };
+        Self { domain: JsonText(domain.into()), descriptors: DescriptorList(vec![descriptor]), cost: one() }
+    }
+
     /// Whether it is within bounds; `place` is where it stands in the body.
     fn check(&self, place: &str) -> Result<(), V1Error> {
         let descriptors = &self.descriptors.0;
@@ -163,10 +170,10 @@ impl V1Request<'_> {
         refund: bool,
     ) -> SmallVec<[Descriptor<'b>; DESCRIPTORS_USUAL]> {
         let mut rest = entries;
-        let descriptor = |asked: &V1Descriptor<'_>| {
-            let (own, others) = rest.split_at_checked(asked.entries.len()).unwrap_or((rest, &[]));
+        let descriptor = |wire: &V1Descriptor<'_>| {
+            let (own, others) = rest.split_at_checked(wire.entries.len()).unwrap_or((rest, &[]));
             rest = others;
-            Descriptor { entries: own, limit: None, cost: asked.cost, refund }
+            Descriptor { entries: own, limit: None, cost: wire.cost, refund }
         };
         self.descriptors.0.iter().map(descriptor).collect()
     }
@@ -177,12 +184,12 @@ impl V1Request<'_> {
     }
 }
 
-fn check_descriptor(asked: &V1Descriptor<'_>, at: impl Fn(&str) -> String) -> Result<(), V1Error> {
-    if let Some(stray) = &asked.stray {
+fn check_descriptor(wire: &V1Descriptor<'_>, at: impl Fn(&str) -> String) -> Result<(), V1Error> {
+    if let Some(stray) = &wire.stray {
         return Err(FieldError::NotInEntriesForm.at(at(&format!("/{}", escape(stray)))));
     }
-    for (index, (key, value)) in asked.entries.iter().enumerate() {
-        let place = |part: &str| match asked.is_list {
+    for (index, (key, value)) in wire.entries.iter().enumerate() {
+        let place = |part: &str| match wire.is_list {
             true => at(&format!("/entries/{index}/{part}")),
             // A long key is not sent back.
             false if key.len() > KEY_MAX => at(""),
@@ -194,7 +201,7 @@ fn check_descriptor(asked: &V1Descriptor<'_>, at: impl Fn(&str) -> String) -> Re
         if value.len() > VALUE_MAX {
             return Err(FieldError::ValueLength.at(place("value")));
         }
-        let is_twice = !asked.is_list && asked.entries.iter().take(index).any(|(other, _)| other == key);
+        let is_twice = !wire.is_list && wire.entries.iter().take(index).any(|(other, _)| other == key);
         if is_twice {
             return Err(FieldError::KeyTwice.at(place("key")));
         }

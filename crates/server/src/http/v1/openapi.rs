@@ -23,7 +23,7 @@ pub(crate) use shapes::{DescriptorSchema, RequestSchema};
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tollgate", description = "Limits how many requests anyone may send.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
-    paths(decide::check, decide::peek, decide::report, decide::refund),
+    paths(decide::receive_and_answer),
     components(schemas(
         RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, DeniedBody<'_>, ProblemBody<'_>
     )),
@@ -33,8 +33,24 @@ struct ForCallers;
 
 /// The document of the HTTP listener.
 pub(super) async fn document() -> Response {
-    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| written(&ForCallers::openapi()));
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| written(&described()));
     respond(&DOCUMENT)
+}
+
+/// The paths take and answer the same; they differ in what is done.
+fn described() -> utoipa::openapi::OpenApi {
+    let mut document = ForCallers::openapi();
+    let paths = &mut document.paths.paths;
+    let Some(item) = paths.get("/v1/check").cloned() else { return document };
+    for (path, _, summary) in decide::PATHS {
+        let mut item = item.clone();
+        if let Some(post) = &mut item.post {
+            post.operation_id = path.strip_prefix("/v1/").map(str::to_owned);
+            post.summary = Some(summary.to_owned());
+        }
+        paths.insert(path.to_owned(), item);
+    }
+    document
 }
 
 pub(crate) fn written(document: &utoipa::openapi::OpenApi) -> Bytes {
@@ -54,7 +70,7 @@ pub(super) enum DecidedSchema {
     Fine(AnswerSchema),
     /// Not now.
     #[response(status = 429, content_type = "application/problem+json")]
-    Refused(DeniedBody<'static>),
+    Denied(DeniedBody<'static>),
     /// The request is not as it must be.
     #[response(status = "4XX", content_type = "application/problem+json")]
     Bad(ProblemBody<'static>),

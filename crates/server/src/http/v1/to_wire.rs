@@ -1,6 +1,6 @@
-//! Answers → JSON; errors → problems.
+//! Replies → JSON; errors → problems.
 //!
-//! The body of a refusal is a problem (RFC 9457) that has the members of every
+//! The body of a denial is a problem (RFC 9457) that has the members of every
 //! other reply, too, so that callers read both the same way.
 //!
 //! Invariants: times are whole milliseconds, rounded up; a time that there is
@@ -21,8 +21,7 @@ use utoipa::ToSchema;
 
 use tollgate_http::response::{CallerView, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
 
-pub(super) use problem::refusal;
-pub(crate) use problem::{ProblemBody, refuse};
+pub(crate) use problem::{ProblemBody, error, problem};
 
 /// The type of a body that is no problem.
 pub(crate) const JSON: &str = "application/json";
@@ -52,10 +51,10 @@ pub(super) struct ReplyBody<'a> {
     decisions: DecisionList<'a>,
 }
 
-/// The answer to one request that is refused: a problem (RFC 9457) with the
+/// The answer to one request that is denied: a problem (RFC 9457) with the
 /// members of every other reply.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Refused)]
+#[schema(as = Denied)]
 pub(super) struct DeniedBody<'a> {
     /// The kind of problem.
     #[serde(rename = "type")]
@@ -64,10 +63,10 @@ pub(super) struct DeniedBody<'a> {
     title: &'static str,
     /// 429.
     status: u16,
-    /// The message of the rule that refuses, or else its numbers.
+    /// The message of the rule that denies it, or else its numbers.
     #[schema(value_type = String)]
     detail: Cow<'a, str>,
-    /// The names of the rules that refuse.
+    /// The names of the rules that deny it.
     #[serde(rename = "violated-policies")]
     violated_policies: Vec<&'a str>,
     #[serde(flatten)]
@@ -224,8 +223,8 @@ impl V1Response {
 }
 
 impl From<V1Response> for Response {
-    fn from(written: V1Response) -> Self {
-        let V1Response { status, kind, headers, body } = written;
+    fn from(response: V1Response) -> Self {
+        let V1Response { status, kind, headers, body } = response;
         let mut response = Self::new(Body::from(body));
         *response.status_mut() = status;
         let map = response.headers_mut();
@@ -251,14 +250,9 @@ pub(super) fn one(view: &CallerView<'_>) -> V1Response {
     V1Response::new(status, PROBLEM_JSON, view.headers(), &body)
 }
 
-/// A response with a body.
-pub(crate) fn respond(
-    status: StatusCode,
-    kind: &'static str,
-    headers: ResponseHeaders,
-    body: &impl Serialize,
-) -> Response {
-    V1Response::new(status, kind, headers, body).into()
+/// A response with a JSON body.
+pub(crate) fn respond(body: &impl Serialize) -> Response {
+    V1Response::new(StatusCode::OK, JSON, ResponseHeaders::new(), body).into()
 }
 
 /// The replies to a batch, as they come.
@@ -281,7 +275,7 @@ impl BatchBody {
             .expect("a vector takes all that is JSON");
     }
 
-    pub(super) fn written(mut self) -> V1Response {
+    pub(super) fn finish(mut self) -> V1Response {
         self.bytes.push(b']');
         V1Response { status: StatusCode::OK, kind: JSON, headers: ResponseHeaders::new(), body: self.bytes }
     }

@@ -78,20 +78,22 @@ impl<'de: 'a, 'a> Visitor<'de> for DescriptorVisitor<'a> {
 
 /// The form with a list of entries.
 fn as_list<'a>(pairs: Vec<EntryObject<'a>>, members: &[(Cow<'a, str>, Scalar<'a>)]) -> V1Descriptor<'a> {
-    let mut asked = V1Descriptor {
+    let mut descriptor = V1Descriptor {
         entries: pairs.into_iter().map(|EntryObject { key, value }| (key.0, value.text())).collect(),
         is_list: true,
         ..V1Descriptor::default()
     };
     for (key, value) in members {
         match value {
-            Scalar::Number(cost) if key == "cost" && asked.cost.is_none() => asked.cost = Some(*cost),
+            Scalar::Number(cost) if key == "cost" && descriptor.cost.is_none() => {
+                descriptor.cost = Some(*cost)
+            }
             Scalar::Number(_) | Scalar::Text(_) | Scalar::Negative(_) | Scalar::Truth(_) => {
-                asked.stray.get_or_insert_with(|| key.chars().take(STRAY_CHARS).collect());
+                descriptor.stray.get_or_insert_with(|| key.chars().take(STRAY_CHARS).collect());
             }
         }
     }
-    asked
+    descriptor
 }
 
 /// An entry of a list.

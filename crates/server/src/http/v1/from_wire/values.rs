@@ -59,32 +59,9 @@ impl Visitor<'_> for WholeNumberVisitor {
 }
 
 /// A text that is not copied unless it has escapes.
-#[derive(Debug, Default)]
-pub(super) struct JsonText<'a>(pub(super) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for JsonText<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor(PhantomData))
-    }
-}
-
-struct TextVisitor<'a>(PhantomData<&'a ()>);
-
-impl<'de: 'a, 'a> Visitor<'de> for TextVisitor<'a> {
-    type Value = JsonText<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<JsonText<'a>, E> {
-        Ok(JsonText(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<JsonText<'a>, E> {
-        Ok(JsonText(Cow::Owned(text.to_owned())))
-    }
-}
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub(super) struct JsonText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// A value: a text, or what stands for one.
 #[derive(Debug)]

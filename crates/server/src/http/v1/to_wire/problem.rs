@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use axum::http::header::ALLOW;
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -33,14 +32,9 @@ pub(crate) struct ProblemBody<'a> {
 }
 
 /// What a caller is told who gets no answer.
-pub(crate) fn refuse(refusal: &V1Error) -> Response {
-    self::refusal(refusal).into()
-}
-
-/// The same, to be sent in whatever way.
-pub(crate) fn refusal(refusal: &V1Error) -> V1Response {
-    let (status, fix) = status_and_fix(refusal);
-    let pointer = match refusal {
+pub(crate) fn error(error: &V1Error) -> V1Response {
+    let (status, fix) = status_and_fix(error);
+    let pointer = match error {
         V1Error::Field { pointer, .. } => Some(pointer.as_str()),
         V1Error::Body(_)
         | V1Error::MediaType
@@ -49,17 +43,27 @@ pub(crate) fn refusal(refusal: &V1Error) -> V1Response {
         | V1Error::History { .. }
         | V1Error::Method { .. } => None,
     };
-    let title = status.canonical_reason().unwrap_or_default();
-    let body = ProblemBody { title, status: status.as_u16(), detail: refusal.to_string(), pointer, fix };
-    let mut headers = ResponseHeaders::new();
-    if let V1Error::Method { allowed } = refusal {
-        headers.push((ALLOW, HeaderValue::from_static(allowed)));
+    let mut response = problem(status, pointer, error.to_string(), fix);
+    if let V1Error::Method { allowed } = error {
+        response.headers.push((ALLOW, HeaderValue::from_static(allowed)));
     }
-    V1Response::new(status, PROBLEM_JSON, headers, &body)
+    response
 }
 
-fn status_and_fix(refusal: &V1Error) -> (StatusCode, Cow<'_, str>) {
-    match refusal {
+/// What is wrong, where, and what to do about it.
+pub(crate) fn problem(
+    status: StatusCode,
+    pointer: Option<&str>,
+    detail: String,
+    fix: Cow<'_, str>,
+) -> V1Response {
+    let title = status.canonical_reason().unwrap_or_default();
+    let body = ProblemBody { title, status: status.as_u16(), detail, pointer, fix };
+    V1Response::new(status, PROBLEM_JSON, ResponseHeaders::new(), &body)
+}
+
+fn status_and_fix(error: &V1Error) -> (StatusCode, Cow<'_, str>) {
+    match error {
         V1Error::Field { fix, .. } => (StatusCode::BAD_REQUEST, fix.into()),
         V1Error::Body(error) => match error {
             BodyError::TooLarge { max } => {
