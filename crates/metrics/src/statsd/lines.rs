@@ -184,4 +184,41 @@ mod tests {
         let error = LineFormat::new(&StatsdDialect::Dog(vec![bad]), &[]).unwrap_err().to_string();
         assert!(error.starts_with("the mogrifier pattern '(' is not a regular expression"), "{error}");
     }
+
+    /// What cadence, a client for StatsD, sends for the same.
+    fn by_cadence(name: &str, value: u64, kind: LineType, tags: &[(&str, &str)]) -> String {
+        use cadence::prelude::*;
+        let (lines, sink) = cadence::SpyMetricSink::new();
+        let client = cadence::StatsdClient::builder("", sink).build();
+        let signed = i64::try_from(value).unwrap();
+        macro_rules! send {
+            ($metric:expr) => {
+                tags.iter().fold($metric, |metric, (key, value)| metric.with_tag(key, value)).send()
+            };
+        }
+        match kind {
+            LineType::Counter => send!(client.count_with_tags(name, signed)),
+            LineType::Gauge => send!(client.gauge_with_tags(name, value)),
+            LineType::Timer { count: 1 } => send!(client.time_with_tags(name, value)),
+            LineType::Timer { count } => {
+                let rate = rate(count).parse().unwrap();
+                send!(client.time_with_tags(name, value).with_sampling_rate(rate));
+            }
+        }
+        String::from_utf8(lines.recv().unwrap()).unwrap() + "\n"
+    }
+
+    #[test]
+    fn cadence_sends_the_same_lines() {
+        let tag_sets: [&[(&str, &str)]; 3] = [&[], &[("env", "prod")], &[("a", "1"), ("zone", "eu-1")]];
+        let kinds = [1, 2, 4, 1_000].map(|count| LineType::Timer { count });
+        for tags in tag_sets {
+            let format = LineFormat::new(&StatsdDialect::Dog(Vec::new()), &pairs(tags)).unwrap();
+            for kind in [LineType::Counter, LineType::Gauge].into_iter().chain(kinds) {
+                for (name, value) in [("x", 0), ("ratelimit.service.rate_limit.d.k_v.total_hits", 1 << 53)] {
+                    assert_eq!(format.line(name, value, kind), by_cadence(name, value, kind, tags));
+                }
+            }
+        }
+    }
 }
