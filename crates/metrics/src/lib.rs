@@ -38,9 +38,10 @@ mod template;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
 use tollgate_limiter::{Event, EventSink, RuleDecision};
@@ -62,6 +63,10 @@ const UNKNOWN_DOMAINS_MAX: usize = 100;
 /// So many rules can be counted that are met before their table is there;
 /// a larger set loses counts for the moment of a reload.
 const STRAYS_MAX: usize = 10_000;
+
+/// A page that somebody is still reading is handed to further readers for this
+/// long: many slow readers then hold a page a second, and not one each.
+const PAGE_SHARED: Micros = Micros::SECOND;
 
 /// A kind of call, as durations are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +117,8 @@ pub struct Metrics {
     store_errors: AtomicU64,
     store: OnceLock<Box<dyn Fn() -> StoreStats + Send + Sync>>,
     history: OnceLock<Box<dyn Fn() -> Option<HistoryStats> + Send + Sync>>,
+    /// The page rendered last, if somebody still reads it, and when that was.
+    last_page: Mutex<(Time, Weak<String>)>,
 }
 
 impl Metrics {
@@ -139,6 +146,7 @@ impl Metrics {
             store_errors: AtomicU64::new(0),
             store: OnceLock::new(),
             history: OnceLock::new(),
+            last_page: Mutex::default(),
         }
     }
 
@@ -204,6 +212,23 @@ impl Metrics {
 
     /// The page for Prometheus; see [`CONTENT_TYPE`]. Takes a moment if there
     /// are many rules, so not for a thread that answers requests.
+    ///
+    /// Rendered once for readers who come together, and for those who come
+    /// within a second while somebody is still reading it.
+    pub fn page(&self, now: Time) -> Arc<String> {
+        // Held while it is rendered: whoever comes meanwhile gets that page.
+        let mut last = self.last_page.lock();
+        if let (at, Some(page)) = (last.0, last.1.upgrade())
+            && now.since(at) < PAGE_SHARED
+        {
+            return page;
+        }
+        let page = Arc::new(self.render());
+        *last = (now, Arc::downgrade(&page));
+        page
+    }
+
+    /// A page of its own.
     pub fn render(&self) -> String {
         render::page(self)
     }

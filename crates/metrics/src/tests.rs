@@ -420,3 +420,20 @@ fn check_page(page: &str) {
     }
     assert!(kinds.len() > 20, "{} families", kinds.len());
 }
+
+#[test]
+fn readers_who_come_together_share_one_page() {
+    let (metrics, limiter) = limiter(ANOTHER);
+    let first = metrics.page(NOW);
+    ask(&limiter, "another", &[("key2", "x")]);
+    let second = metrics.page(NOW + Micros::new(999_999));
+    assert!(Arc::ptr_eq(&first, &second), "the first reader still has it");
+    let later = metrics.page(NOW + Micros::SECOND);
+    assert!(
+        !Arc::ptr_eq(&first, &later) && later.contains("tollgate_requests_total{outcome=\"allowed\"} 1\n")
+    );
+    drop(later);
+    ask(&limiter, "another", &[("key2", "x")]);
+    let fresh = metrics.page(NOW + Micros::SECOND);
+    assert!(fresh.contains("tollgate_requests_total{outcome=\"allowed\"} 2\n"), "nobody read the last one");
+}

@@ -8,6 +8,7 @@
 
 mod admin;
 mod authz;
+mod documents;
 mod health;
 mod history;
 mod hostile;

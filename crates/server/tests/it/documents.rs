@@ -1,0 +1,49 @@
+//! The figures of the guide, held against the code.
+
+use std::time::Duration;
+
+use tollgate_server::bounds;
+
+const OPERATING: &str = include_str!("../../../../docs/guide/operating.md");
+
+/// The second cell of the row that begins with `what`.
+fn figure(what: &str) -> &'static str {
+    let row = OPERATING.lines().find(|line| line.starts_with(&format!("| {what} |")));
+    row.and_then(|row| row.split('|').nth(2)).unwrap_or_else(|| panic!("no row '{what}'")).trim()
+}
+
+fn grouped(number: usize) -> String {
+    if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{} s", span.as_secs())
+}
+
+fn mebibytes(bytes: usize) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+#[test]
+fn the_bounds_in_the_guide_are_those_of_the_code() {
+    assert_eq!(bounds::GRPC_MESSAGE_MAX, bounds::JSON_BODY_MAX, "they share a row");
+    let ping =
+        format!("pinged every {}, {} to answer", seconds(bounds::PING_EVERY), seconds(bounds::PING_WAIT_MAX));
+    let rows = [
+        ("connections, all listeners together", grouped(bounds::CONNECTIONS_MAX)),
+        ("time to say something sensible", seconds(bounds::OPENING_MAX)),
+        ("time for a whole body", seconds(bounds::BODY_WAIT_MAX)),
+        ("an idle HTTP/1.1 connection", seconds(bounds::HTTP_IDLE_MAX)),
+        ("a silent gRPC connection", ping),
+        ("calls at a time on one connection", grouped(usize::try_from(bounds::STREAMS_MAX).unwrap())),
+        ("a gRPC message, a JSON body", mebibytes(bounds::GRPC_MESSAGE_MAX)),
+        ("bodies that are not yet whole, together", mebibytes(bounds::BODIES_MAX)),
+        ("descriptors in a request", grouped(bounds::DESCRIPTORS_MAX)),
+        ("bytes of a domain or key", grouped(bounds::KEY_MAX)),
+        ("bytes of a value", grouped(bounds::VALUE_MAX)),
+        ("calls in flight after SIGTERM", seconds(bounds::DRAIN_MAX)),
+    ];
+    for (what, expected) in rows {
+        assert_eq!(figure(what), expected, "{what}");
+    }
+}
