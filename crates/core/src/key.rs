@@ -9,7 +9,7 @@
 //!
 //! Deliberately not here: the hash, and the form a shared store wants.
 
-use crate::limit::{Limit, Refill, Shape};
+use crate::limit::{KeyTag, Limit};
 use crate::request::Entry;
 
 /// The version of the encoding, its first byte.
@@ -85,7 +85,7 @@ impl<'a> Key<'a> {
     /// What tells limits of the same entries apart. It begins with a length
     /// that no text has, so that the end of the entries is told apart too.
     fn tail(&self) -> [u8; TAIL_BYTES] {
-        let (tag, parameter) = self.kind();
+        let KeyTag { byte, parameter, .. } = self.limit.shape().key_tag();
         let mut tail = [0; TAIL_BYTES];
         let mut rest = &mut tail[..];
         let mut put = |bytes: &[u8]| {
@@ -95,23 +95,10 @@ impl<'a> Key<'a> {
             }
         };
         put(&u32::MAX.to_be_bytes());
-        put(&[VERSION, tag]);
+        put(&[VERSION, byte]);
         put(&parameter.to_be_bytes());
         put(&self.limit.window().get().to_be_bytes());
         put(&self.ordinal.to_be_bytes());
         tail
-    }
-
-    /// The algorithm and the parameter without which a state has no meaning.
-    fn kind(&self) -> (u8, u32) {
-        match self.limit.shape() {
-            Shape::FixedWindow => (1, 0),
-            Shape::SlidingLog => (2, 0),
-            Shape::SlidingCounter => (3, 0),
-            Shape::SlidingBuckets { buckets } => (4, buckets),
-            Shape::TokenBucket { refill: Refill::Smooth, .. } => (5, 0),
-            Shape::TokenBucket { refill: Refill::Interval, .. } => (5, 1),
-            Shape::LeakyBucket { .. } => (6, 0),
-        }
     }
 }

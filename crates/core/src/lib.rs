@@ -46,7 +46,7 @@ pub use charge::Charge;
 pub use decision::{Decision, Verdict};
 pub use duration::DurationError;
 pub use key::Key;
-pub use limit::{Algorithm, Limit, LimitError, OnStoreError, Refill, Shape};
+pub use limit::{Algorithm, KeyTag, Limit, LimitError, OnStoreError, Parameters, Refill, Shape, StateForm};
 pub use metadata::Value;
 pub use outcome::{Outcome, OutcomeFlags};
 pub use request::{Descriptor, Entry, Override, Request};

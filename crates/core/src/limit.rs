@@ -101,6 +101,19 @@ pub enum Refill {
     Interval,
 }
 
+impl Refill {
+    /// Both, the default first.
+    pub const ALL: [Self; 2] = [Self::Smooth, Self::Interval];
+
+    /// The name in rule files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Smooth => "smooth",
+            Self::Interval => "interval",
+        }
+    }
+}
+
 /// What a limit does while its store cannot be asked.
 ///
 /// ```
@@ -185,7 +198,65 @@ pub enum Shape {
     },
 }
 
+/// The number of sub-windows where a rule does not say.
+const BUCKETS_DEFAULT: u32 = 60;
+
+/// What a store keeps of a key, whatever it means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateForm {
+    /// A deadline and a number.
+    Number,
+    /// A deadline and two numbers.
+    Pair,
+    /// When what was taken.
+    Log,
+}
+
+/// What tells the counters of algorithms apart that have the same name and window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyTag {
+    /// In keys in memory. Snapshots keep it: never change it.
+    pub byte: u8,
+    /// Beside the byte, a parameter without which a state has no meaning.
+    pub parameter: u32,
+    /// In keys on a shared store, with the same promise.
+    pub letters: &'static str,
+}
+
+/// The parameters that an algorithm has beside count and window, by the names
+/// of rule files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parameters {
+    /// The size of a bucket, or the length of a queue.
+    pub burst: Option<u32>,
+    /// How tokens come back.
+    pub refill: Option<Refill>,
+    /// The number of sub-windows.
+    pub buckets: Option<u32>,
+    /// A request that would wait longer is denied; `None` in a queue without such a bound.
+    pub max_wait: Option<Option<Micros>>,
+}
+
+/// The list of algorithms: what everybody else has to know about each of them.
 impl Shape {
+    /// The shape of an algorithm with these parameters, those that it does not
+    /// have left out, at `count` requests per window.
+    pub fn new(algorithm: Algorithm, parameters: &Parameters, count: u32) -> Self {
+        let burst = parameters.burst.unwrap_or(count);
+        match algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow,
+            Algorithm::SlidingLog => Self::SlidingLog,
+            Algorithm::SlidingCounter => Self::SlidingCounter,
+            Algorithm::SlidingBuckets => {
+                Self::SlidingBuckets { buckets: parameters.buckets.unwrap_or(BUCKETS_DEFAULT) }
+            }
+            Algorithm::TokenBucket => {
+                Self::TokenBucket { burst, refill: parameters.refill.unwrap_or_default() }
+            }
+            Algorithm::LeakyBucket => Self::LeakyBucket { burst, max_wait: parameters.max_wait.flatten() },
+        }
+    }
+
     /// The algorithm without its parameters.
     pub const fn algorithm(self) -> Algorithm {
         match self {
@@ -196,6 +267,50 @@ impl Shape {
             Self::TokenBucket { .. } => Algorithm::TokenBucket,
             Self::LeakyBucket { .. } => Algorithm::LeakyBucket,
         }
+    }
+
+    /// Its parameters.
+    pub const fn parameters(self) -> Parameters {
+        let none = Parameters { burst: None, refill: None, buckets: None, max_wait: None };
+        match self {
+            Self::FixedWindow | Self::SlidingLog | Self::SlidingCounter => none,
+            Self::SlidingBuckets { buckets } => Parameters { buckets: Some(buckets), ..none },
+            Self::TokenBucket { burst, refill } => {
+                Parameters { burst: Some(burst), refill: Some(refill), ..none }
+            }
+            Self::LeakyBucket { burst, max_wait } => {
+                Parameters { burst: Some(burst), max_wait: Some(max_wait), ..none }
+            }
+        }
+    }
+
+    /// What tells its counters from those of other algorithms.
+    pub const fn key_tag(self) -> KeyTag {
+        let (byte, parameter, letters) = match self {
+            Self::FixedWindow => (1, 0, "fw"),
+            Self::SlidingLog => (2, 0, "sl"),
+            Self::SlidingCounter => (3, 0, "sc"),
+            Self::SlidingBuckets { buckets } => (4, buckets, "sb"),
+            Self::TokenBucket { refill: Refill::Smooth, .. } => (5, 0, "tb"),
+            Self::TokenBucket { refill: Refill::Interval, .. } => (5, 1, "ti"),
+            Self::LeakyBucket { .. } => (6, 0, "lb"),
+        };
+        KeyTag { byte, parameter, letters }
+    }
+
+    /// What a store keeps of a key.
+    pub const fn state_form(self) -> StateForm {
+        match self {
+            Self::SlidingCounter => StateForm::Pair,
+            Self::SlidingLog | Self::SlidingBuckets { .. } => StateForm::Log,
+            Self::FixedWindow | Self::TokenBucket { .. } | Self::LeakyBucket { .. } => StateForm::Number,
+        }
+    }
+
+    /// Whether its windows are aligned to the clock, so that what is taken in
+    /// one is gone in the next.
+    pub const fn is_aligned(self) -> bool {
+        matches!(self, Self::FixedWindow | Self::SlidingCounter)
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod local_fallback;
 pub(crate) mod multi_slot;
 
 use smallvec::SmallVec;
-use tollgate_core::{Algorithm, Key, Micros, Time};
+use tollgate_core::{Key, Micros, Time};
 use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet};
 
 use keys::RedisKeys;
@@ -88,13 +88,8 @@ pub(crate) struct PlacedCharges<'b, 'a> {
 /// give back what somebody else took.
 pub(crate) fn window_end(key: &Key<'_>, now: Time) -> Time {
     let window = key.limit.window();
-    match key.limit.algorithm() {
-        Algorithm::FixedWindow | Algorithm::SlidingCounter => {
-            now + Micros::new(window.get() - now.get() % window.get())
-        }
-        Algorithm::SlidingLog
-        | Algorithm::SlidingBuckets
-        | Algorithm::TokenBucket
-        | Algorithm::LeakyBucket => Time::MAX,
+    match key.limit.shape().is_aligned() {
+        true => now + Micros::new(window.get() - now.get() % window.get()),
+        false => Time::MAX,
     }
 }

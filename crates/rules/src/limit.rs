@@ -10,15 +10,14 @@
 
 use tollgate_core::limit::{EXCEED_MAX_PERCENT, WINDOW_MAX};
 use tollgate_core::rule::RuleSpec;
-use tollgate_core::{Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Refill, Shape, Unit};
+use tollgate_core::{
+    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Parameters, Refill, Shape, Unit,
+};
 use tollgate_yaml::{Located, Location, Problems, YamlMap, YamlNode, YamlValue, one_of, quoted};
 
 use crate::Options;
 use crate::fields::{self, count, text};
 use crate::keys::RuleMapKind;
-
-/// Sub-windows where none are written.
-const BUCKETS_DEFAULT: u32 = 60;
 
 /// A message goes out with every refusal, so it is a sentence or two and no page.
 pub const MESSAGE_MAX: usize = 1_000;
@@ -30,14 +29,13 @@ pub(crate) enum OneLimit {
     Limited(RuleSpec),
 }
 
-/// Which keys of a limit only some algorithms have, and which.
-const PARAMETERS: [(&str, &[Algorithm]); 4] = [
-    ("burst", &[Algorithm::TokenBucket, Algorithm::LeakyBucket]),
-    ("refill", &[Algorithm::TokenBucket]),
-    ("buckets", &[Algorithm::SlidingBuckets]),
-    ("max_wait", &[Algorithm::LeakyBucket]),
+/// The keys of a limit that only some algorithms have, and whether one has it.
+const PARAMETERS: [(&str, fn(&Parameters) -> bool); 4] = [
+    ("burst", |parameters| parameters.burst.is_some()),
+    ("refill", |parameters| parameters.refill.is_some()),
+    ("buckets", |parameters| parameters.buckets.is_some()),
+    ("max_wait", |parameters| parameters.max_wait.is_some()),
 ];
-
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
 const NOT_WITH_UNLIMITED: [&str; 11] = [
@@ -219,21 +217,17 @@ impl LimitFields {
     }
 
     fn shape(&self, count: u32) -> Shape {
-        let burst = self.burst.unwrap_or(count);
         let algorithm = match self.algorithm {
             AlgorithmField::Is(algorithm) => algorithm,
             AlgorithmField::Absent | AlgorithmField::Wrong => Algorithm::FixedWindow,
         };
-        match algorithm {
-            Algorithm::FixedWindow => Shape::FixedWindow,
-            Algorithm::SlidingLog => Shape::SlidingLog,
-            Algorithm::SlidingCounter => Shape::SlidingCounter,
-            Algorithm::SlidingBuckets => {
-                Shape::SlidingBuckets { buckets: self.buckets.unwrap_or(BUCKETS_DEFAULT) }
-            }
-            Algorithm::TokenBucket => Shape::TokenBucket { burst, refill: self.refill.unwrap_or_default() },
-            Algorithm::LeakyBucket => Shape::LeakyBucket { burst, max_wait: self.max_wait },
-        }
+        let parameters = Parameters {
+            burst: self.burst,
+            refill: self.refill,
+            buckets: self.buckets,
+            max_wait: Some(self.max_wait),
+        };
+        Shape::new(algorithm, &parameters, count)
     }
 }
 
@@ -277,12 +271,8 @@ fn unit(fields: &YamlMap, problems: &mut Problems) -> Option<Unit> {
 }
 
 fn refill(fields: &YamlMap, problems: &mut Problems) -> Option<Refill> {
-    let find = |name: &str| match name {
-        "smooth" => Some(Refill::Smooth),
-        "interval" => Some(Refill::Interval),
-        _ => None,
-    };
-    fields.choice("refill", &["smooth", "interval"], find, problems)
+    let find = |name: &str| Refill::ALL.into_iter().find(|refill| refill.name() == name);
+    fields.choice("refill", &Refill::ALL.map(Refill::name), find, problems)
 }
 
 fn on_store_error(fields: &YamlMap, problems: &mut Problems) -> Option<OnStoreError> {
@@ -292,15 +282,18 @@ fn on_store_error(fields: &YamlMap, problems: &mut Problems) -> Option<OnStoreEr
 
 /// Refuses parameters of other algorithms.
 fn check_parameters(fields: &YamlMap, algorithm: AlgorithmField, problems: &mut Problems) {
-    for (key, owners) in PARAMETERS {
+    for (key, is_had) in PARAMETERS {
         let Some(field) = fields.get(key) else { continue };
+        let owns =
+            |algorithm: &Algorithm| is_had(&Shape::new(*algorithm, &Parameters::default(), 1).parameters());
         let has = match algorithm {
             AlgorithmField::Wrong => continue,
-            AlgorithmField::Is(algorithm) if owners.contains(&algorithm) => continue,
+            AlgorithmField::Is(algorithm) if owns(&algorithm) => continue,
             AlgorithmField::Is(algorithm) => algorithm.name(),
             AlgorithmField::Absent => "a limit without algorithm",
         };
-        let owners: Vec<&str> = owners.iter().map(|owner| owner.name()).collect();
+        let owners: Vec<&str> =
+            Algorithm::ALL.iter().filter(|owner| owns(owner)).map(|owner| owner.name()).collect();
         let help = format!("write algorithm: {}, or leave {key} out", owners.join(" or "));
         problems.error(field.key_at, format!("{has} has no {key}"), help);
     }

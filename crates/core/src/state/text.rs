@@ -9,7 +9,7 @@
 
 use super::{Cell, Log, State};
 use crate::algorithm::window_log;
-use crate::limit::{Algorithm, Limit};
+use crate::limit::{Algorithm, Limit, StateForm};
 use crate::time::Time;
 
 impl State {
@@ -31,14 +31,14 @@ impl State {
 
     /// Reads the written form of a state under `limit`; none if it is not one.
     pub fn read_text(bytes: &[u8], limit: &Limit) -> Option<Self> {
-        match limit.algorithm() {
-            Algorithm::SlidingCounter => {
+        match limit.shape().state_form() {
+            StateForm::Pair => {
                 let [deadline, previous, current] = numbers(bytes)?;
                 (previous < 1 << 36 && current < 1 << 36)
                     .then(|| Self::Cell(Cell::of_pair(Time::new(deadline), previous, current)))
             }
-            Algorithm::SlidingLog | Algorithm::SlidingBuckets => read_log(bytes, limit).map(Self::Log),
-            Algorithm::FixedWindow | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            StateForm::Log => read_log(bytes, limit).map(Self::Log),
+            StateForm::Number => {
                 let [deadline, low] = numbers(bytes)?;
                 Some(Self::Cell(Cell::new(Time::new(deadline), low)))
             }

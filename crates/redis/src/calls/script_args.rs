@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::COST_MAX;
-use tollgate_core::{Charge, Mode, Operation, Shape, Time};
+use tollgate_core::{Charge, Mode, Operation, Time};
 use tollgate_limiter::ChargeSet;
 
 use super::script::{ChargeField, Script};
@@ -108,13 +108,6 @@ fn value(field: ChargeField, charge: &Charge<'_>) -> Option<u64> {
         ChargeField::HardSpanPart => limit.hard_span_parts().1,
         ChargeField::Take => limit.cost_span_parts(cost).0,
         ChargeField::TakePart => limit.cost_span_parts(cost).1,
-        ChargeField::MaxWait => match limit.shape() {
-            Shape::LeakyBucket { max_wait, .. } => max_wait?.get(),
-            Shape::FixedWindow
-            | Shape::SlidingLog
-            | Shape::SlidingCounter
-            | Shape::SlidingBuckets { .. }
-            | Shape::TokenBucket { .. } => return None,
-        },
+        ChargeField::MaxWait => limit.shape().parameters().max_wait??.get(),
     })
 }

@@ -10,7 +10,7 @@
 use std::fmt::Write;
 
 use smallvec::SmallVec;
-use tollgate_core::{Entry, Key, Refill, Shape};
+use tollgate_core::{Entry, Key};
 
 /// The version of the encoding.
 const VERSION: &str = "t1:";
@@ -69,16 +69,9 @@ fn escape(text: &str, out: &mut String) {
 
 /// What gives a state its meaning: algorithm, window, parameter, ordinal.
 fn kind(key: &Key<'_>, out: &mut String) {
-    let (letters, parameter) = match key.limit.shape() {
-        Shape::FixedWindow => ("fw", None),
-        Shape::SlidingLog => ("sl", None),
-        Shape::SlidingCounter => ("sc", None),
-        Shape::SlidingBuckets { buckets } => ("sb", Some(buckets)),
-        Shape::TokenBucket { refill: Refill::Smooth, .. } => ("tb", None),
-        Shape::TokenBucket { refill: Refill::Interval, .. } => ("ti", None),
-        Shape::LeakyBucket { .. } => ("lb", None),
-    };
-    out.push_str(letters);
+    let shape = key.limit.shape();
+    let parameter = shape.parameters().buckets;
+    out.push_str(shape.key_tag().letters);
     let window_us = key.limit.window().get();
     let _written = if window_us.is_multiple_of(1_000_000) {
         write!(out, "{}s", window_us / 1_000_000)

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::rule::Unlimited;
-use tollgate_core::{Mode, Refill, Rule, Shape};
+use tollgate_core::{Mode, Refill, Rule};
 use utoipa::ToSchema;
 
 use crate::http::RuleStatusBody;
@@ -105,19 +105,7 @@ fn unlimited(rule: &Unlimited) -> UnlimitedBody<'_> {
 
 fn rule(rule: &Rule) -> RuleBody<'_> {
     let limit = &rule.limit;
-    let (mut burst, mut refill, mut buckets, mut max_wait) = (None, None, None, None);
-    match limit.shape() {
-        Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter => {}
-        Shape::SlidingBuckets { buckets: number } => buckets = Some(number),
-        Shape::TokenBucket { burst: size, refill: how } => {
-            burst = Some(size);
-            refill = Some(match how {
-                Refill::Smooth => "smooth",
-                Refill::Interval => "interval",
-            });
-        }
-        Shape::LeakyBucket { burst: size, max_wait: longest } => (burst, max_wait) = (Some(size), longest),
-    }
+    let parameters = limit.shape().parameters();
     RuleBody {
         name: rule.name(),
         path: &rule.path,
@@ -127,10 +115,10 @@ fn rule(rule: &Rule) -> RuleBody<'_> {
         unit_multiplier: rule.unit_multiplier,
         window_ms: limit.window().as_millis_ceil(),
         capacity: limit.capacity(),
-        burst,
-        refill,
-        buckets,
-        max_wait_ms: max_wait.map(|wait| wait.as_millis_ceil()),
+        burst: parameters.burst,
+        refill: parameters.refill.map(Refill::name),
+        buckets: parameters.buckets,
+        max_wait_ms: parameters.max_wait.flatten().map(|wait| wait.as_millis_ceil()),
         soft_percent: limit.exceed_percent(),
         count_rejected: limit.counts_rejected(),
         mode: match rule.mode {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use tollgate_core::{Limit, Micros};
+use tollgate_core::{Limit, Micros, Refill, Shape};
 
 fn key<'a>(domain: &'a str, entries: &'a [Entry<'a>], limit: &'a Limit, ordinal: u32) -> Key<'a> {
     Key { domain, entries, shared: &[], limit, ordinal }
