@@ -19,6 +19,8 @@ pub struct StoreStats {
 pub struct RemoteStats {
     /// Whether some server is given up at the moment.
     pub is_degraded: bool,
+    /// How many nodes share the store; 0 if that is not known.
+    pub nodes: u32,
     /// Requests decided.
     pub requests: u64,
     /// Requests of which at least one limit was decided without the store.

@@ -11,6 +11,7 @@
 //! | `connect`, `tls` | make a `connection` |
 //! | [`script_reply`] | the reply of a script, as decisions |
 //! | `discard` | discards states that cannot be read |
+//! | `heartbeat` | tells the store that this node is alive, and counts the nodes |
 //!
 //! [`crate::RedisStore`] calls [`decide`] for charges that have one placement.
 //!
@@ -24,6 +25,7 @@ mod connect;
 mod connection;
 mod discard;
 pub(crate) mod endpoint_client;
+pub(crate) mod heartbeat;
 pub mod script;
 pub mod script_args;
 pub mod script_reply;

@@ -24,6 +24,10 @@ pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(20);
 /// The most that envoyproxy/ratelimit adds to the life of a key.
 pub const JITTER_DEFAULT_S: u32 = 300;
 
+/// A node that dies counts for some of these, so that the shares of the others are
+/// too small for half a minute.
+const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
+
 /// What the local fallback may hold: a million keys in about 30 MB, and as much
 /// again for logs. It only has what this node saw.
 const LOCAL_DEFAULT: Capacity = Capacity { keys: 1_000_000, log_bytes: 32 << 20 };
@@ -221,6 +225,8 @@ pub struct RedisConfig {
     pub local: Capacity,
     /// The size of the memory of denials, in bytes; 0 remembers none.
     pub denial_bytes: usize,
+    /// How often this node tells the store that it is alive.
+    pub heartbeat: Duration,
 }
 
 impl RedisConfig {
@@ -233,6 +239,7 @@ impl RedisConfig {
             layout: Layout::default(),
             local: LOCAL_DEFAULT,
             denial_bytes: 0,
+            heartbeat: HEARTBEAT_DEFAULT,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! Invariant: adding is one relaxed atomic addition, which is too cheap to be
 //! measured.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::StoreFailure;
@@ -51,6 +51,7 @@ pub struct Stats {
     pub discarded: StatsCounter,
     /// Redirections followed in a cluster.
     pub redirects: StatsCounter,
+    nodes: AtomicU32,
     failures: [StatsCounter; StoreFailure::ALL.len()],
     round_trips: [StatsCounter; ROUND_TRIP_BUCKETS],
     round_trip_sum_us: StatsCounter,
@@ -65,6 +66,16 @@ impl Stats {
     /// Whether some circuit breaker is open right now.
     pub fn is_degraded(&self) -> bool {
         self.opened.get() > self.closed.get()
+    }
+
+    /// How many nodes shared the store when it was last asked, this one included;
+    /// 0 if that is not known.
+    pub fn nodes(&self) -> u32 {
+        self.nodes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_nodes(&self, nodes: u32) {
+        self.nodes.store(nodes, Ordering::Relaxed);
     }
 
     /// Round trips as (upper bound in µs, how many of these or shorter ones);

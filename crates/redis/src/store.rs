@@ -18,12 +18,13 @@ use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, Store, StoreR
 
 use crate::calls;
 use crate::calls::endpoint_client::EndpointClient;
+use crate::calls::heartbeat::Heartbeat;
 use crate::calls::script_reply::Replay;
 use crate::config::{Layout, RedisConfig};
 use crate::error::{Error, StoreFailure};
 use crate::placement::denial_memory::DenialMemory;
 use crate::placement::keys::RedisKeys;
-use crate::placement::local_fallback::LocalFallback;
+use crate::placement::local_fallback::{LocalFallback, Outage};
 use crate::placement::multi_slot::{ChargeIndexes, DecidedBy, MultiSlotCheck};
 use crate::placement::{
     ChargePlacements, CounterFormat, PlacedCharges, Placement, envoy_layout, keys, window_end,
@@ -36,13 +37,14 @@ use crate::stats::Stats;
 /// own.
 #[derive(Debug)]
 pub struct RedisStore {
-    main: EndpointClient,
+    main: Arc<EndpointClient>,
     per_second: Option<EndpointClient>,
     prefix: String,
     layout: Layout,
     fallback: LocalFallback,
     denials: Option<DenialMemory>,
     clock: ClockSource,
+    heartbeat: Arc<Heartbeat>,
     stats: Arc<Stats>,
 }
 
@@ -89,8 +91,12 @@ impl RedisStore {
     pub fn new(config: RedisConfig) -> Result<Self, Error> {
         let stats = Arc::new(Stats::default());
         let client = |endpoint| EndpointClient::new(endpoint, &config.key_prefix, &stats);
+        let main = Arc::new(client(&config.main)?);
+        let key = keys::nodes(&config.key_prefix);
+        let heartbeat = Heartbeat::new(Arc::clone(&main), key, config.heartbeat, Arc::clone(&stats));
         Ok(Self {
-            main: client(&config.main)?,
+            main,
+            heartbeat,
             per_second: config.per_second.as_ref().map(client).transpose()?,
             layout: config.layout,
             fallback: LocalFallback::new(config.local),
@@ -127,7 +133,7 @@ impl RedisStore {
     /// Whether every endpoint takes a write and no circuit breaker is open. It
     /// may take longer than a request would wait; it is for health checks.
     pub async fn is_well(&self) -> bool {
-        for client in std::iter::once(&self.main).chain(&self.per_second) {
+        for client in std::iter::once(&*self.main).chain(&self.per_second) {
             if !client.takes_a_write(&self.prefix).await {
                 return false;
             }
@@ -238,16 +244,22 @@ impl RedisStore {
     }
 
     async fn decide_in_one(&self, placed: PlacedCharges<'_, '_>, context: CheckContext) -> StoreReply {
-        let charge_set = placed.charge_set;
+        let (charge_set, placement) = (placed.charge_set, placed.placement);
         match self.ask(placed, context).await {
             Ok(reply) => StoreReply { now: reply.now, decisions: reply.decisions, ..StoreReply::default() },
             Err(_) => {
                 let now = self.store_time(context);
                 let degraded = smallvec::smallvec![true; charge_set.charges.len()];
-                let decisions = self.fallback.check(charge_set, now);
+                let decisions = self.fallback.check(charge_set, now, self.outage(placement));
                 StoreReply { now, decisions, degraded, ..StoreReply::default() }
             }
         }
+    }
+
+    fn outage(&self, placement: Placement) -> Outage {
+        let age = self.client(placement).open_for(placement.slot);
+        let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        Outage { age: Micros::new(age_us), nodes: self.stats.nodes() }
     }
 
     async fn decide_in_several<'a>(
@@ -272,7 +284,8 @@ impl RedisStore {
                     check.settle(&indexes, &reply.decisions, reply.decided_by);
                 }
                 Err(_) => {
-                    let decisions = self.fallback.check(&part, self.store_time(context));
+                    let decisions =
+                        self.fallback.check(&part, self.store_time(context), self.outage(placement));
                     check.settle(&indexes, &decisions, DecidedBy::Fallback);
                 }
             }
@@ -421,6 +434,7 @@ impl Store for RedisStore {
             return StoreReply { now, ..StoreReply::default() };
         }
         self.stats.requests.add(1);
+        self.heartbeat.keep_beating();
         let reply = self.decide(charge_set, self.context(now)).await;
         self.stats.degraded.add(u64::from(!reply.degraded.is_empty()));
         reply

@@ -94,6 +94,7 @@ impl Store for AnyStore {
 fn remote_stats(stats: &Stats) -> RemoteStats {
     RemoteStats {
         is_degraded: stats.is_degraded(),
+        nodes: stats.nodes(),
         requests: stats.requests.get(),
         degraded: stats.degraded.get(),
         denials_remembered: stats.denials_remembered.get(),

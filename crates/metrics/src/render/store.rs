@@ -21,6 +21,8 @@ pub(super) fn add(page: &mut MetricsPage, metrics: &Metrics) {
 fn servers(page: &mut MetricsPage, stats: &RemoteStats) {
     let help = "1 while some server of the store is given up and its limits are decided without it.";
     page.single("tollgate_store_degraded", MetricKind::Gauge, help, u8::from(stats.is_degraded));
+    let help = "Nodes that shared the store when it was last asked, this one included.";
+    page.single("tollgate_store_nodes", MetricKind::Gauge, help, stats.nodes);
     let counters = [
         ("tollgate_store_requests_total", "Requests decided.", stats.requests),
         (

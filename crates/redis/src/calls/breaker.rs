@@ -13,6 +13,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
 /// Timeouts in a row that open the breaker. One slow reply is no reason, and
 /// under load five come within a millisecond of each other.
 const FAILURES_TO_OPEN: u32 = 5;
@@ -27,6 +30,7 @@ pub(crate) struct CircuitBreaker {
     is_open: AtomicBool,
     failures: AtomicU32,
     is_probed: AtomicBool,
+    opened_at: Mutex<Option<Instant>>,
 }
 
 impl CircuitBreaker {
@@ -51,7 +55,17 @@ impl CircuitBreaker {
 
     /// Opens it; whether it was closed.
     pub(crate) fn open(&self) -> bool {
-        !self.is_open.swap(true, Ordering::AcqRel)
+        let was_closed = !self.is_open.swap(true, Ordering::AcqRel);
+        if was_closed {
+            *self.opened_at.lock() = Some(Instant::now());
+        }
+        was_closed
+    }
+
+    /// How long it has been open; zero if it is closed.
+    pub(crate) fn open_for(&self) -> Duration {
+        let opened_at = self.is_open().then(|| *self.opened_at.lock()).flatten();
+        opened_at.map_or(Duration::ZERO, |opened_at| opened_at.elapsed())
     }
 
     /// Closes it; whether it was open.

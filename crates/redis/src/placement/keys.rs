@@ -16,6 +16,8 @@ use tollgate_core::{Entry, Key};
 const VERSION: &str = "t1:";
 /// What a probe writes; no counter has this key.
 const PROBE: &str = "t1:probe";
+/// The list of nodes; no counter has this key.
+const NODES: &str = "t1:nodes";
 
 /// Slots of a cluster.
 pub(crate) const SLOTS: u16 = 16384;
@@ -46,6 +48,11 @@ pub fn name(prefix: &str, key: &Key<'_>) -> String {
 /// The key that probes write to.
 pub(crate) fn probe(prefix: &str) -> String {
     format!("{prefix}{PROBE}")
+}
+
+/// The key of the list of nodes.
+pub(crate) fn nodes(prefix: &str) -> String {
+    format!("{prefix}{NODES}")
 }
 
 fn entry(entry: Entry<'_>, out: &mut String) {

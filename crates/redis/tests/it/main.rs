@@ -14,6 +14,7 @@ mod conformance;
 mod envoy;
 mod exact;
 mod load;
+mod local_share;
 mod lua;
 mod memory;
 mod multi_slot;

@@ -27,7 +27,7 @@ async fn limits_by_the_second_are_kept_elsewhere_and_decided_together() {
         assert_eq!(both.is_denied(&answer.decisions), expected);
         assert!(answer.degraded.is_empty());
     }
-    assert_eq!(main.cli(&["keys", "*"]), "t1:{shop|user|42}|sl3600s");
+    assert_eq!(main.cli(&["keys", "t1:{*"]), "t1:{shop|user|42}|sl3600s");
     assert_eq!(store.stats().given_back.get(), 0, "the slow one is asked first, and denies first");
 }
 
@@ -42,7 +42,7 @@ async fn what_one_server_took_is_given_back_when_the_other_denies() {
     assert!(fast_one.verdict.is_deny() && !slow_one.verdict.is_deny());
     assert_eq!(slow_one.remaining, 5);
     assert_eq!(store.stats().given_back.get(), 1);
-    assert_eq!(main.cli(&["keys", "*"]), "", "as if it had never been");
+    assert_eq!(main.cli(&["keys", "t1:{*"]), "", "as if it had never been");
     let mut shadow = charge_set([charge(&entries, &slow), charge(&entries, &fast)]);
     shadow.charges[1].mode = Mode::Shadow;
     assert_eq!(
