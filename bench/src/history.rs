@@ -1,24 +1,24 @@
 //! The history: how much it takes in, how small it stays, how fast it answers.
 //!
 //! `cargo run --release -p tollgate-bench --bin history` prints one table, with the bounds of the
-//! product beside what was measured. Figures of processor time and of bytes tell the same on any
-//! day; times of answers want a quiet machine.
+//! product beside what was measured. Processor time and bytes are much the same in every run; the
+//! latency of queries needs a quiet machine.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `traffic` | 10,000 series, as busy as real ones |
 //! | `table` | what is measured beside what is promised |
 //! | `recording` | the cost of a decision, and of a flush |
-//! | `keeping` | full retention in a folder: bytes and answers |
-//! | `sparse` | a real log |
-//! | `sharing` | the same on Redis |
+//! | `embedded` | full retention in a folder: bytes and queries |
+//! | `access_log` | a real log |
+//! | `shared` | the same on Redis |
 //!
 //! Deliberately not here: whether sums are right; tests show that.
 
-pub mod keeping;
+pub mod access_log;
+pub mod embedded;
 pub mod recording;
-pub mod sharing;
-pub mod sparse;
+pub mod shared;
 pub mod table;
 pub mod traffic;
 
@@ -30,15 +30,15 @@ use table::BoundsTable;
 ///
 /// # Errors
 /// If something cannot be measured, such as Redis where there is none.
-pub fn run(tell: impl Fn(&str, &BoundsTable)) -> Result<BoundsTable> {
+pub fn run(report: impl Fn(&str, &BoundsTable)) -> Result<BoundsTable> {
     let mut table = BoundsTable::default();
-    tell("recording", &table);
+    report("recording", &table);
     recording::run(&mut table)?;
-    tell("a real log", &table);
-    sparse::run(&mut table)?;
-    tell("full retention in a folder", &table);
-    let rows = keeping::run(&mut table)?;
-    tell("the same on Redis", &table);
-    sharing::run(&rows, &mut table)?;
+    report("a real log", &table);
+    access_log::run(&mut table)?;
+    report("full retention in a folder", &table);
+    let rows = embedded::run(&mut table)?;
+    report("the same on Redis", &table);
+    shared::run(&rows, &mut table)?;
     Ok(table)
 }

@@ -1,16 +1,33 @@
-//! The steps `bench-grpc`, `bench-http`, `bench-resp` and `bench-redis`: Tollgate beside its peers.
+//! The steps that run programs of `bench/`: `soak`, `soak-long`, and `bench-grpc`, `bench-http`,
+//! `bench-resp` and `bench-redis`, which compare Tollgate with its peers.
 //!
-//! The program that loads and compares is `bench/src/bin/compare.rs`; this file builds it beside the
-//! server, installs the peers from crates.io into the target folder, and starts it. Never part of CI,
-//! which has no quiet machine.
+//! This file builds the programs beside the server, installs the peers from crates.io into the target
+//! folder, and starts them. Comparisons are never part of CI, which has no quiet machine.
 
 use anyhow::{Context as _, Result};
 
 use crate::process::Invocation;
 use crate::workspace;
 
+/// Long enough that every bound is reached three times over.
+const SOAK_SECONDS: &str = "20";
+/// Millions of calls: as many as a service of a hundred a second gets in a day.
+const LONG_SOAK_SECONDS: &str = "180";
 /// The peer over RESP and HTTP, at the version that the published figures are of.
 const THROTTLECRAB: (&str, &str) = ("throttlecrab-server", "0.4.40");
+
+/// Callers make up keys, and the server must not grow. Takes the debug build that the tests have made.
+pub(crate) fn soak() -> Result<()> {
+    // With the tests, or cargo would build much of it anew with fewer features.
+    Invocation::new("cargo", &["build", "--workspace", "--bins", "--tests", "--locked"]).run()?;
+    start("debug/soak", &[SOAK_SECONDS])
+}
+
+/// The same for longer, with the release build.
+pub(crate) fn long_soak() -> Result<()> {
+    build()?;
+    start("release/soak", &[LONG_SOAK_SECONDS])
+}
 
 /// A call beside gRPC servers that always say OK. The arguments are `[SECONDS [TURNS]]`, as for all.
 pub(crate) fn grpc(arguments: &[&str]) -> Result<()> {
@@ -35,11 +52,21 @@ pub(crate) fn redis(arguments: &[&str]) -> Result<()> {
 }
 
 fn compare(what: &str, arguments: &[&str]) -> Result<()> {
-    let build = ["build", "--release", "--locked", "-p", "tollgate-cli", "-p", "tollgate-bench", "--bins"];
-    Invocation::new("cargo", &build).run()?;
-    let program = workspace::target()?.join("release/compare");
+    build()?;
+    start("release/compare", &[&[what], arguments].concat())
+}
+
+fn build() -> Result<()> {
+    let arguments =
+        ["build", "--release", "--locked", "-p", "tollgate-cli", "-p", "tollgate-bench", "--bins"];
+    Invocation::new("cargo", &arguments).run()
+}
+
+/// Starts a program in the target folder.
+fn start(program: &str, arguments: &[&str]) -> Result<()> {
+    let program = workspace::target()?.join(program);
     let program = program.to_str().context("the path of the target folder is not UTF-8")?;
-    Invocation::new(program, &[&[what], arguments].concat()).run()
+    Invocation::new(program, arguments).run()
 }
 
 /// Installs it unless it is there.

@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 
 use Run::{Plain, WithArguments};
 
-use crate::{bench, cargo_steps, edges, examples, setup, soak, tidy};
+use crate::{bench, cargo_steps, edges, examples, setup, tidy};
 
 /// One check that CI makes.
 struct CiStep {
@@ -54,7 +54,7 @@ const STEPS: &[CiStep] = &[
         what: "every rule file that people may copy works",
         run: Plain(examples::run),
     },
-    CiStep { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: Plain(soak::short) },
+    CiStep { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: Plain(bench::soak) },
 ];
 
 /// What takes too long for CI, or needs a quiet machine.
@@ -62,7 +62,7 @@ const ON_DEMAND: &[CiStep] = &[
     CiStep {
         name: "soak-long",
         what: "the same for 3 minutes, with the release build",
-        run: Plain(soak::long),
+        run: Plain(bench::long_soak),
     },
     CiStep {
         name: "bench-grpc",

@@ -11,7 +11,6 @@ mod examples;
 mod process;
 mod rust_source;
 mod setup;
-mod soak;
 mod tidy;
 mod workspace;
 

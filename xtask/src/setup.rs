@@ -1,10 +1,9 @@
 //! The step `setup`: installs the Debian packages that the tests need, and what no package has.
 //!
 //! First in `ci`, so that a bare machine passes. It asks before it installs: where everything is
-//! there, it needs neither root nor the network. Rust itself is not installed here; `envoy` is
-//! about the one program that Debian does not have.
+//! there, it needs neither root nor the network. Rust itself is not installed here. `go`, `node` and
+//! `python` install what Debian does not have, one file for each package manager.
 
-mod envoy;
 mod go;
 mod node;
 mod python;
@@ -72,7 +71,6 @@ pub(crate) fn run() -> Result<()> {
 
 /// What no package has.
 fn install_others() -> Result<()> {
-    envoy::install()?;
     python::install()?;
     node::install()?;
     go::install()

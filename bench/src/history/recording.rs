@@ -1,4 +1,4 @@
-//! What recording costs: a decision on its path, and what is made of them every 15 seconds.
+//! What recording costs: a decision on the request path, and a flush every 15 seconds.
 //!
 //! The mix is that of a busy server: 50 routes, 10 rules, and keys by Zipf's law.
 
@@ -16,11 +16,11 @@ use crate::figures::ratio;
 const ROUTES: u64 = 50;
 const RULES: u64 = 10;
 const KEYS: u64 = 10_000;
-/// Decisions that are made up before, and taken again and again.
+/// Decisions that are made beforehand and recorded again and again.
 const MADE_UP: usize = 1 << 15;
 const TIMES: u64 = 4;
-/// The quietest of so many rounds counts.
-const ROUNDS: usize = 40;
+/// The least of so many repeats counts.
+const REPEATS: usize = 40;
 
 /// What one decision is about.
 struct RecordedDecision {
@@ -43,13 +43,13 @@ pub fn run(table: &mut BoundsTable) -> Result<()> {
         let ruled = DecisionCount { rule, key: Some(key), outcome: *outcome, count: 1 };
         recorder.record(Some(&asked), Some(&ruled), now);
     };
-    // Texts that a server has just read are at hand; to fetch them here is not what is measured.
+    // A server has these texts in its cache; fetching them is not to be measured.
     let read = |RecordedDecision { route, rule, key, .. }: &RecordedDecision| {
         black_box([route, rule, key].map(|text| text.bytes().last()));
     };
     decisions.iter().for_each(record);
     let (mut recorded, mut fetched) = (u64::MAX, u64::MAX);
-    for _ in 0..ROUNDS {
+    for _ in 0..REPEATS {
         fetched = fetched.min(per_decision(&decisions, read)?);
         recorded = recorded.min(per_decision(&decisions, record)?);
     }

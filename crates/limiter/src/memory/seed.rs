@@ -4,7 +4,6 @@
 //! to the store, so that a snapshot can be read by the next process.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -18,8 +17,7 @@ pub(super) struct Seed {
 
 impl Seed {
     pub(super) fn random() -> Self {
-        // The standard library gets its keys from the system.
-        let word = || RandomState::new().build_hasher().finish();
+        let word = || getrandom::u64().expect("every system that we run on gives random numbers");
         Self::of([word(), word()])
     }
 

@@ -8,7 +8,7 @@ use tollgate_limiter::Reply;
 use crate::support::{START, TestLimiter, limiter, node, rule, shapes, with_request};
 
 /// Two rules of one descriptor, decided together.
-struct Case {
+struct RetryCase {
     rules: Vec<RuleSpec>,
     /// What each request of the case asks for.
     entries: Vec<(&'static str, &'static str)>,
@@ -16,7 +16,7 @@ struct Case {
     gaps: Vec<u64>,
 }
 
-impl Case {
+impl RetryCase {
     fn limiter(&self) -> TestLimiter {
         limiter(vec![node("u", self.rules.clone())])
     }
@@ -67,8 +67,11 @@ fn fixed(count: u32, seconds: u64) -> RuleSpec {
 
 #[test]
 fn a_denied_request_that_fills_another_limit_waits_for_that_one() {
-    let case =
-        Case { rules: vec![fixed(1, 1), fixed(2, 60)], entries: vec![("u", "x")], gaps: vec![0, 100_000] };
+    let case = RetryCase {
+        rules: vec![fixed(1, 1), fixed(2, 60)],
+        entries: vec![("u", "x")],
+        gaps: vec![0, 100_000],
+    };
     let (denied, _) = case.play(2, None);
     let minute = Micros::new(59_900_000);
     assert_eq!(denied.verdict, Verdict::Deny { retry_after: Some(minute) });
@@ -80,11 +83,11 @@ fn charges_that_share_a_counter_wait_until_all_of_them_fit() {
     let log =
         |count| rule("log", crate::support::limit(count, tollgate_core::Shape::SlidingLog), Mode::Enforce);
     let thrice = vec![("u", "x"); 3];
-    let never = Case { rules: vec![log(2)], entries: thrice.clone(), gaps: vec![0, 1_000_000] };
+    let never = RetryCase { rules: vec![log(2)], entries: thrice.clone(), gaps: vec![0, 1_000_000] };
     let (denied, _) = never.play(1, None);
     assert_eq!(denied.verdict, Verdict::Deny { retry_after: None }, "three never fit into two");
     assert_eq!(never.check(), 2);
-    let later = Case { rules: vec![log(4)], entries: thrice, gaps: vec![0, 5_000_000] };
+    let later = RetryCase { rules: vec![log(4)], entries: thrice, gaps: vec![0, 5_000_000] };
     assert_eq!(later.check(), 1);
 }
 
@@ -110,7 +113,7 @@ fn every_denial_is_exact_whatever_stands_beside_it() {
                 let short = of(3, 10, first, counting & 1 != 0);
                 let long = of(5, 60, second, counting & 2 != 0);
                 for width in 1..=3 {
-                    let case = Case {
+                    let case = RetryCase {
                         rules: vec![short.clone(), long.clone()],
                         entries: vec![("u", "x"); width],
                         gaps: (0..6).map(|_| random(8_000_000)).collect(),

@@ -1,4 +1,4 @@
-//! A real log, whose routes are mostly asked for once an hour.
+//! A real access log, in which most routes come about once an hour.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use tollgate_testkit::nasa_log;
 use super::table::BoundsTable;
 use crate::figures::ratio;
 
-/// Measures how many bytes a minute of a route takes in which it was asked for.
+/// Measures the bytes of a minute in which a route was requested.
 ///
 /// # Errors
 /// If the history fails.
@@ -25,13 +25,13 @@ pub fn run(table: &mut BoundsTable) -> Result<()> {
     let minutes: BTreeSet<_> =
         lines.map(|line| (line.second / 60, normalise(line.target).into_owned())).collect();
     let mut history = History::open(Memory::default(), Bounds::default())?;
-    // Long after the log, so that everything is folded; its age is its own.
+    // Long after the log, so that everything is rolled up.
     let now = Time::from_secs(1_800_000_000);
     Importer::new(&mut history, now).import(|| Ok(text.as_bytes()), &mut |_| ())?;
     history.maintain(now)?;
     let stored = block_bytes(&history.into_engine(), 1)?;
     let points = u64::try_from(minutes.len())?;
-    table.at_most("a minute of a route that was asked for, real log", 300, ratio(stored, points), "B");
+    table.at_most("a minute with requests of a route, real log", 300, ratio(stored, points), "B");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
-//! Full retention of 10,000 series in a folder: how much work, how large, and how soon it answers.
+//! Full retention of 10,000 series in a folder: work, size, and the latency of queries.
 //!
-//! The past comes late: each day of it is counted when its time has long been rolled up, so that it
-//! goes where it would be by now, in one step and not in a thousand. The last day and a half come
-//! in time, and six hours of it, across a midnight, in flushes of 15 seconds as from a server.
+//! Old days are counted late, when their tier is due, so that each goes where it would be by now in
+//! one step and not in a thousand. The last day and a half is counted in time, and six hours of it,
+//! across midnight, in flushes of 15 seconds as a server makes them.
 
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use tollgate_history::engine::{Access, Batch, Embedded, Engine, Table as Rows};
 use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
 use tollgate_history::{Bounds, By, History};
 
-use super::sparse::block_bytes;
+use super::access_log::block_bytes;
 use super::table::BoundsTable;
 use super::traffic::{NOW_MIN, SERIES, Traffic, after, processor_ns, route};
 use crate::figures::ratio;
@@ -31,9 +31,9 @@ const MINUTES_FROM: u32 = TODAY - 2;
 const LIVE: Range<u32> = (TODAY * DAY_MIN - HOUR_MIN)..(TODAY * DAY_MIN + 5 * HOUR_MIN);
 const FLUSHES_A_MINUTE: u64 = 4;
 
-/// In each of so many rounds.
-const QUESTIONS: u64 = 100;
-const ROUNDS: u64 = 25;
+/// Queries in each repeat.
+const QUERIES: u64 = 100;
+const REPEATS: u64 = 25;
 
 /// Fills a folder, measures it, and gives all rows for whoever wants the same elsewhere.
 ///
@@ -51,7 +51,7 @@ pub fn run(table: &mut BoundsTable) -> Result<Batch> {
     let about = folder.path().join("history.redb").metadata()?;
     let disk = ratio(about.blocks() * 512, 1_000_000);
     table.at_most("on disk, 10,000 series at full retention", 8_000, disk, "MB");
-    let [day, year, top] = questions(&history)?;
+    let [day, year, top] = query_latencies(&history)?;
     table.at_most("24 h of one series, p99", 100, day, "ms");
     table.at_most("a year of one series, p99", 200, year, "ms");
     table.at_most("top 100 of an hour, p99", 2_000, top, "ms");
@@ -147,12 +147,12 @@ impl Filling {
     }
 }
 
-/// Asks what people ask, of any engine: for the curves of a day and of a year, and for the top of an
-/// hour. Tells the time that one in a hundred answers takes longer than, in hundredths of a millisecond.
+/// The p99 of usual queries in hundredths of a millisecond: the curves of a day and of a year, and the
+/// top of an hour.
 ///
 /// # Errors
 /// If the engine cannot be read.
-pub fn questions<E: Engine>(history: &History<E>) -> Result<[u64; 3]> {
+pub fn query_latencies<E: Engine>(history: &History<E>) -> Result<[u64; 3]> {
     let now_s = u64::from(NOW_MIN) * 60;
     let span = |seconds: u64| Span { from_s: now_s - seconds, to_s: now_s };
     let curve = |n: u64, seconds: u64, points: u64| {
@@ -162,26 +162,26 @@ pub fn questions<E: Engine>(history: &History<E>) -> Result<[u64; 3]> {
     };
     let question = TopQuestion { by: By::Route, span: span(3_600), limit: 100 };
     Ok([
-        p99(QUESTIONS, |n| curve(n, 86_400, 1_440))?,
-        p99(QUESTIONS, |n| curve(n, 365 * 86_400, 400))?,
-        p99(QUESTIONS, |_| history.top(&question).map(|answer| assert_eq!(answer.rows.len(), 100)))?,
+        p99(QUERIES, |n| curve(n, 86_400, 1_440))?,
+        p99(QUERIES, |n| curve(n, 365 * 86_400, 400))?,
+        p99(QUERIES, |_| history.top(&question).map(|answer| assert_eq!(answer.rows.len(), 100)))?,
     ])
 }
 
-/// Of the quietest of some rounds: what others do on the machine is not what is measured.
+/// The least of some repeats: what else runs on the machine is not to be measured.
 #[expect(clippy::disallowed_methods, reason = "it measures time")]
-fn p99(times: u64, ask: impl Fn(u64) -> tollgate_history::Result<()>) -> Result<u64> {
-    let mut quietest = Duration::MAX;
-    for round in 0..ROUNDS {
+fn p99(times: u64, query: impl Fn(u64) -> tollgate_history::Result<()>) -> Result<u64> {
+    let mut least = Duration::MAX;
+    for repeat in 0..REPEATS {
         let mut took = Vec::new();
         for n in 0..times {
             let begin = Instant::now();
-            ask(round * times + n)?;
+            query(repeat * times + n)?;
             took.push(begin.elapsed());
         }
         took.sort_unstable();
         let at = took.len() - 1 - took.len() / 100;
-        quietest = quietest.min(took.get(at).copied().unwrap_or_default());
+        least = least.min(took.get(at).copied().unwrap_or_default());
     }
-    Ok(u64::try_from(quietest.as_micros())?.div_ceil(10))
+    Ok(u64::try_from(least.as_micros())?.div_ceil(10))
 }

@@ -1,4 +1,4 @@
-//! The same history on Redis: how much of its memory, and how soon it answers.
+//! The same history on Redis: its memory, and the latency of queries.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tollgate_redis::RedisConfig;
 use tollgate_redis::history::RedisEngine;
 use tollgate_testkit::RedisServer;
 
-use super::keeping::questions;
+use super::embedded::query_latencies;
 use super::table::BoundsTable;
 use super::traffic::{NOW_MIN, SERIES, Traffic, after, processor_ns};
 use crate::figures::{ratio, redis_cpu_us};
@@ -33,7 +33,7 @@ pub fn run(rows: &Batch, table: &mut BoundsTable) -> Result<()> {
     let per_series = (used(&server)? - before) / SERIES;
     table.at_most("on Redis, for each series at full retention", 6_000 * 100, per_series * 100, "B");
     let mut history = History::open(engine, Bounds::default())?;
-    let [day, year, top] = questions(&history)?;
+    let [day, year, top] = query_latencies(&history)?;
     table.note("on Redis: 24 h of one series, p99", day, "ms");
     table.note("on Redis: a year of one series, p99", year, "ms");
     table.note("on Redis: top 100 of an hour, p99", top, "ms");
@@ -80,5 +80,5 @@ fn used(server: &RedisServer) -> Result<u64> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    bail!("the server does not come to an end with freeing memory");
+    bail!("the server does not finish freeing memory");
 }
