@@ -72,7 +72,7 @@ const TABLE: &[CrateRow] = &[
     },
     CrateRow {
         folder: "metrics",
-        ours: &["limiter", "core"],
+        ours: &["yaml", "limiter", "core"],
         theirs: Theirs::Any,
         why: "what is counted does not depend on where counters live or what else is kept",
     },

@@ -54,7 +54,7 @@ use table::RuleTable;
 
 pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialect, StatsdProtocol};
 pub use exposition::CONTENT_TYPE;
-pub use mapper::{Mapper, MapperError};
+pub use mapper::Mapper;
 pub use stats::{HistoryStats, RemoteStats, StoreStats};
 
 /// So many domains without rules are counted by name, which makes a name in the

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use regex::Regex;
 use smallvec::SmallVec;
+use tollgate_yaml::{LoadError, Problems, SourceFile};
 
 use super::exposition::MetricKind;
 use super::template::GroupTemplate;
@@ -76,36 +77,6 @@ struct NameMapping {
     unit: TimeUnit,
 }
 
-/// Why a mapping cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MapperError {
-    /// The file is there and cannot be read.
-    #[error("cannot read the mapping '{path}'; check who may read it")]
-    Unreadable {
-        /// Which file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The text is not a mapping.
-    #[error("the mapping is not YAML as statsd_exporter reads it: {problem}")]
-    Syntax {
-        /// What is wrong, and where.
-        problem: String,
-    },
-    /// A line of the mapping makes no sense.
-    #[error("mapping {number}, '{pattern}': {problem}")]
-    Mapping {
-        /// Which, from 1.
-        number: usize,
-        /// What it is to match.
-        pattern: String,
-        /// What is wrong, and what to write instead.
-        problem: String,
-    },
-}
-
 impl Default for Mapper {
     fn default() -> Self {
         Self { mappings: None, unit: TimeUnit::Seconds }
@@ -122,9 +93,15 @@ impl Mapper {
     /// A mapping in the form of `statsd_exporter`.
     ///
     /// # Errors
-    /// If it is not one, or asks for something that cannot be done.
-    pub fn from_yaml(text: &str) -> Result<Self, MapperError> {
-        Ok(Self { mappings: Some(yaml::mappings(text)?), unit: TimeUnit::Seconds })
+    /// If it is not one, or asks for something that cannot be done; all of it is told.
+    pub fn from_source(source: SourceFile) -> Result<Self, LoadError> {
+        let mut problems = Problems::new(vec![source]);
+        match yaml::mappings(&mut problems) {
+            Some(mappings) if problems.error_count() == 0 => {
+                Ok(Self { mappings: Some(mappings), unit: TimeUnit::Seconds })
+            }
+            Some(_) | None => Err(LoadError { problems: problems.finish() }),
+        }
     }
 
     /// The mapping in that file; the default one if there is no such file,
@@ -132,12 +109,12 @@ impl Mapper {
     ///
     /// # Errors
     /// If the file is there and is not a mapping.
-    pub fn load(path: &Path) -> Result<Self, MapperError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::from_yaml(&text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(MapperError::Unreadable { path: path.display().to_string(), source }),
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        if let Ok(false) = path.try_exists() {
+            return Ok(Self::default());
         }
+        let source = SourceFile::read(path).map_err(|problem| LoadError { problems: vec![problem] })?;
+        Self::from_source(source)
     }
 
     /// Whether this is the reference's own mapping.

@@ -368,11 +368,13 @@ fn times_are_in_milliseconds_where_that_is_asked_for() {
 
 #[test]
 fn a_mapping_of_the_operators_replaces_the_default() {
-    let mapper = Mapper::from_yaml(
-        "mappings:\n  - match: ratelimit.service.rate_limit.*.*.total_hits\n    name: hits\n    \
+    let mapper = Mapper::from_source(SourceFile {
+        name: "statsd.yaml".into(),
+        text: "mappings:\n  - match: ratelimit.service.rate_limit.*.*.total_hits\n    name: hits\n    \
          labels: { of: $1.$2 }\n  - match: ratelimit_server.*.total_requests\n    action: drop\n  \
-         - match: ratelimit.service.config_load_success\n    name: tollgate_requests_total\n",
-    );
+         - match: ratelimit.service.config_load_success\n    name: tollgate_requests_total\n"
+            .into(),
+    });
     let (metrics, limiter) =
         limiter_with(ANOTHER, MetricsConfig { mapper: mapper.unwrap(), ..MetricsConfig::default() });
     ask(&limiter, "another", &[("key2", "x")]);

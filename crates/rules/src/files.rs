@@ -14,9 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tollgate_yaml::{Problem, SourceFile};
-
-use crate::LoadError;
+use tollgate_yaml::{LoadError, Problem, SourceFile};
 
 /// The most rule files: a folder with more is probably not the one meant.
 pub const FILES_MAX: usize = 10_000;

@@ -26,12 +26,11 @@ mod metadata;
 mod siblings;
 
 use std::collections::HashMap;
-use std::fmt;
 
 use tollgate_core::rule::DomainSpec;
 use tollgate_core::{RuleError, RuleSet};
+pub use tollgate_yaml::{LoadError, Problem, Severity, SourceFile};
 use tollgate_yaml::{Location, Problems};
-pub use tollgate_yaml::{Problem, Severity, SourceFile};
 
 use domain::FileDomain;
 pub use domain::LIMITS_MAX;
@@ -61,28 +60,6 @@ pub struct Loaded {
     pub files: usize,
 }
 
-/// Why rule files are not used: everything that is wrong with all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadError {
-    /// The errors, then the warnings, each by file and line.
-    pub problems: Vec<Problem>,
-}
-
-/// One line each.
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{problem}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for LoadError {}
-
 /// Reads the rules of all sources.
 ///
 /// ```
@@ -109,7 +86,7 @@ pub fn load(mut sources: Vec<SourceFile>, options: &Options) -> Result<Loaded, L
     sources.sort_by(|one, other| one.name.cmp(&other.name));
     let files = sources.len();
     let mut problems = Problems::new(sources);
-    let mut domains = Domains::default();
+    let mut domains = DomainList::default();
     for file in 0..files {
         let Some(document) = tollgate_yaml::parse(file, &mut problems) else { continue };
         if let Some(at) = document.second {
@@ -136,12 +113,12 @@ fn built(specs: Vec<DomainSpec>, problems: &mut Problems) -> Option<RuleSet> {
 
 /// The domains of all files, in the order in which they first come.
 #[derive(Default)]
-struct Domains {
+struct DomainList {
     by_name: HashMap<String, usize>,
     list: Vec<(String, Location, Siblings)>,
 }
 
-impl Domains {
+impl DomainList {
     fn add(&mut self, domain: FileDomain, options: &Options, problems: &mut Problems) {
         let FileDomain { name, name_at, level } = domain;
         let known = self.by_name.get(&name).and_then(|index| self.list.get_mut(*index));

@@ -52,7 +52,7 @@ mod suggest;
 pub use map::{MapSchema, YamlField, YamlMap};
 pub use node::{Located, MapEntry, YamlNode, YamlValue};
 pub use parse::{ALIASED_MAX, NESTING_MAX, YamlDocument, parse};
-pub use problem::{PROBLEMS_MAX, Problem, Problems, Severity, quoted};
+pub use problem::{LoadError, PROBLEMS_MAX, Problem, Problems, Severity, quoted};
 pub use scalar::{ScalarType, YamlScalar};
 pub use source::{FILE_BYTES_MAX, Location, SourceFile};
 pub use suggest::{nearest, one_of};

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::node::{Located, YamlNode, YamlValue};
+use crate::node::{Located, MapEntry, YamlNode, YamlValue};
 use crate::problem::{Problems, quoted};
 use crate::scalar::ScalarType;
 use crate::source::Location;
@@ -57,22 +57,42 @@ impl YamlMap {
         Self { at, what, fields: Vec::new(), misspelled: Vec::new() }
     }
 
-    /// The fields of a map; none if the node is no map, which is reported.
+    /// The fields of a map; none if the node is no map, which is reported, and
+    /// so are keys that are unknown or given twice.
     ///
     /// A key written in the map itself wins over one that comes in by `<<`.
     pub fn read(node: &YamlNode, schema: &MapSchema, problems: &mut Problems) -> Option<Self> {
-        let YamlValue::Map(_) = &*node.value else {
+        let (mut map, unknown) = Self::split(node, schema, problems)?;
+        let keys = || schema.keys.iter().copied();
+        for entry in unknown {
+            let meant = nearest(entry.name, keys());
+            let help = meant.map_or_else(|| one_of(keys()), |key| format!("write {key}"));
+            problems.error(entry.key.at, format!("unknown key {}", quoted(entry.name)), help);
+            map.misspelled.extend(keys().find(|key| Some(*key) == meant));
+        }
+        Some(map)
+    }
+
+    /// As [`Self::read`], but unknown keys are ignored: for files of programs
+    /// that know more of them.
+    pub fn read_known(node: &YamlNode, schema: &MapSchema, problems: &mut Problems) -> Option<Self> {
+        Self::split(node, schema, problems).map(|(map, _)| map)
+    }
+
+    /// The fields of the schema, and the other entries.
+    fn split<'a>(
+        node: &'a YamlNode,
+        schema: &MapSchema,
+        problems: &mut Problems,
+    ) -> Option<(Self, Vec<MapEntry<'a>>)> {
+        if !matches!(*node.value, YamlValue::Map(_)) {
             node.must_be(schema.what, "a map", format!("write {}", schema.example), problems);
             return None;
-        };
-        let mut map = Self::empty(node.at, schema.what);
-        let keys = || schema.keys.iter().copied();
-        for entry in node.entries(|| one_of(keys()), problems) {
-            let Some(key) = keys().find(|key| *key == entry.name) else {
-                let meant = nearest(entry.name, keys());
-                let help = meant.map_or_else(|| one_of(keys()), |key| format!("write {key}"));
-                problems.error(entry.key.at, format!("unknown key {}", quoted(entry.name)), help);
-                map.misspelled.extend(keys().find(|key| Some(*key) == meant));
+        }
+        let (mut map, mut unknown) = (Self::empty(node.at, schema.what), Vec::new());
+        for entry in node.entries(|| one_of(schema.keys.iter().copied()), problems) {
+            let Some(key) = schema.keys.iter().find(|key| **key == entry.name) else {
+                unknown.push(entry);
                 continue;
             };
             let node = entry.value.clone();
@@ -84,7 +104,7 @@ impl YamlMap {
                 Some(_) => problems.error(field.key_at, format!("{key} is given twice"), "write it once"),
             }
         }
-        Some(map)
+        Some((map, unknown))
     }
 
     /// Adds a field; that there is none of that name is up to the caller.
@@ -243,5 +263,93 @@ impl YamlMap {
             problems.error(field.node.at, format!("{key} is empty"), help);
         }
         self.list(key, item, problems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse;
+    use crate::source::SourceFile;
+
+    const STEP: MapSchema =
+        MapSchema { what: "a step", keys: &["at", "times", "words"], example: "{ at: 0s, times: 3 }" };
+
+    /// What is wrong with a text when it is read as `read` does.
+    fn problems_of(text: &str, read: impl Fn(&YamlMap, &mut Problems)) -> Vec<String> {
+        let mut problems = Problems::new(vec![SourceFile { name: "f".into(), text: text.into() }]);
+        let root = parse(0, &mut problems).unwrap().root;
+        if let Some(map) = YamlMap::read(&root, &STEP, &mut problems) {
+            read(&map, &mut problems);
+        }
+        problems.finish().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_no_map_or_has_other_keys_is_reported_with_what_to_write() {
+        let keys = "write at, times or words";
+        let cases = [
+            ("5", "f:1:1: error: a step must be a map, this is the number '5'; write { at: 0s, times: 3 }"),
+            ("tmies: 1", "f:1:1: error: unknown key 'tmies'; write times"),
+            ("colour: 1", &format!("f:1:1: error: unknown key 'colour'; {keys}")),
+            ("{ [a]: 1 }", &format!("f:1:3: error: a key must be a text, this is a list; {keys}")),
+            ("at: 1\nat: 2", "f:2:1: error: at is given twice; write it once"),
+            (
+                "<<: 5",
+                "f:1:5: error: << takes a map, this is the number '5'; write <<: *NAME with the anchor of a map",
+            ),
+        ];
+        for (text, told) in cases {
+            assert_eq!(problems_of(text, |_, _| {}), [told], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_the_map_itself_wins_over_a_merged_one() {
+        for text in ["{ <<: { times: 1 }, times: 2 }", "{ times: 2, <<: [{ times: 1 }, { times: 3 }] }"] {
+            let read = |map: &YamlMap, problems: &mut Problems| {
+                assert_eq!(map.number("times", 0..=9, problems), Some(2));
+            };
+            assert_eq!(problems_of(text, read), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_field_is_reported_once_and_not_if_it_was_misspelled() {
+        let read = |map: &YamlMap, problems: &mut Problems| drop(map.required("times", "3", problems));
+        assert_eq!(problems_of("at: 1", read), ["f:1:1: error: a step needs times; write times: 3"]);
+        assert_eq!(problems_of("times:", read), ["f:1:6: error: a step needs times; write times: 3"]);
+        assert_eq!(problems_of("tims: 1", read), ["f:1:1: error: unknown key 'tims'; write times"]);
+    }
+
+    #[test]
+    fn numbers_are_whole_and_in_range() {
+        let read = |map: &YamlMap, problems: &mut Problems| drop(map.number("times", 1..=9, problems));
+        let range = "write times: N, with N from 1 to 9";
+        let cases = [
+            ("0", format!("times of '0' is out of range; {range}")),
+            ("-1", format!("times of '-1' is out of range; {range}")),
+            ("99999999999999999999", format!("times of '99999999999999999999' is out of range; {range}")),
+            ("1.5", format!("times must be a whole number, this is the fractional number '1.5'; {range}")),
+            (
+                "'5'",
+                "times must be a whole number, this is the text '5'; write times: 5, without quotes".into(),
+            ),
+            ("[5]", format!("times must be a whole number, this is a list; {range}")),
+        ];
+        for (text, told) in cases {
+            assert_eq!(problems_of(&format!("times: {text}"), read), [format!("f:1:8: error: {told}")]);
+        }
+        assert_eq!(problems_of("times: 0x9", read), [""; 0]);
+    }
+
+    #[test]
+    fn texts_are_one_or_a_list() {
+        let texts = |map: &YamlMap, problems: &mut Problems| {
+            assert_eq!(map.texts("words", "WORD", problems).len(), 2);
+        };
+        assert_eq!(problems_of("words: [a, 007]", texts), [""; 0]);
+        let told = "f:1:12: error: words must be a text, this is a map; write words: WORD";
+        assert_eq!(problems_of("words: [a, {}, b]", texts), [told]);
     }
 }

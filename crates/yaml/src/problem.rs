@@ -131,6 +131,28 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Why files are not used: everything that is wrong with all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    /// The errors, then the warnings, each by file and line.
+    pub problems: Vec<Problem>,
+}
+
+/// One line each.
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LoadError {}
+
 /// What was found wrong so far in some files; every step of reading them adds to it.
 #[derive(Debug)]
 pub struct Problems {

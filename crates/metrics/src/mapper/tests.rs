@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// The mapping that an operator wrote.
+fn written(text: &str) -> Result<Mapper, LoadError> {
+    Mapper::from_source(SourceFile { name: "statsd.yaml".into(), text: text.into() })
+}
+
 fn series(mapper: &Mapper, dotted: &str, kind: MetricKind) -> String {
     match mapper.map(dotted, kind) {
         MappedName::Dropped => "dropped".to_owned(),
@@ -86,7 +91,7 @@ mappings:
 
 #[test]
 fn a_written_mapping_is_followed_in_order() {
-    let mapper = Mapper::from_yaml(WRITTEN).unwrap();
+    let mapper = written(WRITTEN).unwrap();
     let rows = [
         ("ratelimit.service.rate_limit.d.a-b.over_limit", "denied_a_b{domain=d}"),
         ("ratelimit.service.rate_limit.d.a.b.over_limit", "dropped"),
@@ -106,29 +111,51 @@ fn a_written_mapping_is_followed_in_order() {
 
 #[test]
 fn a_name_that_nothing_maps_is_flattened() {
-    let mapper = Mapper::from_yaml("mappings: []").unwrap();
+    let mapper = written("mappings: []").unwrap();
     assert_eq!(counter(&mapper, "ratelimit.service.x-y*"), "ratelimit_service_x_y_{}");
     assert_eq!(counter(&mapper, "1.x"), "_1_x{}");
 }
 
 #[test]
 fn a_mistake_is_told_with_its_place() {
-    let told = |text: &str| Mapper::from_yaml(text).unwrap_err().to_string();
-    assert!(told("mappings: 5").contains("statsd_exporter"));
+    let told = |text: &str| written(text).unwrap_err().to_string();
+    assert_eq!(
+        told("mappings: 5"),
+        "statsd.yaml:1:11: error: mappings must be a list, this is the number '5'; \
+         write a list below mappings, each item as - { match: PATTERN, name: NAME }"
+    );
     let rows = [
-        ("name: x\n    match_type: fuzzy", "match_type 'fuzzy' is not known; write glob or regex"),
-        ("action: keep\n    name: x", "action 'keep' is not known; write map or drop"),
-        ("labels: {}", "has no name; write name: or action: drop"),
-        ("name: x\n    scale: 7", "scale: 7 is not supported"),
-        ("name: x\n    labels: { \"1a\": b }", "'1a' is not the name of a label"),
-        ("name: x\n    match_metric_type: set", "match_metric_type 'set' is not known"),
+        (
+            "name: x\n    match_type: regexp",
+            "4:17: error: unknown match_type 'regexp'; write match_type: regex",
+        ),
+        ("action: keep\n    name: x", "3:13: error: unknown action 'keep'; write map or drop for action"),
+        ("labels: {}", "2:5: error: a mapping needs a name; write name: NAME or action: drop"),
+        (
+            "name: x\n    scale: 7",
+            "4:12: error: a scale of '7' is not supported; write 0.001 for seconds, or leave it out",
+        ),
+        (
+            "name: x\n    labels: { \"1a\": b }",
+            "4:15: error: '1a' is not the name of a label; write NAME: VALUE, with letters, digits and _ in NAME",
+        ),
+        (
+            "name: x\n    match_metric_type: set",
+            "4:24: error: unknown match_metric_type 'set'; write counter, gauge or observer for match_metric_type",
+        ),
     ];
     for (rest, expected) in rows {
-        let error = told(&format!("mappings:\n  - match: a.b\n    {rest}\n"));
-        assert!(error.starts_with("mapping 1, 'a.b': ") && error.contains(expected), "{error}");
+        let text = format!("mappings:\n  - match: a.b\n    {rest}\n");
+        assert_eq!(told(&text), format!("statsd.yaml:{expected}"));
     }
-    assert!(
-        told("mappings:\n  - match: '('\n    match_type: regex\n    name: x\n").contains("not a regular")
+    let told = told("mappings:\n  - name: x\n  - match: '('\n    match_type: regex\n    name: x\n");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "statsd.yaml:2:5: error: a mapping needs match; write match: PATTERN",
+            "statsd.yaml:3:12: error: '(' is not a regular expression: unclosed group; write one, or a glob",
+        ]
     );
 }
 
@@ -140,5 +167,6 @@ fn an_absent_file_leaves_the_default() {
     let written = folder.path().join("written.yaml");
     std::fs::write(&written, WRITTEN).unwrap();
     assert_eq!(Mapper::load(&written).unwrap().mappings.map(|all| all.len()), Some(4));
-    assert!(matches!(Mapper::load(folder.path()), Err(MapperError::Unreadable { .. })));
+    let unreadable = Mapper::load(folder.path()).unwrap_err().to_string();
+    assert!(unreadable.contains("error: cannot be read: "), "{unreadable}");
 }
