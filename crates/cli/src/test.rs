@@ -60,12 +60,12 @@ pub(crate) struct Args {
     merge_domains: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: TestFormat,
 }
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Format {
+enum TestFormat {
     /// For people
     #[default]
     Text,
@@ -86,10 +86,10 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
     let outcomes: Vec<FileOutcome> = files.iter().map(|file| runner::run(file, &options)).collect();
     match args.format {
-        Format::Text if outcomes.is_empty() => {}
-        Format::Text => text::write(&outcomes, console.out)?,
-        Format::Json => console.json(&json::TestReport::new(&outcomes))?,
-        Format::Junit => junit::write(&outcomes, console.out)?,
+        TestFormat::Text if outcomes.is_empty() => {}
+        TestFormat::Text => text::write(&outcomes, console.out)?,
+        TestFormat::Json => console.json(&json::TestReport::new(&outcomes))?,
+        TestFormat::Junit => junit::write(&outcomes, console.out)?,
     }
     if outcomes.is_empty() {
         let paths: Vec<_> = args.paths.iter().map(|path| path.display().to_string()).collect();

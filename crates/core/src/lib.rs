@@ -47,7 +47,7 @@ pub use decision::{Decision, Verdict};
 pub use duration::DurationError;
 pub use key::Key;
 pub use limit::{Algorithm, KeyTag, Limit, LimitError, OnStoreError, Parameters, Refill, Shape, StateForm};
-pub use metadata::Value;
+pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, Rule, Unit};

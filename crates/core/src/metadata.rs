@@ -5,16 +5,16 @@
 /// A piece of free data.
 ///
 /// ```
-/// use tollgate_core::Value;
-/// let mut first = Value::Map(vec![("team".into(), Value::Text("a".into()))]);
-/// first.merge(&Value::Map(vec![("team".into(), Value::Null), ("tier".into(), Value::Int(2))]));
+/// use tollgate_core::MetadataValue;
+/// let mut first = MetadataValue::Map(vec![("team".into(), MetadataValue::Text("a".into()))]);
+/// first.merge(&MetadataValue::Map(vec![("team".into(), MetadataValue::Null), ("tier".into(), MetadataValue::Int(2))]));
 /// assert_eq!(
 ///     first,
-///     Value::Map(vec![("team".into(), Value::Text("a".into())), ("tier".into(), Value::Int(2))])
+///     MetadataValue::Map(vec![("team".into(), MetadataValue::Text("a".into())), ("tier".into(), MetadataValue::Int(2))])
 /// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum MetadataValue {
     /// Nothing.
     Null,
     /// Yes or no.
@@ -26,12 +26,12 @@ pub enum Value {
     /// Text.
     Text(String),
     /// Several, in order.
-    List(Vec<Value>),
+    List(Vec<MetadataValue>),
     /// Several by name, in the order written.
-    Map(Vec<(String, Value)>),
+    Map(Vec<(String, MetadataValue)>),
 }
 
-impl Value {
+impl MetadataValue {
     /// Adds what `other` has and this has not; maps are merged all the way
     /// down, and the value that was there first wins.
     pub fn merge(&mut self, other: &Self) {

@@ -6,7 +6,7 @@
 //! Deliberately not here: YAML, positions in files, and where rules come from.
 
 use crate::limit::Limit;
-use crate::metadata::Value;
+use crate::metadata::MetadataValue;
 use crate::time::Micros;
 
 /// A unit of time as rules name it.
@@ -133,7 +133,7 @@ pub struct Rule {
     /// Labels of rules that step back when this one applies to the same request.
     pub replaces: Vec<String>,
     /// Free data to give back.
-    pub metadata: Option<Value>,
+    pub metadata: Option<MetadataValue>,
     /// What to tell whom it refuses, in the operator's own words; empty if none.
     pub message: String,
     /// Tells apart limits of one descriptor with the same algorithm and window.
@@ -265,7 +265,7 @@ pub struct RuleSpec {
     /// Labels of rules that step back.
     pub replaces: Vec<String>,
     /// Free data to give back.
-    pub metadata: Option<Value>,
+    pub metadata: Option<MetadataValue>,
     /// What to tell whom it refuses, in the operator's own words; empty if none.
     pub message: String,
 }

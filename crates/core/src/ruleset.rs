@@ -30,7 +30,7 @@ use crate::rule::{DomainSpec, Mode, Rule, Unlimited};
 
 pub use children::How;
 pub use trace::{Candidate, Level, Trace};
-use tree::{Limits, Node, Tree};
+use tree::{DescriptorNode, Limits, Tree};
 
 /// Rules nest at most this deep; a bound for every walk.
 pub const DEPTH_MAX: usize = 64;
@@ -275,7 +275,7 @@ impl<'a> Asked<'_, 'a> {
         }
     }
 
-    fn key(&self, node: &'a Node, rule: &'a Rule) -> Key<'a> {
+    fn key(&self, node: &'a DescriptorNode, rule: &'a Rule) -> Key<'a> {
         Key {
             domain: self.request.domain,
             entries: self.descriptor.entries,

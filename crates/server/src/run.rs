@@ -143,7 +143,8 @@ fn metrics_config(settings: &Settings) -> MetricsConfig {
     };
     let mapper = settings.metrics.mapper.as_ref().map_or_else(fallback, |path| {
         Mapper::load(path).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot use the metrics mapping; using the default one");
+            tracing::warn!("cannot use the metrics mapping; using the default one");
+            error.problems.iter().for_each(|problem| tracing::warn!("{problem}"));
             fallback()
         })
     });

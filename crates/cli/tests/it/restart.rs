@@ -22,12 +22,12 @@ descriptors:
 /// Far more than the ten seconds between two times.
 const SAVED_WITHIN: Duration = Duration::from_secs(60);
 
-struct Node {
+struct RestartedNode {
     serving: Serving,
     http: SocketAddr,
 }
 
-fn start(folder: &Path) -> Node {
+fn start(folder: &Path) -> RestartedNode {
     fs::write(folder.join("rules.yaml"), RULES).unwrap();
     let mut serving = Serving::start(folder, &["--rules", "rules.yaml", "--data", "data"]);
     let http = serving.address("/v1) listens on ");
@@ -35,13 +35,13 @@ fn start(folder: &Path) -> Node {
 }
 
 /// Rules are in force a moment after the log says that they are loaded.
-fn ready(serving: Serving, http: SocketAddr) -> Node {
+fn ready(serving: Serving, http: SocketAddr) -> RestartedNode {
     get_until(http, "/healthcheck", "200 OK");
-    Node { serving, http }
+    RestartedNode { serving, http }
 }
 
 /// What is left of both limits after one more request.
-fn left(node: &Node) -> Vec<u64> {
+fn left(node: &RestartedNode) -> Vec<u64> {
     let body = r#"{"domain":"d","descriptors":[{"log":"a"},{"bucket":"a"}]}"#;
     let answer = post(node.http, "/v1/check", body);
     let numbers = answer.split("\"remaining\":").skip(1);

@@ -4,7 +4,7 @@
 //! says at each level what else was there.
 
 use super::children::How;
-use super::tree::{Limits, Node, Tree};
+use super::tree::{DescriptorNode, Limits, Tree};
 use super::{Free, RuleId};
 use crate::request::Entry;
 
@@ -106,7 +106,7 @@ impl Tree {
 
     fn candidates<'a>(
         &'a self,
-        parent: &'a Node,
+        parent: &'a DescriptorNode,
         entry: Entry<'_>,
         chosen: Option<usize>,
     ) -> Vec<Candidate<'a>> {

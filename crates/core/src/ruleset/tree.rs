@@ -16,14 +16,14 @@ use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, Rule, RuleSpec, Unlimi
 pub(super) struct Tree {
     name: String,
     /// The first is the root; it stands for no entry.
-    nodes: Vec<Node>,
+    nodes: Vec<DescriptorNode>,
     /// Whether any rule of this domain replaces another.
     has_replaces: bool,
 }
 
 /// One level of a rule.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct DescriptorNode {
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) text: String,
@@ -56,7 +56,7 @@ pub(super) enum Limits {
 impl Tree {
     /// The tree of `domain`, the one of that index; its rules go into `set`.
     pub(super) fn build(domain: DomainSpec, index: usize, set: &mut RuleSet) -> Result<Self, RuleError> {
-        let tree = Self { name: domain.name, nodes: vec![Node::default()], has_replaces: false };
+        let tree = Self { name: domain.name, nodes: vec![DescriptorNode::default()], has_replaces: false };
         let path = tree.name.clone();
         let mut builder = Builder { tree, index, set };
         builder.level(0, &path, domain.descriptors, 1)?;
@@ -67,12 +67,12 @@ impl Tree {
         &self.name
     }
 
-    pub(super) fn node(&self, index: usize) -> Option<&Node> {
+    pub(super) fn node(&self, index: usize) -> Option<&DescriptorNode> {
         self.nodes.get(index)
     }
 
     /// The node that the last entry reaches.
-    pub(super) fn find(&self, entries: &[Entry<'_>]) -> Option<&Node> {
+    pub(super) fn find(&self, entries: &[Entry<'_>]) -> Option<&DescriptorNode> {
         if entries.is_empty() {
             return None;
         }
@@ -112,7 +112,7 @@ impl Tree {
     }
 }
 
-impl Node {
+impl DescriptorNode {
     fn metric_text(&self, entry: Entry<'_>, is_detailed: bool) -> String {
         let runtime = || text_of(entry.key, Some(entry.value)).into_owned();
         // A value that is the pattern itself matches exactly, and reads the same.
@@ -173,7 +173,7 @@ impl Builder<'_> {
             let replaces = replaces_of(&spec.limits);
             self.tree.has_replaces |= !replaces.is_empty();
             let limits = self.limits(&path, index, spec.limits)?;
-            self.tree.nodes.push(Node {
+            self.tree.nodes.push(DescriptorNode {
                 key: spec.key,
                 value,
                 text,

@@ -32,13 +32,13 @@ fn problems_of(text: &str) -> String {
     load_text(text).expect_err("the text is wrong").to_string()
 }
 
-struct Case {
+struct RuleFileCase {
     name: String,
     sources: Vec<SourceFile>,
     options: Options,
 }
 
-impl Case {
+impl RuleFileCase {
     fn of(path: &Path) -> Option<Self> {
         let name = name_of(path);
         let above = path.parent().expect("a case is in a folder");
@@ -66,13 +66,13 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The cases of a folder and the names of all other files in it.
-fn cases(folder: &Path) -> (Vec<Case>, BTreeSet<String>) {
+fn cases(folder: &Path) -> (Vec<RuleFileCase>, BTreeSet<String>) {
     let entries = fs::read_dir(folder).expect("the folder of cases is there");
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     let (mut cases, mut others) = (Vec::new(), BTreeSet::new());
     for path in paths {
-        match Case::of(&path) {
+        match RuleFileCase::of(&path) {
             Some(case) => cases.push(case),
             None => {
                 others.insert(name_of(&path));
@@ -139,7 +139,7 @@ fn every_invalid_file_is_refused_word_for_word() {
 #[test]
 fn the_order_in_which_files_are_given_does_not_matter() {
     for name in ["valid/one-domain.merge", "invalid/same-domain", "invalid/same-descriptor.merge"] {
-        let case = Case::of(&folder(name)).unwrap();
+        let case = RuleFileCase::of(&folder(name)).unwrap();
         let told = |sources: Vec<SourceFile>| match load(sources, &case.options) {
             Ok(loaded) => lines(&loaded.rules.rules().iter().map(|rule| &rule.path).collect::<Vec<_>>()),
             Err(error) => lines(&error.problems),

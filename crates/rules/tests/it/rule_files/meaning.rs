@@ -4,15 +4,15 @@ use std::fs;
 
 use tollgate_core::ruleset::Found;
 use tollgate_core::{
-    Algorithm, Descriptor, Entry, Limit, Micros, Mode, OnStoreError, Operation, Refill, Request, Rule,
-    RuleSet, Shape, Unit, Value,
+    Algorithm, Descriptor, Entry, Limit, MetadataValue, Micros, Mode, OnStoreError, Operation, Refill,
+    Request, Rule, RuleSet, Shape, Unit,
 };
 use tollgate_rules::{Options, SourceFile, load};
 
-use super::{Case, folder, load_text};
+use super::{RuleFileCase, folder, load_text};
 
 fn rules_of(name: &str) -> RuleSet {
-    let case = Case::of(&folder("valid").join(name)).expect("a case has a file or folder");
+    let case = RuleFileCase::of(&folder("valid").join(name)).expect("a case has a file or folder");
     case.load().expect("a valid case loads").rules
 }
 
@@ -142,22 +142,22 @@ fn modes_names_and_free_data_reach_the_rule() {
     assert_eq!(rule(&rules, "tiers.customer_big").replaces, ["everybody", "nobody"]);
 
     let rules = rules_of("metadata.yaml");
-    let Some(Value::Map(fields)) = &rule(&rules, "free.a").metadata else { panic!("no metadata") };
+    let Some(MetadataValue::Map(fields)) = &rule(&rules, "free.a").metadata else { panic!("no metadata") };
     let get = |name: &str| fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-    let text = |text: &str| Value::Text(text.into());
-    assert_eq!(get("escalate"), Some(Value::Bool(true)));
-    assert_eq!(get("weight"), Some(Value::Int(16)));
-    assert_eq!(get("nothing"), Some(Value::Null));
+    let text = |text: &str| MetadataValue::Text(text.into());
+    assert_eq!(get("escalate"), Some(MetadataValue::Bool(true)));
+    assert_eq!(get("weight"), Some(MetadataValue::Int(16)));
+    assert_eq!(get("nothing"), Some(MetadataValue::Null));
     assert_eq!(get("rate"), Some(text("1.5")));
     assert_eq!(get("1"), Some(text("a number as a name")));
-    let three = Value::Map(vec![("three".into(), Value::Int(3))]);
-    assert_eq!(get("list"), Some(Value::List(vec![text("one"), Value::Int(2), three])));
+    let three = MetadataValue::Map(vec![("three".into(), MetadataValue::Int(3))]);
+    assert_eq!(get("list"), Some(MetadataValue::List(vec![text("one"), MetadataValue::Int(2), three])));
     assert_eq!(rule(&rules, "free.b").metadata, None);
 }
 
 #[test]
 fn files_of_one_domain_are_put_together_where_that_is_allowed() {
-    let case = Case::of(&folder("valid").join("one-domain.merge")).unwrap();
+    let case = RuleFileCase::of(&folder("valid").join("one-domain.merge")).unwrap();
     let loaded = case.load().unwrap();
     assert_eq!(loaded.files, 2);
     let paths: Vec<&str> = loaded.rules.rules().iter().map(|rule| rule.path.as_str()).collect();
@@ -167,7 +167,7 @@ fn files_of_one_domain_are_put_together_where_that_is_allowed() {
 
 #[test]
 fn a_folder_gives_its_rule_files_and_nothing_else() {
-    let case = Case::of(&folder("valid").join("two-domains")).unwrap();
+    let case = RuleFileCase::of(&folder("valid").join("two-domains")).unwrap();
     let loaded = case.load().unwrap();
     assert_eq!(loaded.rules.domains().collect::<Vec<_>>(), ["a", "b", "c"]);
     assert!(fs::exists(folder("valid").join("two-domains/b.test.yaml")).unwrap());
@@ -190,7 +190,7 @@ fn a_key_that_may_be_null_may_be_left_empty() {
 
 #[test]
 fn syntax_that_parsers_disagree_about_means_what_it_says() {
-    let case = Case::of(&folder("valid").join("syntax.yaml")).unwrap();
+    let case = RuleFileCase::of(&folder("valid").join("syntax.yaml")).unwrap();
     let rules = case.load().unwrap().rules;
     let levels = |entries: &[(&str, &str)]| {
         let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();

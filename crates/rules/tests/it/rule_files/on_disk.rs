@@ -7,9 +7,9 @@ use tollgate_rules::read;
 use tollgate_yaml::FILE_BYTES_MAX;
 
 /// A folder of its own for each test, empty, and gone afterwards.
-struct Folder(PathBuf);
+struct RuleFolder(PathBuf);
 
-impl Folder {
+impl RuleFolder {
     fn new(test: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rule_files").join(test);
         if path.exists() {
@@ -41,7 +41,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for RuleFolder {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
@@ -49,7 +49,7 @@ impl Drop for Folder {
 
 #[test]
 fn of_a_folder_only_rule_files_are_read_and_each_once() {
-    let folder = Folder::new("of_a_folder");
+    let folder = RuleFolder::new("of_a_folder");
     for name in
         ["r/b.yaml", "r/a.yml", "r/a.test.yaml", "r/x.txt", "r/.a.yaml", "r/..data/c.yaml", "r/s/d.yaml"]
     {
@@ -63,7 +63,7 @@ fn of_a_folder_only_rule_files_are_read_and_each_once() {
 #[test]
 fn a_kubernetes_configmap_is_read_once() {
     use std::os::unix::fs::symlink;
-    let folder = Folder::new("configmap");
+    let folder = RuleFolder::new("configmap");
     folder.write("m/..2026_01_01/shop.yaml", "domain: shop");
     symlink("..2026_01_01", folder.path("m/..data")).unwrap();
     symlink("..data/shop.yaml", folder.path("m/shop.yaml")).unwrap();
@@ -76,7 +76,7 @@ fn a_kubernetes_configmap_is_read_once() {
 #[cfg(unix)]
 #[test]
 fn a_link_that_leads_nowhere_is_said() {
-    let folder = Folder::new("dangling");
+    let folder = RuleFolder::new("dangling");
     folder.write("m/a.yaml", "domain: a");
     std::os::unix::fs::symlink("gone.yaml", folder.path("m/b.yaml")).unwrap();
     assert_eq!(
@@ -87,7 +87,7 @@ fn a_link_that_leads_nowhere_is_said() {
 
 #[test]
 fn a_file_that_is_named_is_read_whatever_it_is_called() {
-    let folder = Folder::new("named");
+    let folder = RuleFolder::new("named");
     folder.write("rules.conf", "domain: d");
     folder.write(".hidden", "domain: d");
     assert_eq!(folder.read(&["rules.conf", ".hidden"]), ".hidden rules.conf");
@@ -95,7 +95,7 @@ fn a_file_that_is_named_is_read_whatever_it_is_called() {
 
 #[test]
 fn a_rule_test_is_no_rule_file() {
-    let folder = Folder::new("rule_test");
+    let folder = RuleFolder::new("rule_test");
     folder.write("a.test.yaml", "tests: []");
     assert_eq!(
         folder.read(&["a.test.yaml"]),
@@ -105,7 +105,7 @@ fn a_rule_test_is_no_rule_file() {
 
 #[test]
 fn everything_that_cannot_be_read_is_told_at_once() {
-    let folder = Folder::new("unreadable");
+    let folder = RuleFolder::new("unreadable");
     folder.write("latin1.yaml", b"domain: d\n# gr\xfc\xdfe\n");
     folder.write("empty/notes.txt", "nothing");
     let large = File::create(folder.path("large.yaml")).unwrap();
@@ -123,7 +123,7 @@ fn everything_that_cannot_be_read_is_told_at_once() {
 
 #[test]
 fn folders_nest_only_so_deep() {
-    let folder = Folder::new("deep");
+    let folder = RuleFolder::new("deep");
     let inner = "f/".repeat(40);
     folder.write(&format!("{inner}a.yaml"), "domain: d");
     assert!(

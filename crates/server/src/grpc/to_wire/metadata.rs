@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{ListValue, NullValue, Struct, Value};
-use tollgate_core::{Micros, Value as Data};
+use tollgate_core::{MetadataValue as Data, Micros};
 use tollgate_limiter::Reply;
 
 /// The field that tells how long to hold the request, in whole milliseconds.

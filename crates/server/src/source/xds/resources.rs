@@ -12,7 +12,7 @@ use envoy_types::pb::ratelimit::config::ratelimit::v3::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
-use tollgate_core::{Limit, Mode, RuleError, RuleSet, Shape, Unit, Value};
+use tollgate_core::{Limit, MetadataValue, Mode, RuleError, RuleSet, Shape, Unit};
 use tollgate_rules::{LoadError, Loaded, Options, Problem};
 use tollgate_yaml::PROBLEMS_MAX;
 
@@ -113,7 +113,7 @@ impl ResourceReader<'_> {
         policy: RateLimitPolicy,
         path: &str,
         mode: Mode,
-        metadata: Option<Value>,
+        metadata: Option<MetadataValue>,
     ) -> LimitsSpec {
         let unit = unit_of(policy.unit());
         let label = policy.name;
@@ -162,25 +162,25 @@ impl ResourceReader<'_> {
         }
     }
 
-    fn metadata(&mut self, free: Struct, path: &str) -> Value {
+    fn metadata(&mut self, free: Struct, path: &str) -> MetadataValue {
         let mut fields: Vec<(String, WireValue)> = free.fields.into_iter().collect();
         fields.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Value::Map(fields.into_iter().map(|(name, value)| (name, self.value(value, path))).collect())
+        MetadataValue::Map(fields.into_iter().map(|(name, value)| (name, self.value(value, path))).collect())
     }
 
-    fn value(&mut self, value: WireValue, path: &str) -> Value {
+    fn value(&mut self, value: WireValue, path: &str) -> MetadataValue {
         match value.kind {
-            None | Some(Kind::NullValue(_)) => Value::Null,
-            Some(Kind::BoolValue(is_true)) => Value::Bool(is_true),
-            Some(Kind::StringValue(text)) => Value::Text(text),
+            None | Some(Kind::NullValue(_)) => MetadataValue::Null,
+            Some(Kind::BoolValue(is_true)) => MetadataValue::Bool(is_true),
+            Some(Kind::StringValue(text)) => MetadataValue::Text(text),
             Some(Kind::StructValue(free)) => self.metadata(free, path),
             Some(Kind::ListValue(list)) => {
-                Value::List(list.values.into_iter().map(|value| self.value(value, path)).collect())
+                MetadataValue::List(list.values.into_iter().map(|value| self.value(value, path)).collect())
             }
             Some(Kind::NumberValue(number)) => {
                 // A whole number prints without a point.
                 let text = number.to_string();
-                text.parse().map_or_else(|_| Value::Number(text), Value::Int)
+                text.parse().map_or_else(|_| MetadataValue::Number(text), MetadataValue::Int)
             }
         }
     }

@@ -10,7 +10,7 @@ use envoy_types::pb::ratelimit::config::ratelimit::v3::{
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
-use tollgate_core::{Mode, Unit, Value};
+use tollgate_core::{MetadataValue, Mode, Unit};
 use tollgate_settings::{RuleOrigin, Secret, XdsBackoff, XdsSettings, XdsTls};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
@@ -192,9 +192,9 @@ async fn every_field_has_its_meaning() {
     assert_eq!((rule.unit, rule.mode, rule.limit.count()), (Unit::Week, Mode::ShadowQuota, 5));
     assert_eq!(rule.replaces, ["other"]);
     assert!(rule.limit.counts_rejected(), "as Envoy counts");
-    let metadata = Value::Map(vec![
-        ("part".to_owned(), Value::Number("0.5".to_owned())),
-        ("whole".to_owned(), Value::Int(5)),
+    let metadata = MetadataValue::Map(vec![
+        ("part".to_owned(), MetadataValue::Number("0.5".to_owned())),
+        ("whole".to_owned(), MetadataValue::Int(5)),
     ]);
     assert_eq!(rule.metadata, Some(metadata));
     running.stop().await;
