@@ -59,7 +59,7 @@ type GrpcFuture = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infalli
 #[derive(Clone)]
 pub struct Grpc {
     service: Arc<Service>,
-    health: health::Server,
+    health: health::GrpcHealth,
     reflection: Reflection,
 }
 

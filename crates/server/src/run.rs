@@ -108,7 +108,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     metrics.watch_history(move || Some(weak.upgrade()?.history()?.status().into()));
 
     let addresses = Arc::new(listeners.addresses().clone());
-    let server = Server { settings, service, certificates, snapshots, control, authz, addresses };
+    let server = RunningServer { settings, service, certificates, snapshots, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     banner::listening(&server.addresses, settings);
     banner::counting(&settings.store);
@@ -157,7 +157,7 @@ fn runtime(name: &'static str) -> Result<Runtime, Error> {
 }
 
 /// What the parts of a running server share.
-struct Server<'a> {
+struct RunningServer<'a> {
     settings: &'a Settings,
     service: Arc<Service>,
     certificates: Certificates,
@@ -182,7 +182,7 @@ struct OperatorListeners {
     prometheus: Option<Listener>,
 }
 
-impl Server<'_> {
+impl RunningServer<'_> {
     fn start_workers(
         &self,
         callers: CallerListeners,

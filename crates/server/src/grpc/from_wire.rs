@@ -106,10 +106,10 @@ pub(crate) struct RlsRequest {
 type Overrides = SmallVec<[Option<Box<Override>>; DESCRIPTORS_USUAL]>;
 
 /// The entries of all descriptors, one after the other.
-pub(crate) type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
+pub(crate) type RlsEntries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
 
 /// The descriptors of a request.
-pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL]>;
+pub(crate) type RlsDescriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL]>;
 
 impl RlsRequest {
     /// The request in the body of a call.
@@ -129,12 +129,12 @@ impl RlsRequest {
         Ok(Self { wire, overrides })
     }
 
-    pub(crate) fn entries(&self) -> Entries<'_> {
+    pub(crate) fn entries(&self) -> RlsEntries<'_> {
         let entries = self.wire.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
         entries.map(|entry| Entry { key: &entry.key, value: &entry.value }).collect()
     }
 
-    pub(crate) fn descriptors<'b>(&'b self, entries: &'b [Entry<'b>]) -> Descriptors<'b> {
+    pub(crate) fn descriptors<'b>(&'b self, entries: &'b [Entry<'b>]) -> RlsDescriptors<'b> {
         let mut rest = entries;
         let descriptor = |(wire, limit): (&RateLimitDescriptor, &'b Option<Box<Override>>)| {
             let (own, others) = rest.split_at_checked(wire.entries.len()).unwrap_or((rest, &[]));

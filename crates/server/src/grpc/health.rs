@@ -1,10 +1,10 @@
-//! `grpc.health.v1`: whether this server wants to be asked.
+//! `grpc.health.v1`: whether this server wants to be called.
 //!
 //! As the reference has it: `ratelimit` is SERVING or NOT_SERVING, the empty
 //! name is always SERVING, and no other name is known.
 //!
-//! Invariant: watchers are told of the end and then let go, so that they do
-//! not keep the process from ending.
+//! Invariant: watchers hear of the end and are let go, so that they do not keep
+//! the process from ending.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,60 +24,60 @@ use tollgate_metrics::Call;
 /// The name that the reference answers for.
 const RATELIMIT: &str = "ratelimit";
 
-pub(super) type Server = HealthServer<Reporter>;
+pub(super) type GrpcHealth = HealthServer<HealthReporter>;
 
 /// Tells how a service is.
 #[derive(Debug)]
-pub(super) struct Reporter {
+pub(super) struct HealthReporter {
     service: Arc<Service>,
 }
 
-pub(super) fn server(service: Arc<Service>) -> Server {
-    HealthServer::new(Reporter { service })
+pub(super) fn server(service: Arc<Service>) -> GrpcHealth {
+    HealthServer::new(HealthReporter { service })
 }
 
-type Told = Result<HealthCheckResponse, Status>;
+type HealthUpdate = Result<HealthCheckResponse, Status>;
 
 #[tonic::async_trait]
-impl Health for Reporter {
+impl Health for HealthReporter {
     async fn check(
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let start = self.service.now();
-        let told = match request.get_ref().service.as_str() {
+        let status = match request.get_ref().service.as_str() {
             "" => Ok(ServingStatus::Serving),
             RATELIMIT => Ok(serving(self.service.health().state())),
             other => Err(Status::not_found(format!("there is no service '{other}'; ask for '{RATELIMIT}'"))),
         };
         self.service.metrics().served(Call::HealthCheck, self.service.now().since(start));
-        told.map(|status| Response::new(response(status)))
+        status.map(|status| Response::new(response(status)))
     }
 
-    type WatchStream = Pin<Box<dyn Stream<Item = Told> + Send>>;
+    type WatchStream = Pin<Box<dyn Stream<Item = HealthUpdate> + Send>>;
 
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let states = WatchStream::new(self.service.health().watch());
-        let told = Watched { states, name: request.into_inner().service, last: None, is_over: false };
-        Ok(Response::new(Box::pin(told)))
+        let updates = HealthWatch { states, name: request.into_inner().service, last: None, is_over: false };
+        Ok(Response::new(Box::pin(updates)))
     }
 }
 
-/// What a watcher is told: every change, and the end.
-struct Watched {
+/// What a watcher gets: every change, and the end.
+struct HealthWatch {
     states: WatchStream<HealthState>,
     name: String,
     last: Option<ServingStatus>,
     is_over: bool,
 }
 
-impl Stream for Watched {
-    type Item = Told;
+impl Stream for HealthWatch {
+    type Item = HealthUpdate;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<HealthUpdate>> {
         while !self.is_over {
             let Some(state) = ready!(Pin::new(&mut self.states).poll_next(cx)) else { break };
             self.is_over = state.stopping;

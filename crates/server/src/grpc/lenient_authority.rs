@@ -49,7 +49,7 @@ pub(super) struct LenientAuthority {
 }
 
 /// A frame at the start of some bytes.
-struct Http2Frame<'a> {
+struct RawFrame<'a> {
     flags: u8,
     payload: &'a [u8],
 }
@@ -66,7 +66,7 @@ impl LenientAuthority {
         loop {
             let passed = passing(&mut self.pass, &self.held);
             self.ready.extend(self.held.drain(..passed));
-            let Some(frame) = Http2Frame::at(&self.held) else { return };
+            let Some(frame) = RawFrame::at(&self.held) else { return };
             let length = HEAD_BYTES + frame.payload.len();
             // It is whole and did not pass, so there is something to replace.
             match with_lawful_authority(&self.held, &frame) {
@@ -89,7 +89,7 @@ fn passing(pass: &mut usize, bytes: &[u8]) -> usize {
         let Some([a, b, c, kind, ..]) = bytes.get(at..at + HEAD_BYTES) else { return at };
         let length = length_of([*a, *b, *c]);
         if *kind == HEADERS && length <= FRAME_BYTES_MAX {
-            let frame = bytes.get(at..).and_then(Http2Frame::at);
+            let frame = bytes.get(at..).and_then(RawFrame::at);
             if frame.is_none_or(|frame| unlawful(&frame).is_some()) {
                 return at;
             }
@@ -98,7 +98,7 @@ fn passing(pass: &mut usize, bytes: &[u8]) -> usize {
     }
 }
 
-impl<'a> Http2Frame<'a> {
+impl<'a> RawFrame<'a> {
     /// The frame that `bytes` begin with, if it has arrived whole.
     fn at(bytes: &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
@@ -120,7 +120,7 @@ fn length_of([a, b, c]: [u8; 3]) -> usize {
 }
 
 /// The authority of a HEADERS frame, if `h2` would refuse it.
-fn unlawful(frame: &Http2Frame<'_>) -> Option<hpack::HeaderLiteral> {
+fn unlawful(frame: &RawFrame<'_>) -> Option<hpack::HeaderLiteral> {
     let found = hpack::authority(frame.payload.get(frame.block_begin()..)?)?;
     let is_lawful = Authority::try_from(found.value.as_slice()).is_ok();
     // An empty one has no replacement of its length.
@@ -128,7 +128,7 @@ fn unlawful(frame: &Http2Frame<'_>) -> Option<hpack::HeaderLiteral> {
 }
 
 /// The frame that `bytes` begin with, with an authority that `h2` takes.
-fn with_lawful_authority(bytes: &[u8], frame: &Http2Frame<'_>) -> Option<Vec<u8>> {
+fn with_lawful_authority(bytes: &[u8], frame: &RawFrame<'_>) -> Option<Vec<u8>> {
     let found = unlawful(frame)?;
     let is_of_hosts = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'.';
     let host: Vec<u8> = found.value.iter().map(|byte| if is_of_hosts(byte) { *byte } else { b'-' }).collect();

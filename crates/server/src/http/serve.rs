@@ -75,6 +75,8 @@ impl Serve for ServeHttp {
             .timer(TokioTimer::new())
             .header_read_timeout(HTTP_IDLE_MAX)
             .max_buf_size(HTTP_HEAD_MAX)
+            // A caller that is done sending still wants its answer.
+            .half_close(true)
             .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
         lifetime.supervise(connection).await;
     }

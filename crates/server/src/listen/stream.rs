@@ -16,13 +16,13 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What bytes come through.
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait IoStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> IoStream for T {}
 
 /// A connection's bytes, whatever they come through. A virtual call for each
 /// read costs nothing beside the system's.
-pub(crate) type Io = Box<dyn Transport>;
+pub(crate) type Io = Box<dyn IoStream>;
 
 /// Bytes read from a connection so far.
 #[derive(Debug, Default)]

@@ -15,13 +15,13 @@ use crate::service::{Service, ServiceError};
 /// Most descriptors have no more entries; more cost an allocation.
 const ENTRIES_USUAL: usize = 4;
 
-type Entries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
+type CheckEntries<'a> = SmallVec<[Entry<'a>; ENTRIES_USUAL]>;
 
 /// A `TOLLGATE.CHECK`.
 #[derive(Debug)]
 pub(super) struct RespCheckRequest<'a> {
     domain: &'a str,
-    entries: Entries<'a>,
+    entries: CheckEntries<'a>,
     cost: u64,
 }
 
@@ -67,7 +67,7 @@ fn split_cost<'a, 'b>(pairs: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], u64), Re
     Ok((entries, number))
 }
 
-fn entries<'a>(pairs: &[&'a [u8]]) -> Result<Entries<'a>, RespCheckError> {
+fn entries<'a>(pairs: &[&'a [u8]]) -> Result<CheckEntries<'a>, RespCheckError> {
     let (pairs, rest) = pairs.as_chunks::<2>();
     if let [key] = rest {
         return Err(RespCheckError::NoValue { key: Excerpt(key).to_string() });

@@ -38,7 +38,7 @@ pub(super) struct HeaderLiteral {
 
 /// The value of `:authority`, if `block` spells it out.
 pub(super) fn authority(block: &[u8]) -> Option<HeaderLiteral> {
-    let mut reader = Reader { block, at: 0 };
+    let mut reader = BlockReader { block, at: 0 };
     loop {
         let first = *block.get(reader.at)?;
         let index = match first {
@@ -84,7 +84,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-struct Reader<'a> {
+struct BlockReader<'a> {
     block: &'a [u8],
     at: usize,
 }
@@ -95,7 +95,7 @@ struct Text<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BlockReader<'a> {
     /// An integer whose first byte has so many bits for it.
     fn integer(&mut self, prefix_bits: u32) -> Option<usize> {
         let full = (1_usize << prefix_bits) - 1;

@@ -178,7 +178,7 @@ mod beside_a_library {
             let read = read(&sent, arriving, 8_192).now_or_never().expect("nothing waits");
             let mut rest = &read[PREFACE_BYTES..];
             for expected in expected {
-                let frame = Http2Frame::at(rest).expect("a frame comes whole");
+                let frame = RawFrame::at(rest).expect("a frame comes whole");
                 prop_assert_eq!(decode(&mut decoder, frame.payload), expected);
                 rest = &rest[HEAD_BYTES + frame.payload.len()..];
             }
