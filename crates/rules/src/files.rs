@@ -149,11 +149,21 @@ impl FileFinder {
             // The type of the entry itself: a link is no folder here.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.folder(&path, depth + 1),
-                Ok(_) if (self.is_wanted)(&path) && !path.is_dir() => self.file(&path),
+                Ok(_) if (self.is_wanted)(&path) && !path.is_dir() => self.file_of_folder(&path),
                 Ok(_) => {}
                 Err(error) => self.unreadable(&path, &error),
             }
         }
+    }
+
+    /// Opening a FIFO waits until somebody writes, and a device may never end.
+    /// One that is named is taken, as in `tollgate check <(generate)`.
+    fn file_of_folder(&mut self, path: &Path) {
+        if path.metadata().is_ok_and(|data| !data.is_file()) {
+            let help = "move it elsewhere, or give it a name that does not end in .yaml or .yml";
+            return self.reject(path, "this is a FIFO, a socket or a device, and not a file", help);
+        }
+        self.file(path);
     }
 
     fn file(&mut self, path: &Path) {

@@ -130,3 +130,21 @@ fn folders_nest_only_so_deep() {
         folder.read(&["f"]).ends_with("error: folders are nested deeper than 32 levels; write fewer levels")
     );
 }
+
+/// Opening a FIFO that nobody writes to waits for ever.
+#[cfg(unix)]
+#[test]
+fn what_is_no_ordinary_file_in_a_folder_is_said_and_not_opened() {
+    let folder = RuleFolder::new("fifo");
+    folder.write("shop.yaml", "domain: shop\n");
+    let fifo = std::process::Command::new("mkfifo").arg(folder.path("pipe.yaml")).status();
+    assert!(fifo.expect("mkfifo is there").success());
+    std::os::unix::fs::symlink("/dev/zero", folder.path("zero.yml")).expect("links can be made");
+    let (path, (done, result)) = (folder.0.clone(), std::sync::mpsc::channel());
+    std::thread::spawn(move || drop(done.send(read(&[path]))));
+    let result = result.recv_timeout(std::time::Duration::from_secs(10)).expect("it does not wait");
+    let told = result.expect_err("two are no files").to_string();
+    assert!(told.contains("pipe.yaml: error: this is a FIFO, a socket or a device"), "{told}");
+    assert!(told.contains("zero.yml: error: this is a FIFO"), "{told}");
+    assert_eq!(told.lines().count(), 2, "{told}");
+}

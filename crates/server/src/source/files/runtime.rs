@@ -97,6 +97,11 @@ impl RuntimeWalk<'_> {
             }
             return;
         }
+        // Opening a FIFO would wait until somebody writes to it.
+        if path.metadata().is_ok_and(|data| !data.is_file()) {
+            let name = self.dotted(path);
+            return self.warnings.push(format!("{name}: left out, because it is not an ordinary file"));
+        }
         match File::open(path) {
             Ok(_) => {}
             // It went between listing and reading; the next scan will tell.

@@ -288,3 +288,16 @@ async fn asked_to_reload_it_loads_what_has_not_changed() {
     running.loads(2).await;
     running.stop().await;
 }
+
+/// Opening a FIFO that nobody writes to would end reloading.
+#[tokio::test]
+async fn a_fifo_in_a_runtime_folder_is_left_out_and_said() {
+    let root = TempDir::new().unwrap();
+    let config = root.path().join("ratelimit/config");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("shop.yaml"), rules("shop", 1)).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(config.join("pipe.yaml")).status().unwrap().success());
+    let mut running = of_layout(root.path(), false);
+    let status = running.loads(1).await;
+    assert_eq!(status.warnings, ["pipe.yaml: left out, because it is not an ordinary file"]);
+}
