@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 
 use anyhow::Result;
 use tollgate_core::Time;
-use tollgate_history::access_log::Line;
-use tollgate_history::engine::{Engine, Memory, Table as Rows};
+use tollgate_history::import::AccessLogLine;
 use tollgate_history::import::Importer;
 use tollgate_history::route::normalise;
-use tollgate_history::{Bounds, History};
+use tollgate_history::tables::{MemoryTables, TableId as Rows, Tables};
+use tollgate_history::{Bounds, History, LocalHistory};
 use tollgate_testkit::nasa_log;
 
 use super::table::BoundsTable;
@@ -21,15 +21,15 @@ use crate::figures::ratio;
 /// If the history fails.
 pub fn run(table: &mut BoundsTable) -> Result<()> {
     let text = nasa_log();
-    let lines = text.lines().filter_map(Line::parse);
+    let lines = text.lines().filter_map(AccessLogLine::parse);
     let minutes: BTreeSet<_> =
         lines.map(|line| (line.second / 60, normalise(line.target).into_owned())).collect();
-    let mut history = History::open(Memory::default(), Bounds::default())?;
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default())?;
     // Long after the log, so that everything is rolled up.
     let now = Time::from_secs(1_800_000_000);
     Importer::new(&mut history, now).import(|| Ok(text.as_bytes()), &mut |_| ())?;
     history.maintain(now)?;
-    let stored = block_bytes(&history.into_engine(), 1)?;
+    let stored = block_bytes(&history.into_tables(), 1)?;
     let points = u64::try_from(minutes.len())?;
     table.at_most("a minute with requests of a route, real log", 300, ratio(stored, points), "B");
     Ok(())
@@ -38,12 +38,12 @@ pub fn run(table: &mut BoundsTable) -> Result<()> {
 /// Bytes of all blocks of a tier, with their keys.
 ///
 /// # Errors
-/// If the engine cannot be read.
-pub fn block_bytes(engine: &impl Engine, tier: u8) -> Result<u64> {
+/// If the tables cannot be read.
+pub fn block_bytes(tables: &impl Tables, tier: u8) -> Result<u64> {
     let mut bytes = 0;
-    engine.scan(Rows::Blocks, &[tier]..&[tier + 1], &mut |key, value| {
+    tables.scan(Rows::Blocks, &[tier]..&[tier + 1], &mut |key, value| {
         bytes += key.len() + value.len();
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(u64::try_from(bytes)?)
 }

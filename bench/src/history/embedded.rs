@@ -9,9 +9,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use tollgate_history::engine::{Access, Batch, Embedded, Engine, Table as Rows};
-use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
-use tollgate_history::{Bounds, By, History};
+use tollgate_history::query::{HistoryReader, SeriesQuery, TimeRange, TopQuery};
+use tollgate_history::tables::{Access, RedbTables, TableId as Rows, Tables, WriteBatch};
+use tollgate_history::{Bounds, History, LocalHistory, SeriesKind};
 
 use super::access_log::block_bytes;
 use super::table::BoundsTable;
@@ -39,9 +39,9 @@ const REPEATS: u64 = 25;
 ///
 /// # Errors
 /// If there is no room for files.
-pub fn run(table: &mut BoundsTable) -> Result<Batch> {
+pub fn run(table: &mut BoundsTable) -> Result<WriteBatch> {
     let folder = tempfile::tempdir()?;
-    let history = History::open(Embedded::open(folder.path(), Access::Write)?, Bounds::default())?;
+    let history = LocalHistory::open(RedbTables::open(folder.path(), Access::Write)?, Bounds::default())?;
     let mut filling = Filling { history, traffic: Traffic::default(), seq: 0 };
     filling.past()?;
     filling.hours(MINUTES_FROM * DAY_MIN..LIVE.start)?;
@@ -51,34 +51,34 @@ pub fn run(table: &mut BoundsTable) -> Result<Batch> {
     let about = folder.path().join("history.redb").metadata()?;
     let disk = ratio(about.blocks() * 512, 1_000_000);
     table.at_most("on disk, 10,000 series at full retention", 8_000, disk, "MB");
-    let [day, year, top] = query_latencies(&history)?;
+    let [day, year, top] = query_latencies(&history.reader()?)?;
     table.at_most("24 h of one series, p99", 100, day, "ms");
     table.at_most("a year of one series, p99", 200, year, "ms");
     table.at_most("top 100 of an hour, p99", 2_000, top, "ms");
-    let engine = history.into_engine();
+    let tables = history.into_tables();
     let minutes = NOW_MIN - (TODAY - 1) * DAY_MIN;
-    table.at_most("a minute of a busy series", 80, point(&engine, 1, minutes)?, "B");
-    table.note("5 minutes of it", point(&engine, 2, (TODAY - 1 - (FIVE_MINUTES_FROM + 1)) * 288)?, "B");
-    table.note("an hour of it", point(&engine, 3, (FIVE_MINUTES_FROM + 1 - HOURS_FROM) * 24)?, "B");
-    table.note("a day of it", point(&engine, 4, HOURS_FROM - DAYS_FROM)?, "B");
-    let mut rows = Batch::default();
+    table.at_most("a minute of a busy series", 80, point(&tables, 1, minutes)?, "B");
+    table.note("5 minutes of it", point(&tables, 2, (TODAY - 1 - (FIVE_MINUTES_FROM + 1)) * 288)?, "B");
+    table.note("an hour of it", point(&tables, 3, (FIVE_MINUTES_FROM + 1 - HOURS_FROM) * 24)?, "B");
+    table.note("a day of it", point(&tables, 4, HOURS_FROM - DAYS_FROM)?, "B");
+    let mut rows = WriteBatch::default();
     for of in Rows::ALL {
-        engine.scan(of, &[]..&[0xff; 1_100], &mut |key, value| {
+        tables.scan_all(of, &mut |key, value| {
             rows.put(of, key.to_vec(), value.to_vec());
-            ControlFlow::Continue(())
+            Ok(ControlFlow::Continue(()))
         })?;
     }
     Ok(rows)
 }
 
 /// Bytes for each of so many points of every series, in hundredths.
-fn point(engine: &impl Engine, tier: u8, points: u32) -> Result<u64> {
-    Ok(ratio(block_bytes(engine, tier)?, SERIES * u64::from(points)))
+fn point(tables: &impl Tables, tier: u8, points: u32) -> Result<u64> {
+    Ok(ratio(block_bytes(tables, tier)?, SERIES * u64::from(points)))
 }
 
 /// A history that is being filled.
 struct Filling {
-    history: History<Embedded>,
+    history: LocalHistory<RedbTables>,
     traffic: Traffic,
     seq: u64,
 }
@@ -151,20 +151,20 @@ impl Filling {
 /// top of an hour.
 ///
 /// # Errors
-/// If the engine cannot be read.
-pub fn query_latencies<E: Engine>(history: &History<E>) -> Result<[u64; 3]> {
+/// If the tables cannot be read.
+pub fn query_latencies(reader: &HistoryReader<'_>) -> Result<[u64; 3]> {
     let now_s = u64::from(NOW_MIN) * 60;
-    let span = |seconds: u64| Span { from_s: now_s - seconds, to_s: now_s };
+    let range = |seconds: u64| TimeRange { from_s: now_s - seconds, to_s: now_s };
     let curve = |n: u64, seconds: u64, points: u64| {
         let name = Some(route(n.wrapping_mul(7_919) % SERIES));
-        let question = SeriesQuestion { name, points, ..SeriesQuestion::new(By::Route, span(seconds)) };
-        history.series(&question).map(|answer| assert!(answer.total > 0))
+        let question = SeriesQuery { name, points, ..SeriesQuery::new(SeriesKind::Route, range(seconds)) };
+        reader.series(&question).map(|answer| assert!(answer.total > 0))
     };
-    let question = TopQuestion { by: By::Route, span: span(3_600), limit: 100 };
+    let question = TopQuery::new(SeriesKind::Route, range(3_600), 100);
     Ok([
         p99(QUERIES, |n| curve(n, 86_400, 1_440))?,
         p99(QUERIES, |n| curve(n, 365 * 86_400, 400))?,
-        p99(QUERIES, |_| history.top(&question).map(|answer| assert_eq!(answer.rows.len(), 100)))?,
+        p99(QUERIES, |_| reader.top(&question).map(|answer| assert_eq!(answer.rows.len(), 100)))?,
     ])
 }
 

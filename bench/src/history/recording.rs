@@ -7,7 +7,7 @@ use std::hint::black_box;
 use anyhow::Result;
 use fastrand::Rng;
 use tollgate_core::Time;
-use tollgate_history::{Caps, DecisionCount, Instance, Outcome, Recorder, RequestCount};
+use tollgate_history::{Caps, DecisionCount, InstanceId, Outcome, Recorder, RequestCount};
 
 use super::table::BoundsTable;
 use super::traffic::processor_ns;
@@ -36,7 +36,7 @@ struct RecordedDecision {
 /// If the system does not tell how long it took.
 pub fn run(table: &mut BoundsTable) -> Result<()> {
     let decisions = decisions();
-    let recorder = Recorder::new(Instance::random(), Caps::default());
+    let recorder = Recorder::new(InstanceId::random(), Caps::default());
     let now = Time::from_secs(1_800_000_000);
     let record = |RecordedDecision { route, rule, key, outcome }: &RecordedDecision| {
         let asked = RequestCount { route: Some(route), outcome: *outcome, count: 1 };
@@ -60,7 +60,7 @@ pub fn run(table: &mut BoundsTable) -> Result<()> {
     let spent = processor_ns()? - begin;
     table.note(
         "a name, when a process first flushes",
-        ratio(spent, u64::try_from(flush.tally.rows())?),
+        ratio(spent, u64::try_from(flush.counts.rows())?),
         "ns",
     );
     Ok(())

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tollgate_history::engine::{Batch, Engine as _, Shared as _};
-use tollgate_history::{Bounds, History};
+use tollgate_history::tables::{SharedTables as _, Tables as _, WriteBatch};
+use tollgate_history::{Bounds, History, SharedHistory};
 use tollgate_redis::RedisConfig;
-use tollgate_redis::history::RedisEngine;
+use tollgate_redis::history::RedisTables;
 use tollgate_testkit::RedisServer;
 
 use super::embedded::query_latencies;
@@ -23,17 +23,17 @@ const FREEING_TRIES: u32 = 500;
 ///
 /// # Errors
 /// If there is no Redis.
-pub fn run(rows: &Batch, table: &mut BoundsTable) -> Result<()> {
+pub fn run(rows: &WriteBatch, table: &mut BoundsTable) -> Result<()> {
     let server = RedisServer::start();
     let before = used(&server)?;
     let config = RedisConfig::new(server.url().parse()?);
-    let mut engine = RedisEngine::new(&config)?;
-    engine.renew()?;
-    engine.commit(rows)?;
+    let mut tables = RedisTables::new(&config)?;
+    tables.refresh()?;
+    tables.commit(rows)?;
     let per_series = (used(&server)? - before) / SERIES;
     table.at_most("on Redis, for each series at full retention", 6_000 * 100, per_series * 100, "B");
-    let mut history = History::open(engine, Bounds::default())?;
-    let [day, year, top] = query_latencies(&history)?;
+    let mut history = SharedHistory::open(tables, Bounds::default())?;
+    let [day, year, top] = query_latencies(&history.reader()?)?;
     table.note("on Redis: 24 h of one series, p99", day, "ms");
     table.note("on Redis: a year of one series, p99", year, "ms");
     table.note("on Redis: top 100 of an hour, p99", top, "ms");
@@ -66,7 +66,7 @@ pub fn run(rows: &Batch, table: &mut BoundsTable) -> Result<()> {
     Ok(())
 }
 
-/// Memory that the data take, once the server has freed what it does not keep; without that of its callers.
+/// MemoryTables that the data take, once the server has freed what it does not keep; without that of its callers.
 #[expect(clippy::disallowed_methods, reason = "it waits for another program")]
 fn used(server: &RedisServer) -> Result<u64> {
     for _ in 0..FREEING_TRIES {

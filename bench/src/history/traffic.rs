@@ -4,7 +4,7 @@
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 use tollgate_core::Time;
-use tollgate_history::{Flush, FlushName, Instance, Label, Outcome, Tally};
+use tollgate_history::{Flush, FlushId, InstanceId, Label, Outcome, TrafficCounts};
 
 /// How many there are.
 pub const SERIES: u64 = 10_000;
@@ -32,17 +32,17 @@ pub fn route(n: u64) -> String {
 impl Traffic {
     /// What a process has counted in so many seconds of each minute.
     pub fn flush(&self, seq: u64, minutes: &[u32], seconds: u64) -> Flush {
-        let mut tally = Tally::default();
+        let mut counts = TrafficCounts::default();
         for minute in minutes {
             let mut all = 0;
             for (n, label) in (0..).zip(&self.labels) {
                 let hits = count(n, *minute, seconds);
                 all += hits;
-                tally.add(*minute, label.clone(), Outcome::Allowed, hits);
+                counts.add(*minute, label.clone(), Outcome::Allowed, hits);
             }
-            tally.add(*minute, Label::Requests, Outcome::Allowed, all);
+            counts.add(*minute, Label::Requests, Outcome::Allowed, all);
         }
-        Flush { name: FlushName { instance: Instance([1; 16]), seq }, tally }
+        Flush { id: FlushId { instance: InstanceId([1; 16]), seq }, counts }
     }
 }
 

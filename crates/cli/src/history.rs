@@ -1,11 +1,10 @@
 //! `tollgate history`: how many, of what, when.
 //!
-//! Turns flags into questions, and answers into curves and tables: `source` is a
-//! data folder or a running server, `ask` asks it, `draw` draws curves, `table`
-//! writes the rest, `import` fills a history from logs.
+//! Turns flags into queries, and results into curves and tables: `source` is a data
+//! folder or a running server, `ask` queries it, `draw` draws curves, `table` writes the
+//! rest, `import` fills a history from logs.
 //!
-//! Deliberately not here: what is counted and how it is kept; `tollgate_history`
-//! knows.
+//! Deliberately not here: what is counted and how it is kept; `tollgate_history` knows.
 
 mod ask;
 mod draw;
@@ -16,13 +15,13 @@ mod table;
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_history::query::{Order, Span};
-use tollgate_history::{By, Error};
+use tollgate_history::query::{TimeRange, TopOrder};
+use tollgate_history::{Error, SeriesKind};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::console::{Console, Exit};
 use crate::remote;
-use source::Unanswered;
+use source::SourceError;
 pub(crate) use table::{grouped, moment, top as write_top};
 
 /// How many requests, of what, when: the curve and the counts.
@@ -45,18 +44,18 @@ with TOLLGATE_ADMIN_TOKEN in the environment if it wants a token.
 Exit codes: 0 fine, 1 the history cannot be read or written, 64 a wrong flag or path.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<HistoryCommand>,
     /// The route whose curve to show; a * at its end for all that begin so
     #[arg(value_name = "ROUTE")]
     route: Option<String>,
     #[command(flatten)]
-    place: Place,
+    history: HistoryArgs,
     #[command(flatten)]
-    when: When,
+    time: TimeArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum HistoryCommand {
     Series(SeriesArgs),
     Top(TopArgs),
     Summary(SummaryArgs),
@@ -68,7 +67,7 @@ enum Command {
 struct SeriesArgs {
     /// What kind of series
     #[arg(long, value_enum, default_value_t)]
-    by: Kind,
+    by: KindArg,
     /// Its name; a * at its end for all that begin so; everything if not given
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -79,9 +78,9 @@ struct SeriesArgs {
     #[arg(long, value_name = "WHEN")]
     compare: Option<String>,
     #[command(flatten)]
-    place: Place,
+    history: HistoryArgs,
     #[command(flatten)]
-    when: When,
+    time: TimeArgs,
 }
 
 /// The routes, rules or keys with the most, and the rest in one row
@@ -89,31 +88,31 @@ struct SeriesArgs {
 struct TopArgs {
     /// What kind of series
     #[arg(long, value_enum, default_value_t)]
-    by: Kind,
+    by: KindArg,
     /// Rows at most
     #[arg(long, value_name = "ROWS", default_value_t = 10)]
     limit: usize,
     /// What comes first
     #[arg(long, value_enum, default_value_t)]
-    order: Sorting,
+    order: OrderArg,
     #[command(flatten)]
-    place: Place,
+    history: HistoryArgs,
     #[command(flatten)]
-    when: When,
+    time: TimeArgs,
 }
 
 /// All requests in a few numbers
 #[derive(Debug, clap::Args)]
 struct SummaryArgs {
     #[command(flatten)]
-    place: Place,
+    history: HistoryArgs,
     #[command(flatten)]
-    when: When,
+    time: TimeArgs,
 }
 
-/// Where the history is, and how to print what it says.
+/// Where the history is, and how to print results.
 #[derive(Debug, clap::Args)]
-struct Place {
+struct HistoryArgs {
     /// The folder with the history
     #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
     data: PathBuf,
@@ -122,12 +121,12 @@ struct Place {
     server: Option<String>,
     /// How to print the answer
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: HistoryFormat,
 }
 
-/// When.
+/// The time that a query is about.
 #[derive(Debug, clap::Args)]
-struct When {
+struct TimeArgs {
     /// So long until now, or until --to; a day if nothing is given
     #[arg(long, value_name = "SPAN", conflicts_with = "from")]
     last: Option<String>,
@@ -139,15 +138,15 @@ struct When {
     to: Option<String>,
 }
 
-impl When {
-    fn span(&self, now_s: u64) -> Result<Span, Error> {
-        Span::read(self.from.as_deref(), self.to.as_deref(), self.last.as_deref(), now_s)
+impl TimeArgs {
+    fn range(&self, now_s: u64) -> Result<TimeRange, Error> {
+        TimeRange::parse(self.from.as_deref(), self.to.as_deref(), self.last.as_deref(), now_s)
     }
 }
 
-/// What kind of series, as typed.
+/// A kind of series, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Kind {
+enum KindArg {
     /// The path of the request, by template.
     #[default]
     Route,
@@ -157,19 +156,19 @@ enum Kind {
     Key,
 }
 
-impl From<Kind> for By {
-    fn from(kind: Kind) -> Self {
+impl From<KindArg> for SeriesKind {
+    fn from(kind: KindArg) -> Self {
         match kind {
-            Kind::Route => Self::Route,
-            Kind::Rule => Self::Rule,
-            Kind::Key => Self::Key,
+            KindArg::Route => Self::Route,
+            KindArg::Rule => Self::Rule,
+            KindArg::Key => Self::Key,
         }
     }
 }
 
 /// What a top list is sorted by, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Sorting {
+enum OrderArg {
     /// By all requests or decisions.
     #[default]
     Total,
@@ -177,18 +176,18 @@ enum Sorting {
     Denied,
 }
 
-impl From<Sorting> for Order {
-    fn from(sorting: Sorting) -> Self {
+impl From<OrderArg> for TopOrder {
+    fn from(sorting: OrderArg) -> Self {
         match sorting {
-            Sorting::Total => Self::Total,
-            Sorting::Denied => Self::Denied,
+            OrderArg::Total => Self::Total,
+            OrderArg::Denied => Self::Denied,
         }
     }
 }
 
-/// How answers are printed.
+/// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Format {
+enum HistoryFormat {
     /// For people: a drawn curve, or a table.
     #[default]
     Table,
@@ -205,17 +204,15 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let done = match &args.command {
         None => {
             let route = args.route.clone();
-            let question = When::span(&args.when, now_s).map(|span| ask::series_of_route(route, span));
-            question
-                .map_err(Unanswered::from)
-                .and_then(|question| ask::series(&args.place, question, console))
+            let query = args.time.range(now_s).map(|range| ask::series_of_route(route, range));
+            query.map_err(SourceError::from).and_then(|query| ask::series(&args.history, query, console))
         }
-        Some(Command::Series(args)) => ask::question(args, now_s)
-            .map_err(Unanswered::from)
-            .and_then(|question| ask::series(&args.place, question, console)),
-        Some(Command::Top(args)) => ask::top(args, now_s, console),
-        Some(Command::Summary(args)) => ask::summary(args, now_s, console),
-        Some(Command::Import(args)) => return import::run(args, console),
+        Some(HistoryCommand::Series(args)) => ask::series_query(args, now_s)
+            .map_err(SourceError::from)
+            .and_then(|query| ask::series(&args.history, query, console)),
+        Some(HistoryCommand::Top(args)) => ask::top(args, now_s, console),
+        Some(HistoryCommand::Summary(args)) => ask::summary(args, now_s, console),
+        Some(HistoryCommand::Import(args)) => return import::run(args, console),
     };
     match done {
         Ok(printed) => printed.map(|()| Exit::Fine),
@@ -224,11 +221,11 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
 }
 
 /// Says what is wrong and what to do about it.
-fn complain(error: impl Into<Unanswered>, console: &mut Console<'_>) -> io::Result<Exit> {
+fn complain(error: impl Into<SourceError>, console: &mut Console<'_>) -> io::Result<Exit> {
     let error = error.into();
     let (help, exit) = match &error {
-        Unanswered::Folder(error) => help_for(error),
-        Unanswered::Server(error) => (error.fix(), exit_for(error)),
+        SourceError::Folder(error) => help_for(error),
+        SourceError::Server(error) => (error.fix(), exit_for(error)),
     };
     console.complain(&error.to_string(), help)?;
     Ok(exit)
@@ -257,7 +254,7 @@ const fn help_for(error: &Error) -> (&'static str, Exit) {
         Error::TooNew { .. } => ("use the version of tollgate that wrote it, or a newer one", Exit::Failed),
         Error::Corrupt { .. } => ("restore the folder from a backup, or start a new one", Exit::Failed),
         Error::File { .. } => ("check the path and its permissions", Exit::BadConfiguration),
-        Error::Question { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),
-        Error::Engine { .. } | Error::Stale | _ => ("", Exit::Failed),
+        Error::Query { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),
+        Error::Tables { .. } | _ => ("", Exit::Failed),
     }
 }

@@ -1,8 +1,8 @@
 //! `tollgate top`: what a running server is doing, live in the terminal.
 //!
-//! A thread asks the server again and again (`sample`); between two samples are
-//! rates (`state`); `view` draws them, `screen` owns the terminal, and `once` writes
-//! them as text where there is none.
+//! A thread samples the server again and again (`sample`); `state` makes rates of two
+//! samples; `view` draws them, `screen` owns the terminal, and `once` writes text where
+//! there is none.
 //!
 //! Deliberately not here: what is counted; the server knows.
 
@@ -15,7 +15,8 @@ mod view;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use tollgate_history::when;
+use tollgate_history::query::TopOrder;
+use tollgate_history::time_text;
 
 use crate::console::{Console, Exit};
 use crate::remote::{self, Remote};
@@ -49,17 +50,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let every = match when::span(&args.last).and_then(|_| when::span(&args.every)) {
+    let every = match time_text::duration(&args.last).and_then(|_| time_text::duration(&args.every)) {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(error) => {
             console.complain(&error.to_string(), "write a span such as 5m")?;
             return Ok(Exit::BadConfiguration);
         }
     };
-    let asking = Remote::new(&args.server).map(|remote| sample::Asking::new(remote, &args.last));
-    let told = asking.and_then(|asking| {
+    let sampler = Remote::new(&args.server).map(|remote| sample::Sampler::new(remote, &args.last));
+    let told = sampler.and_then(|sampler| {
         if args.once {
-            let sample = asking.sample(sample::Order::Total)?;
+            let sample = sampler.sample(TopOrder::Total)?;
             return Ok(once::write(&sample, &args.last, console.out).map(|()| Exit::Fine));
         }
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
                 .complain("top draws on a terminal, and this is none", help)
                 .map(|()| Exit::BadConfiguration));
         }
-        Ok(screen::show(asking, every).map(|()| Exit::Fine))
+        Ok(screen::show(sampler, every).map(|()| Exit::Fine))
     });
     told.unwrap_or_else(|error| {
         console.complain(&error.to_string(), error.fix())?;

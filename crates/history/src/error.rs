@@ -1,24 +1,18 @@
-//! What can go wrong with history.
+//! What can go wrong with a history.
 //!
-//! Limiting goes on whatever happens here: a caller counts the error and tells
-//! it, and asks again later.
+//! Limiting goes on whatever happens here: a caller reports the error and tries
+//! again later.
 
 use std::path::PathBuf;
 
 /// What went wrong.
-///
-/// ```
-/// use tollgate_history::Error;
-/// let error = Error::Corrupt { what: "a block ends too early" };
-/// assert_eq!(error.to_string(), "the history is damaged: a block ends too early");
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes that this program never wrote, or that changed since.
+    /// Bytes that this program never wrote, or that have changed since.
     #[error("the history is damaged: {what}")]
     Corrupt {
-        /// Which bytes, and how one can tell.
+        /// Which bytes, and what is wrong with them.
         what: &'static str,
     },
     /// The folder is open elsewhere.
@@ -26,7 +20,7 @@ pub enum Error {
     InUse {
         /// The folder.
         folder: PathBuf,
-        /// Who has it open, as far as can be told.
+        /// Which process has it open, as far as is known.
         holder: String,
     },
     /// There is no history in that folder.
@@ -40,7 +34,7 @@ pub enum Error {
     TooNew {
         /// The format of the file.
         found: u8,
-        /// The newest format that is known here.
+        /// The newest format that this version reads.
         known: u8,
     },
     /// A file or a folder cannot be used.
@@ -53,43 +47,42 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// The engine failed.
-    #[error("the history's engine failed")]
-    Engine {
+    /// The tables cannot be read or written.
+    #[error("the history's tables failed")]
+    Tables {
         /// How.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A write has failed, and what is there could not be read since.
-    #[error("the history has to be read again after a failed write, and cannot be yet")]
+    /// Memory does not match the tables: a write has failed, or another process has
+    /// committed. Refresh and try again.
+    #[error("what was read of the history is stale; try again")]
     Stale,
-    /// Somebody else has committed since this process read it.
-    #[error("another process has changed the history meanwhile; ask again")]
-    Moved,
-    /// Flushes come and nobody folds them.
-    #[error("{most} flushes wait to be folded, and no more are taken until somebody does")]
+    /// Flushes arrive faster than they are compacted.
+    #[error("{most} flushes wait to be compacted, and no more are taken until some are")]
     Full {
         /// How many may wait.
         most: usize,
     },
-    /// A question that cannot be answered.
+    /// A query that means nothing.
     #[error("{what}: {text:?}")]
-    Question {
+    Query {
         /// What is wrong with it.
         what: &'static str,
         /// What was written.
         text: String,
     },
+    /// A query that would take too much memory.
+    #[error("{series} series at {instants} instants are too many")]
+    TooManySamples {
+        /// How many series.
+        series: usize,
+        /// At how many instants.
+        instants: usize,
+    },
 }
 
 impl Error {
-    /// The error and every cause of it, on one line.
-    ///
-    /// ```
-    /// use tollgate_history::Error;
-    /// let source = std::io::Error::other("no room");
-    /// let error = Error::Engine { source: source.into() };
-    /// assert_eq!(error.full(), "the history's engine failed: no room");
-    /// ```
+    /// The error and its causes, on one line.
     pub fn full(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -101,7 +94,7 @@ impl Error {
     }
 }
 
-/// What calls of this crate give back.
+/// What calls of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 pub(crate) const fn corrupt(what: &'static str) -> Error {

@@ -1,32 +1,27 @@
 //! What a process has counted since its last flush, ready to be written.
 //!
-//! [`crate::Recorder`] and the import of logs make a [`Flush`];
-//! [`crate::History::append`] writes it. A [`Tally`] is the sum in between.
+//! [`crate::Recorder`] and imports make a [`Flush`]; a [`crate::History`] writes it.
+//! [`TrafficCounts`] are the counts in it.
 //!
-//! Invariant: a flush is named by its instance and its number and never changes
-//! under that name, so that writing it twice counts once.
+//! Invariant: a flush is identified by its instance and sequence number and never
+//! changes under that id once it was sent, so writing it twice counts it once.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
+use tollgate_core::Outcome;
+
 use crate::Map;
 use crate::counts::Counts;
 use crate::label::Label;
-use tollgate_core::Outcome;
 
-/// Who counted: a process from start to end, or a piece of an imported log.
-///
-/// ```
-/// use tollgate_history::Instance;
-/// assert_ne!(Instance::random(), Instance::random());
-/// assert_eq!(Instance([0; 16]).to_string(), "00000000000000000000000000000000");
-/// ```
+/// Who counted: one run of a process, or a piece of an imported log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Instance(pub [u8; 16]);
+pub struct InstanceId(pub [u8; 16]);
 
-impl Instance {
-    /// One that nobody else has.
+impl InstanceId {
+    /// A new one.
     ///
     /// # Panics
     /// If the system gives no random numbers, which none that we run on does.
@@ -37,35 +32,28 @@ impl Instance {
     }
 }
 
-impl fmt::Display for Instance {
+impl fmt::Display for InstanceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
-/// The name of a flush.
-///
-/// ```
-/// use tollgate_history::{FlushName, Instance};
-/// let name = FlushName { instance: Instance([7; 16]), seq: 1 };
-/// assert!(name < FlushName { seq: 2, ..name });
-/// ```
+/// Identifies a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FlushName {
+pub struct FlushId {
     /// Who counted.
-    pub instance: Instance,
-    /// From 1, one more each time; a smaller number than the last is a repeat.
+    pub instance: InstanceId,
+    /// From 1, growing; one that is not above the last written is a repeat.
     pub seq: u64,
 }
 
-impl FlushName {
-    /// Its key in a log that several processes share: the instance, and the number
-    /// with its highest byte first.
+impl FlushId {
+    /// Its key in a shared log: the instance and the big-endian sequence number.
     ///
     /// ```
-    /// use tollgate_history::{FlushName, Instance};
-    /// let name = FlushName { instance: Instance([7; 16]), seq: 1 };
-    /// assert_eq!(FlushName::of_key(&name.key()), Some(name));
+    /// use tollgate_history::{FlushId, InstanceId};
+    /// let id = FlushId { instance: InstanceId([7; 16]), seq: 1 };
+    /// assert_eq!(FlushId::from_key(&id.key()), Some(id));
     /// ```
     pub fn key(&self) -> [u8; 24] {
         let mut key = [0; 24];
@@ -75,31 +63,24 @@ impl FlushName {
         key
     }
 
-    /// The name by that key; none if it is no such key.
-    pub fn of_key(key: &[u8]) -> Option<Self> {
+    /// The id with that key; none if it is not such a key.
+    pub fn from_key(key: &[u8]) -> Option<Self> {
         let (instance, seq) = key.split_first_chunk::<16>()?;
-        Some(Self { instance: Instance(*instance), seq: u64::from_be_bytes(seq.try_into().ok()?) })
+        Some(Self { instance: InstanceId(*instance), seq: u64::from_be_bytes(seq.try_into().ok()?) })
     }
 }
 
-/// What one minute has counted.
+/// The counts of one minute.
 pub(crate) type MinuteCounts = Map<Label, Counts>;
 
-/// Counts by minute and label, before and after labels are chosen.
-///
-/// ```
-/// use tollgate_history::{Label, Outcome, Tally};
-/// let mut tally = Tally::default();
-/// tally.add(27_000_000, Label::Route("/cart".into()), Outcome::Allowed, 2);
-/// assert_eq!(tally.minutes().collect::<Vec<_>>(), [27_000_000]);
-/// ```
+/// Counts by minute and label.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
+pub struct TrafficCounts {
     pub(crate) minutes: BTreeMap<u32, MinuteCounts>,
 }
 
-impl Tally {
-    /// Counts `count` more towards a series in a minute, counted from the epoch.
+impl TrafficCounts {
+    /// Counts `count` more towards a series in a minute since the epoch.
     pub fn add(&mut self, minute: u32, label: Label, outcome: Outcome, count: u64) {
         self.minutes.entry(minute).or_default().entry(label).or_default().add(outcome, count);
     }
@@ -112,32 +93,32 @@ impl Tally {
         }
     }
 
-    /// The minutes that it tells of, the first first.
+    /// The minutes that it covers, in order.
     pub fn minutes(&self) -> impl Iterator<Item = u32> + '_ {
         self.minutes.keys().copied()
     }
 
-    /// How many counts it holds: its size.
+    /// Its size: how many counts it holds.
     pub fn rows(&self) -> usize {
         self.minutes.values().map(|counts| counts.len() + 1).sum()
     }
 
-    /// How many requests it tells of.
+    /// How many requests it covers.
     pub fn requests(&self) -> u64 {
         let all = self.minutes.values().filter_map(|counts| counts.get(&Label::Requests));
         all.fold(0, |sum, counts| sum.saturating_add(counts.total()))
     }
 
-    /// Gives every key another name; keys that get the same one count together.
+    /// Renames every key; keys that get the same name are added up.
     ///
     /// ```
-    /// use tollgate_history::{Label, Outcome, Tally};
-    /// let mut tally = Tally::default();
+    /// use tollgate_history::{Label, Outcome, TrafficCounts};
+    /// let mut counts = TrafficCounts::default();
     /// let label = Label::Key { rule: "r".into(), name: "user_id=42".into() };
-    /// tally.add(1, label, Outcome::Denied, 2);
-    /// tally.rename_keys(|_| "hidden".to_owned());
-    /// assert!(format!("{tally:?}").contains("hidden"));
-    /// assert!(!format!("{tally:?}").contains("user_id"));
+    /// counts.add(1, label, Outcome::Denied, 2);
+    /// counts.rename_keys(|_| "hidden".to_owned());
+    /// assert!(format!("{counts:?}").contains("hidden"));
+    /// assert!(!format!("{counts:?}").contains("user_id"));
     /// ```
     pub fn rename_keys(&mut self, rename: impl Fn(&str) -> String) {
         for counts in self.minutes.values_mut() {
@@ -160,34 +141,36 @@ impl Tally {
         }
     }
 
-    /// Says that somebody was there to count, though there was nothing.
-    pub(crate) fn was_up(&mut self, minute: u32) {
+    /// Adds everything of `other`.
+    pub(crate) fn merge_all(&mut self, other: Self) {
+        for (minute, counts) in other.minutes {
+            self.mark_up(minute);
+            for (label, counts) in counts {
+                self.merge(minute, label, &counts);
+            }
+        }
+    }
+
+    /// Notes that somebody was counting in that minute, even if nothing came.
+    pub(crate) fn mark_up(&mut self, minute: u32) {
         self.minutes.entry(minute).or_default();
     }
 }
 
-/// What has been counted since the last flush, under a name.
-///
-/// ```
-/// use tollgate_history::{Flush, FlushName, Instance, Outcome, Tally};
-/// let mut tally = Tally::default();
-/// tally.add_request(27_000_000, Some("/cart"), Outcome::Allowed);
-/// let flush = Flush { name: FlushName { instance: Instance([7; 16]), seq: 1 }, tally };
-/// assert_eq!(flush.name.seq, 1);
-/// ```
+/// What has been counted since the last flush.
 #[derive(Debug, Clone)]
 pub struct Flush {
-    /// Its name.
-    pub name: FlushName,
+    /// Its id.
+    pub id: FlushId,
     /// The counts.
-    pub tally: Tally,
+    pub counts: TrafficCounts,
 }
 
-/// What became of a flush.
+/// What became of a flush that was appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appended {
-    /// It counts now.
+pub enum AppendResult {
+    /// It is counted now.
     Written,
-    /// It counted already.
+    /// It was counted before.
     Repeated,
 }

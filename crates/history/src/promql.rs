@@ -1,14 +1,14 @@
 //! A part of Prometheus' query language, so that its tools can read a history.
 //!
-//! A text becomes an expression (`lex`, `parse`, `expression`), which is worked out
-//! at one instant or at many (`evaluate`), with counts read by `select`.
+//! A text is parsed into an expression (`lex`, `parse`, `expression`), which is
+//! evaluated at one instant or at many (`evaluate`) with counts read by `select`.
 //!
-//! What there is: three counters ([`Metric`]), matchers, `rate`, `irate`, `increase`,
+//! Supported: three counters ([`Metric`]), matchers, `rate`, `irate`, `increase`,
 //! `offset`, `sum`, `avg`, `min`, `max`, `count`, `topk` and `bottomk` with `by` and
 //! `without`, arithmetic and comparisons. Everything else is refused by name.
 //!
-//! Invariants: a window is rounded to whole stored points, and counts are never made
-//! up in between; where nobody was there to count there is no sample; the work is
+//! Invariants: a window is rounded to whole stored points, and counts are never
+//! interpolated; where no process was counting there is no sample; the work is
 //! bounded by [`SAMPLES_MAX`].
 //!
 //! Deliberately not here: HTTP and its JSON.
@@ -22,31 +22,24 @@ mod select;
 
 use std::collections::BTreeMap;
 
-use crate::engine::Engine;
-use crate::label::By;
-use crate::store::History;
+use crate::label::SeriesKind;
+use crate::query::HistoryReader;
 pub use matcher::Metric;
 
-/// Series times instants that one expression may have on the way: some 80 MB.
+/// Series times instants of any part of an expression: some 80 MB.
 pub const SAMPLES_MAX: usize = 5_000_000;
 
 /// The longest expression, in bytes.
 pub const TEXT_MAX: usize = 8 << 10;
 
 /// The names and values of a series.
-pub type Labels = BTreeMap<String, String>;
+pub type LabelSet = BTreeMap<String, String>;
 
 /// Why an expression has no value.
-///
-/// ```
-/// use tollgate_history::promql::Error;
-/// let error = Error::Unsupported { what: "the function histogram_quantile".into() };
-/// assert!(error.to_string().starts_with("the function histogram_quantile is not supported"));
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is no expression.
+    /// It is not an expression.
     #[error("at character {at}: {what}")]
     Syntax {
         /// Where, from 1.
@@ -54,7 +47,7 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// It is one, but not of those that can be worked out here.
+    /// It is one that is not supported here.
     #[error(
         "{what} is not supported; there are rate, irate, increase, offset, sum, avg, min, max, count, \
          topk, bottomk, + - * / and comparisons, over tollgate_requests_total, \
@@ -64,7 +57,7 @@ pub enum Error {
         /// What there is not.
         what: String,
     },
-    /// It would take too much room.
+    /// It would take too much memory.
     #[error("{series} series at {instants} instants are too many; select fewer, or take a longer step")]
     TooMuch {
         /// How many series.
@@ -74,15 +67,19 @@ pub enum Error {
     },
     /// The history cannot be read.
     #[error(transparent)]
-    History(#[from] crate::Error),
+    History(crate::Error),
 }
 
-/// When an expression is worked out, in milliseconds since the epoch.
-///
-/// ```
-/// use tollgate_history::promql::Instants;
-/// assert_eq!(Instants::Range { from_ms: 0, to_ms: 60_000, step_ms: 15_000 }.count(), 5);
-/// ```
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Self {
+        match error {
+            crate::Error::TooManySamples { series, instants } => Self::TooMuch { series, instants },
+            other => Self::History(other),
+        }
+    }
+}
+
+/// When an expression is evaluated, in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instants {
     /// Once.
@@ -90,7 +87,7 @@ pub enum Instants {
         /// When.
         at_ms: u64,
     },
-    /// Again and again.
+    /// Repeatedly.
     Range {
         /// The first time.
         from_ms: u64,
@@ -130,47 +127,37 @@ impl Instants {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Samples {
     /// Its names and values.
-    pub labels: Labels,
+    pub labels: LabelSet,
     /// At each instant; none where there is nothing to say.
     pub values: Vec<Option<f64>>,
 }
 
-/// What an expression is worth.
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum PromValue {
     /// A number at each instant.
     Scalar(Vec<f64>),
     /// Series, each with a number at some instants.
     Series(Vec<Samples>),
 }
 
-impl<E: Engine> History<E> {
-    /// What an expression of Prometheus' language is worth.
-    ///
-    /// ```
-    /// use tollgate_history::engine::Memory;
-    /// use tollgate_history::promql::{Instants, Value};
-    /// use tollgate_history::{Bounds, History};
-    /// let history = History::open(Memory::default(), Bounds::default())?;
-    /// let value = history.promql("1 + 2 * 3", Instants::One { at_ms: 0 }).unwrap();
-    /// assert_eq!(value, Value::Scalar(vec![7.0]));
-    /// # Ok::<(), tollgate_history::Error>(())
-    /// ```
+impl HistoryReader<'_> {
+    /// Evaluates an expression.
     ///
     /// # Errors
     ///
-    /// If the text is no expression or none of these, or the history cannot be read.
-    pub fn promql(&self, text: &str, instants: Instants) -> Result<Value, Error> {
+    /// If the text is not an expression or not supported, or the history cannot be read.
+    pub fn promql(&self, text: &str, instants: Instants) -> Result<PromValue, Error> {
         let expression = parse::parse(text)?;
         evaluate::Evaluation::new(self, instants).value(&expression)
     }
 
-    /// The label sets of all series that a selector means, at most so many.
+    /// The label sets of all series that a selector matches, at most so many.
     ///
     /// # Errors
     ///
-    /// If the text is no selector.
-    pub fn promql_series(&self, selector: &str, most: usize) -> Result<Vec<Labels>, Error> {
+    /// If the text is not a selector.
+    pub fn promql_series(&self, selector: &str, most: usize) -> Result<Vec<LabelSet>, Error> {
         let selector = parse::selector(selector)?;
         Ok(select::label_sets(self, &selector, most))
     }
@@ -181,9 +168,9 @@ impl<E: Engine> History<E> {
         match label {
             "__name__" => texts(&Metric::ALL.map(Metric::name)),
             "verdict" => texts(&crate::Outcome::ALL.map(crate::Outcome::name)),
-            "route" => self.names(By::Route, "", most),
-            "rule" => self.names(By::Rule, "", most),
-            "key" => self.names(By::Key, "", most),
+            "route" => self.names(SeriesKind::Route, "", most),
+            "rule" => self.names(SeriesKind::Rule, "", most),
+            "key" => self.names(SeriesKind::Key, "", most),
             _ => Vec::new(),
         }
     }

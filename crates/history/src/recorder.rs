@@ -1,50 +1,46 @@
 //! Counting while decisions are made.
 //!
 //! A sink calls [`Recorder::request`] and [`Recorder::decision`] on the path of a
-//! decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what
-//! it gives. In between, `cells` hold the counts of each thread; `filter` chooses
-//! which names get a series, and `names` gives them the labels of the last flush.
+//! decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what it
+//! returns. `thread_counts` hold the counts of each thread; `name_filter` chooses
+//! which names get a series; `label_cache` gives them the labels of the last flush.
 //!
 //! Invariants:
-//! - Whoever counts never waits: a cell that is in use is passed over, and if
-//!   all are, plain atomics count the request without its name.
-//! - All requests and all decisions are counted exactly, whatever the names.
-//! - Memory is bounded by [`Caps`], whoever makes up names.
+//! - Counting never waits: a shard that is locked is skipped, and if all are, plain
+//!   atomics count the request without its name.
+//! - All requests and all decisions are counted exactly, whatever their names.
+//! - Memory is bounded by [`Caps`], whatever names clients make up.
 //!
 //! Deliberately not here: the clock and the timer; `now` is an argument.
 
-mod cells;
-mod filter;
-mod names;
+mod label_cache;
+mod name_filter;
+mod thread_counts;
 
 use std::cell::Cell as ThreadCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::Time;
+use tollgate_core::{Micros, Outcome, Time};
 
 use crate::counts::OUTCOMES;
-use crate::flush::{Flush, FlushName, Instance, Tally};
+use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts};
 use crate::label::Label;
 use crate::tier::minute_of;
-use cells::{Cells, Name};
-pub use filter::{Caps, Filter};
-use names::Names;
-use tollgate_core::Outcome;
+use label_cache::LabelCache;
+pub use name_filter::{Caps, NameFilter};
+use thread_counts::{CountedName, ThreadCounts};
 
 /// How often to flush: what a crash loses at most.
 pub const FLUSH_EVERY_S: u64 = 15;
 
-/// Cells for this many threads at once; more share them.
+/// How often threads are drained for a peek, because each time costs them a moment.
+const PEEK_EVERY: Micros = Micros::SECOND;
+
+/// Threads that count at once without sharing a shard.
 const SHARDS: usize = 16;
 
-/// A request that was answered.
-///
-/// ```
-/// use tollgate_history::{RequestCount, Outcome};
-/// let asked = RequestCount { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 };
-/// assert_eq!(asked.count, 1);
-/// ```
+/// Requests with one outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestCount<'a> {
     /// Its route: a template, or else the path as [`crate::route::normalise`] gives it.
@@ -55,40 +51,34 @@ pub struct RequestCount<'a> {
     pub count: u64,
 }
 
-/// A rule's word about a request.
-///
-/// ```
-/// use tollgate_history::{Outcome, DecisionCount};
-/// let ruled = DecisionCount { rule: "checkout", key: Some("user_id=42"), outcome: Outcome::Denied, count: 1 };
-/// assert_eq!(ruled.rule, "checkout");
-/// ```
+/// Decisions of one rule.
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionCount<'a> {
     /// The rule's name.
     pub rule: &'a str,
-    /// The key that was charged, in clear or hashed as the operator wants it.
+    /// The key that was charged.
     pub key: Option<&'a str>,
-    /// What the rule said.
+    /// What it decided.
     pub outcome: Outcome,
     /// How many of the same.
     pub count: u64,
 }
 
-/// Keeps each thread's cells away from the others' cache lines.
+/// The counts of one thread, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard {
-    cells: Mutex<Cells>,
+struct RecorderShard {
+    counts: Mutex<ThreadCounts>,
 }
 
-/// What was counted while every cell was in use.
+/// What was counted while every shard was locked.
 #[derive(Debug, Default)]
-struct Overflow {
+struct OverflowCounts {
     requests: [AtomicU64; OUTCOMES],
     decisions: [AtomicU64; OUTCOMES],
 }
 
-impl Overflow {
+impl OverflowCounts {
     fn add(counters: &[AtomicU64; OUTCOMES], outcome: Outcome, count: u64) {
         for (slot, counter) in Outcome::ALL.into_iter().zip(counters) {
             if slot == outcome {
@@ -97,124 +87,144 @@ impl Overflow {
         }
     }
 
-    fn drain_into(&self, tally: &mut Tally, minute: u32) {
+    fn drain_into(&self, counts: &mut TrafficCounts, minute: u32) {
         for (counters, label) in [(&self.requests, Label::Requests), (&self.decisions, Label::Decisions)] {
             for (outcome, counter) in Outcome::ALL.into_iter().zip(counters) {
                 let count = counter.swap(0, Ordering::Relaxed);
                 if count > 0 {
-                    tally.add(minute, label.clone(), outcome, count);
+                    counts.add(minute, label.clone(), outcome, count);
                 }
             }
         }
     }
 }
 
-/// The part of a recorder that only a flush touches.
+/// What only a flush touches.
 #[derive(Debug)]
-struct Flusher {
-    filter: Filter,
-    names: Names,
+struct FlushState {
+    filter: NameFilter,
+    labels: LabelCache,
+    /// Drained from the threads, and not flushed yet.
+    drained: TrafficCounts,
+    drained_at: Time,
     seq: u64,
 }
 
 /// Counts decisions of one process.
-///
-/// ```
-/// use tollgate_core::Time;
-/// use tollgate_history::{RequestCount, Caps, Instance, Outcome, Recorder};
-/// let recorder = Recorder::new(Instance::random(), Caps::default());
-/// let now = Time::from_secs(1_800_000_000);
-/// recorder.request(&RequestCount { route: Some("/cart"), outcome: Outcome::Allowed, count: 1 }, now);
-/// let flush = recorder.flush(now);
-/// assert_eq!(flush.name.seq, 1);
-/// ```
 #[derive(Debug)]
 pub struct Recorder {
-    instance: Instance,
+    instance: InstanceId,
     hasher: foldhash::fast::RandomState,
-    shards: Box<[Shard]>,
-    overflow: Overflow,
-    flusher: Mutex<Flusher>,
+    shards: Box<[RecorderShard]>,
+    overflow: OverflowCounts,
+    flush: Mutex<FlushState>,
 }
 
 impl Recorder {
     /// A recorder for this process, which has counted nothing yet.
-    pub fn new(instance: Instance, caps: Caps) -> Self {
+    pub fn new(instance: InstanceId, caps: Caps) -> Self {
         Self {
             instance,
             hasher: foldhash::fast::RandomState::default(),
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            overflow: Overflow::default(),
-            flusher: Mutex::new(Flusher { filter: Filter::new(caps), names: Names::default(), seq: 0 }),
+            shards: (0..SHARDS).map(|_| RecorderShard::default()).collect(),
+            overflow: OverflowCounts::default(),
+            flush: Mutex::new(FlushState {
+                filter: NameFilter::new(caps),
+                labels: LabelCache::default(),
+                drained: TrafficCounts::default(),
+                drained_at: Time::from_secs(0),
+                seq: 0,
+            }),
         }
     }
 
     /// Counts a request: towards all requests and towards its route.
-    pub fn request(&self, asked: &RequestCount<'_>, now: Time) {
-        self.record(Some(asked), None, now);
+    pub fn request(&self, request: &RequestCount<'_>, now: Time) {
+        self.record(Some(request), None, now);
     }
 
     /// Counts a decision: towards all decisions, its rule, and its key.
-    pub fn decision(&self, ruled: &DecisionCount<'_>, now: Time) {
-        self.record(None, Some(ruled), now);
+    pub fn decision(&self, decision: &DecisionCount<'_>, now: Time) {
+        self.record(None, Some(decision), now);
     }
 
-    /// Counts a request and a decision about it, for little more than one of them.
-    pub fn record(&self, asked: Option<&RequestCount<'_>>, ruled: Option<&DecisionCount<'_>>, now: Time) {
+    /// Counts a request and a decision about it, at little more than the cost of one.
+    pub fn record(
+        &self,
+        request: Option<&RequestCount<'_>>,
+        decision: Option<&DecisionCount<'_>>,
+        now: Time,
+    ) {
         let minute = minute_of(now);
-        let mut cells = self.free_cells();
-        if let Some(RequestCount { route, outcome, count }) = asked {
-            let name = Name::request(*route, &self.hasher);
-            let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
+        let mut counts = self.free_counts();
+        if let Some(RequestCount { route, outcome, count }) = request {
+            let name = CountedName::request(*route, &self.hasher);
+            let added = counts.as_mut().is_some_and(|counts| counts.add(minute, &name, *outcome, *count));
             if !added {
-                Overflow::add(&self.overflow.requests, *outcome, *count);
+                OverflowCounts::add(&self.overflow.requests, *outcome, *count);
             }
         }
-        if let Some(DecisionCount { rule, key, outcome, count }) = ruled {
-            let name = Name::decision(rule, *key, &self.hasher);
-            let added = cells.as_mut().is_some_and(|cells| cells.add(minute, &name, *outcome, *count));
+        if let Some(DecisionCount { rule, key, outcome, count }) = decision {
+            let name = CountedName::decision(rule, *key, &self.hasher);
+            let added = counts.as_mut().is_some_and(|counts| counts.add(minute, &name, *outcome, *count));
             if !added {
-                Overflow::add(&self.overflow.decisions, *outcome, *count);
+                OverflowCounts::add(&self.overflow.decisions, *outcome, *count);
             }
         }
     }
 
-    /// Cells that nobody uses just now, this thread's own first; none if all are in use.
-    fn free_cells(&self) -> Option<MutexGuard<'_, Cells>> {
+    /// Counts that no thread has locked, this thread's own first.
+    fn free_counts(&self) -> Option<MutexGuard<'_, ThreadCounts>> {
         let own = own_shard();
-        let free = self.shards.get(own).and_then(|shard| shard.cells.try_lock());
-        free.or_else(|| self.shards.iter().find_map(|shard| shard.cells.try_lock()))
+        let free = self.shards.get(own).and_then(|shard| shard.counts.try_lock());
+        free.or_else(|| self.shards.iter().find_map(|shard| shard.counts.try_lock()))
     }
 
-    /// Everything since the last flush, under the next name.
+    /// Everything since the last flush, under the next id.
     ///
-    /// Write it until it is written, and only then flush again. A flush without
-    /// counts is worth writing too: it says that nothing came, which is not the
-    /// same as nobody being there.
+    /// Append it until it is written. A flush without counts is worth writing, too:
+    /// it says that nothing came, which is not the same as no process counting.
     pub fn flush(&self, now: Time) -> Flush {
-        let mut flusher = self.flusher.lock();
-        let minute = minute_of(now);
-        let mut tally = Tally::default();
-        tally.was_up(minute);
-        for shard in &self.shards {
-            let fresh = Cells::default();
-            let full = std::mem::replace(&mut *shard.cells.lock(), fresh);
-            full.drain_into(&mut tally, &flusher.names);
+        let mut state = self.flush.lock();
+        self.drain(&mut state, now);
+        state.seq += 1;
+        let id = FlushId { instance: self.instance, seq: state.seq };
+        Flush { id, counts: std::mem::take(&mut state.drained) }
+    }
+
+    /// What the next flush would have, as of less than a second ago.
+    pub fn peek(&self, now: Time) -> Flush {
+        let mut state = self.flush.lock();
+        if now.since(state.drained_at) >= PEEK_EVERY {
+            self.drain(&mut state, now);
         }
-        self.overflow.drain_into(&mut tally, minute);
-        flusher.filter.choose(&mut tally, minute);
-        flusher.names.keep(&tally);
-        flusher.seq += 1;
-        Flush { name: FlushName { instance: self.instance, seq: flusher.seq }, tally }
+        let id = FlushId { instance: self.instance, seq: state.seq + 1 };
+        Flush { id, counts: state.drained.clone() }
+    }
+
+    /// Moves what the threads have counted, as far as it gets a series.
+    fn drain(&self, state: &mut FlushState, now: Time) {
+        let minute = minute_of(now);
+        let mut counts = TrafficCounts::default();
+        counts.mark_up(minute);
+        for shard in &self.shards {
+            let full = std::mem::take(&mut *shard.counts.lock());
+            full.drain_into(&mut counts, &state.labels);
+        }
+        self.overflow.drain_into(&mut counts, minute);
+        state.filter.choose(&mut counts, minute);
+        state.labels.keep(&counts);
+        state.drained.merge_all(counts);
+        state.drained_at = now;
     }
 
     /// How many names have a series now.
     pub fn tracked(&self) -> usize {
-        self.flusher.lock().filter.tracked()
+        self.flush.lock().filter.tracked()
     }
 }
 
-/// Which cells this thread tries first: threads take turns when they start.
+/// The shard that this thread tries first: threads take turns when they start.
 fn own_shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

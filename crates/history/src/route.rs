@@ -1,19 +1,19 @@
 //! From the path of a request to the name of a route.
 //!
-//! Before the recorder: adapters without templates of their own, and the import
-//! of logs, call [`normalise`]; whoever knows the template gives that instead.
+//! Before the recorder: adapters that know no template, and imports, call
+//! [`normalise`].
 //!
 //! Invariant: the result has no query, no control character and at most
-//! [`NAME_BYTES_MAX`] bytes, whatever was asked.
+//! [`NAME_BYTES_MAX`] bytes, whatever the client sent.
 
 use std::borrow::Cow;
 
-/// The longest name of a series, in bytes: long enough for real routes, and
-/// short enough that a million made-up ones do not matter.
+/// The longest name of a series, in bytes: enough for real routes, and little enough
+/// that a million made-up ones do not matter.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// The path without query and fragment, escapes read once, `//` and `/./` made
-/// one, and control characters replaced.
+/// The path without query and fragment, percent-decoded once, with `//` and `/./`
+/// collapsed and control characters replaced.
 ///
 /// ```
 /// use tollgate_history::route::normalise;
@@ -22,7 +22,7 @@ pub const NAME_BYTES_MAX: usize = 256;
 /// assert_eq!(normalise("http://shop.example/cart"), "/cart");
 /// ```
 pub fn normalise(target: &str) -> Cow<'_, str> {
-    // Nearly all are, and on the path of a decision nanoseconds count.
+    // Nearly all are, and this is on the path of a decision.
     if is_simple(target) {
         return Cow::Borrowed(cut(target));
     }
@@ -42,12 +42,7 @@ pub fn normalise(target: &str) -> Cow<'_, str> {
     Cow::Owned(cut(&clean.replace(char::is_control, "\u{fffd}")).to_owned())
 }
 
-/// The name, cut to what a series may have.
-///
-/// ```
-/// use tollgate_history::route::cut;
-/// assert_eq!(cut(&"ü".repeat(200)).len(), 256);
-/// ```
+/// The name, cut to [`NAME_BYTES_MAX`] at a character boundary.
 pub fn cut(name: &str) -> &str {
     if name.len() <= NAME_BYTES_MAX {
         return name;
@@ -56,7 +51,7 @@ pub fn cut(name: &str) -> &str {
     name.get(..end).unwrap_or("")
 }
 
-/// A request target may carry scheme and host, as proxies get it.
+/// A request target in absolute form has a scheme and a host.
 fn without_origin(target: &str) -> &str {
     match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => {
@@ -66,7 +61,7 @@ fn without_origin(target: &str) -> &str {
     }
 }
 
-/// Whether it is surely as it should be, in one look at each byte.
+/// Whether nothing needs to be changed; looks at each byte once and may say no in vain.
 fn is_simple(target: &str) -> bool {
     let mut before = 0;
     target.bytes().all(|byte| {
@@ -81,7 +76,7 @@ fn is_plain(path: &str) -> bool {
     !path.contains("//") && !path.contains("/./") && !path.contains('%') && !path.contains(char::is_control)
 }
 
-/// Escapes read once; what is not an escape, or not UTF-8, stays readable.
+/// Decodes escapes once; what is not an escape, or not UTF-8, stays readable.
 fn percent_decode(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

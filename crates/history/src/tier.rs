@@ -7,12 +7,11 @@
 //! | hours | 1 h | 7 days | it is 31 days old |
 //! | days | 1 day | 32 days | – |
 //!
-//! Used by the store, which folds and rolls up, and by queries, which read.
+//! Used by the store, which compacts and rolls up, and by queries, which read.
 //!
-//! Invariants: age is measured against the newest minute that was counted, not
-//! against the clock, so that an imported log of long ago keeps its minutes until
-//! newer traffic comes, and a clock that runs away takes nothing along. At any
-//! time each instant belongs to exactly one tier, see [`Rolled`].
+//! Invariant: age is measured against the newest minute that was counted, not
+//! against the clock, so an imported log of long ago keeps its minutes until newer
+//! traffic comes.
 
 use tollgate_core::Time;
 
@@ -50,7 +49,7 @@ impl Tier {
         }
     }
 
-    /// As files keep it.
+    /// Its number in files.
     pub(crate) const fn byte(self) -> u8 {
         match self {
             Self::Minutes => 1,
@@ -104,9 +103,9 @@ impl Tier {
         }
     }
 
-    /// What is rolled up at once, in seconds: whole chunks of this tier that
-    /// never share a point of the coarser one.
-    pub(crate) const fn roll_s(self) -> u64 {
+    /// The period that is rolled up at once, in seconds: whole chunks of this tier,
+    /// and whole points of the coarser one.
+    pub(crate) const fn roll_up_s(self) -> u64 {
         match self {
             Self::Minutes | Self::FiveMinutes => DAY_S,
             Self::Hours => WEEK_S,
@@ -114,7 +113,7 @@ impl Tier {
         }
     }
 
-    /// How old a period must be, after its end, to be rolled up.
+    /// How long after its end a period is rolled up.
     const fn keep_s(self) -> u64 {
         match self {
             Self::Minutes => DAY_S,
@@ -124,47 +123,11 @@ impl Tier {
         }
     }
 
-    /// Before which second everything of this tier is to be rolled up, when the
-    /// newest count is of that second.
-    pub(crate) const fn due(self, newest_s: u64) -> u64 {
+    /// Everything of this tier before this second is due to be rolled up, when the
+    /// newest count is of `newest_s`.
+    pub(crate) const fn due_s(self, newest_s: u64) -> u64 {
         let end = newest_s.saturating_sub(self.keep_s());
-        end - end % self.roll_s()
-    }
-}
-
-/// Up to which second each tier has been rolled up into the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Rolled {
-    pub(crate) minutes: u64,
-    pub(crate) five_minutes: u64,
-    pub(crate) hours: u64,
-}
-
-impl Rolled {
-    /// The seconds that belong to a tier, from and to.
-    pub(crate) const fn zone(&self, tier: Tier) -> (u64, u64) {
-        match tier {
-            Tier::Minutes => (self.minutes, u64::MAX),
-            Tier::FiveMinutes => (self.five_minutes, self.minutes),
-            Tier::Hours => (self.hours, self.five_minutes),
-            Tier::Days => (0, self.hours),
-        }
-    }
-
-    /// The tier that a second belongs to.
-    pub(crate) fn tier_at(&self, second: u64) -> Tier {
-        let within = |tier: &Tier| second >= self.zone(*tier).0;
-        Tier::ALL.into_iter().find(within).unwrap_or(Tier::Days)
-    }
-
-    /// Notes that a tier is rolled up so far; never less far than before.
-    pub(crate) fn advance(&mut self, tier: Tier, second: u64) {
-        match tier {
-            Tier::Minutes => self.minutes = self.minutes.max(second),
-            Tier::FiveMinutes => self.five_minutes = self.five_minutes.max(second),
-            Tier::Hours => self.hours = self.hours.max(second),
-            Tier::Days => {}
-        }
+        end - end % self.roll_up_s()
     }
 }
 
@@ -180,8 +143,8 @@ mod tests {
             assert!(tier.points() <= POINTS_MAX);
             let Some(coarser) = tier.coarser() else { continue };
             assert!(coarser.step_s().is_multiple_of(tier.step_s()));
-            assert!(tier.roll_s().is_multiple_of(tier.chunk_s()), "no chunk is rolled up by half");
-            assert!(tier.roll_s().is_multiple_of(coarser.step_s()), "no coarse point is made by half");
+            assert!(tier.roll_up_s().is_multiple_of(tier.chunk_s()), "no chunk is rolled up by half");
+            assert!(tier.roll_up_s().is_multiple_of(coarser.step_s()), "no coarse point is made by half");
         }
     }
 
@@ -189,26 +152,10 @@ mod tests {
     fn the_last_day_is_by_minutes_at_any_time_of_day() {
         let day = 20_000 * DAY_S;
         for second in [day, day + 1, day + 43_200, day + DAY_S - 1] {
-            let kept_from = Tier::Minutes.due(second);
+            let kept_from = Tier::Minutes.due_s(second);
             assert!(second - kept_from >= DAY_S && second - kept_from < 2 * DAY_S, "{second}");
-            assert!(second - Tier::FiveMinutes.due(second) >= 7 * DAY_S);
-            assert!(second - Tier::Hours.due(second) >= 31 * DAY_S);
+            assert!(second - Tier::FiveMinutes.due_s(second) >= 7 * DAY_S);
+            assert!(second - Tier::Hours.due_s(second) >= 31 * DAY_S);
         }
-    }
-
-    #[test]
-    fn every_second_has_one_tier() {
-        let rolled = Rolled { minutes: 100 * DAY_S, five_minutes: 94 * DAY_S, hours: 63 * DAY_S };
-        let cases = [
-            (100 * DAY_S, Tier::Minutes),
-            (100 * DAY_S - 1, Tier::FiveMinutes),
-            (94 * DAY_S - 1, Tier::Hours),
-            (63 * DAY_S - 1, Tier::Days),
-            (0, Tier::Days),
-        ];
-        for (second, tier) in cases {
-            assert_eq!(rolled.tier_at(second), tier);
-        }
-        assert_eq!(Rolled::default().tier_at(0), Tier::Minutes);
     }
 }

@@ -11,7 +11,7 @@ use divan::{Bencher, black_box};
 use tollgate_core::{Descriptor, Entry, Operation, Request};
 use tollgate_limiter::{Event, EventSink as _, Limiter};
 use tollgate_rules::{Options, SourceFile};
-use tollgate_server::history::Counting;
+use tollgate_server::history::DecisionCounter;
 use tollgate_settings::{Flags, Settings};
 
 const RULES: &str = "
@@ -29,10 +29,10 @@ fn main() {
     divan::main();
 }
 
-fn counting(keys: &str) -> Counting {
+fn counting(keys: &str) -> DecisionCounter {
     let environment = HashMap::from([("TOLLGATE_HISTORY_KEYS".to_owned(), keys.to_owned())]);
     let (settings, _) = Settings::resolve(&Flags::default(), &environment, None).unwrap();
-    Counting::new(&settings.history.unwrap())
+    DecisionCounter::new(&settings.history.unwrap())
 }
 
 /// Offers decisions about so many users.

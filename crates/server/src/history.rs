@@ -1,31 +1,31 @@
-//! What is remembered of decisions while a server runs.
+//! The history of a running server: counts decisions, writes the counts, answers queries.
 //!
-//! The limiter offers every decision to [`Counting`], which adds to counts in
-//! memory; every 15 seconds a [`Keeper`] writes them to its place, and it answers
-//! questions about them.
+//! The limiter offers every decision to a [`DecisionCounter`], which counts in memory;
+//! every 15 seconds the [`HistoryService`] writes the counts, and it answers queries
+//! about everything that was counted, written or not.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `routes` | the route of a request |
-//! | `counting` | [`Counting`]: decisions become counts |
-//! | `queue` | what is not written yet, and what was lost |
-//! | `place` | [`Place`]: a folder, or Redis |
-//! | `keeper` | [`Keeper`]: opens, writes, answers |
+//! | `decision_counter` | [`DecisionCounter`]: decisions become counts |
+//! | `flush_queue` | flushes that are not written yet, and what was lost |
+//! | `location` | [`HistoryLocation`]: a folder, or Redis |
+//! | `service` | [`HistoryService`]: opens, writes, answers |
 //! | `status` | how it is doing |
 //!
-//! Invariants: whoever decides never waits for this; a place that cannot be used
-//! costs history and nothing else, and what is lost is told.
+//! Invariants: a decision never waits for history; a location that cannot be used costs
+//! history and nothing else, and what is lost is reported; queries write nothing.
 //!
 //! Deliberately not here: how counts are kept (`tollgate_history`), and HTTP.
 
-mod counting;
-mod keeper;
-mod place;
-mod queue;
+mod decision_counter;
+mod flush_queue;
+mod location;
 mod routes;
+mod service;
 mod status;
 
-pub use counting::Counting;
-pub use keeper::{Keeper, Kept, Unanswered};
-pub use place::Place;
-pub use status::KeeperStatus;
+pub use decision_counter::DecisionCounter;
+pub use location::HistoryLocation;
+pub use service::{HistoryQueryError, HistoryService};
+pub use status::HistoryServiceStatus;

@@ -42,7 +42,7 @@ use crate::bounds::DRAIN_MAX;
 use crate::error::Error;
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
-use crate::history::{Counting, Keeper, Place};
+use crate::history::{HistoryLocation, HistoryService};
 use crate::http::{self, Authz, ServeHttp};
 use crate::listen::accept::Acceptor;
 use crate::listen::connection_limit::ConnectionLimit;
@@ -98,7 +98,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         .as_ref()
         .map(|config| StatsdExporter::new(Arc::clone(&metrics), config))
         .transpose()?;
-    let sinks = Sinks { metrics: Arc::clone(&metrics), history: keeper(settings) };
+    let sinks = Sinks { metrics: Arc::clone(&metrics), history: history_service(settings) };
     let service = Arc::new(Service::new(settings, store, sinks, health, tracer));
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
@@ -128,12 +128,10 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     ended
 }
 
-/// The keeper of history, unless it is turned off.
-fn keeper(settings: &Settings) -> Option<Arc<Keeper>> {
+/// The history, unless it is turned off.
+fn history_service(settings: &Settings) -> Option<Arc<HistoryService>> {
     let own = settings.history.as_ref()?;
-    let counting = Arc::new(Counting::new(own));
-    let place = Place::new(&settings.store, own);
-    Some(Arc::new(Keeper::new(place, own, counting)))
+    Some(Arc::new(HistoryService::new(HistoryLocation::new(&settings.store, own), own)))
 }
 
 fn metrics_config(settings: &Settings) -> MetricsConfig {

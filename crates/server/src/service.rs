@@ -14,7 +14,7 @@ use tollgate_core::{Limit, Micros, Operation, Request, Time};
 use tollgate_limiter::{Clock as _, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
-use crate::history::Keeper;
+use crate::history::HistoryService;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{CallFailure, Metrics};
@@ -153,7 +153,7 @@ impl Service {
     }
 
     /// What is remembered, if anything is.
-    pub const fn history(&self) -> Option<&Arc<Keeper>> {
+    pub const fn history(&self) -> Option<&Arc<HistoryService>> {
         self.limiter.sink().history.as_ref()
     }
 

@@ -1,13 +1,13 @@
 //! A curve in the terminal, of block characters.
 //!
-//! One column a bucket, eight steps of height in each line. What was denied is at
-//! the foot of each column in red; a dot is a bucket in which nobody counted.
+//! One column a bucket, eight steps of height in each line. Denials are at the foot of
+//! each column in red; a dot is a bucket in which no server was counting.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use tollgate_history::By;
-use tollgate_history::query::SeriesAnswer;
+use tollgate_history::SeriesKind;
+use tollgate_history::query::SeriesResult;
 
 use super::table::{grouped, moment, span_words};
 use crate::console::{BAD, BOLD, DIM, clean};
@@ -22,23 +22,23 @@ const LINES: u64 = 8;
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// One column: everything, and what of it was denied.
-type Columns = BTreeMap<u64, (u64, u64)>;
+type CurveColumns = BTreeMap<u64, (u64, u64)>;
 
-pub(super) fn curve(by: By, answer: &SeriesAnswer, out: &mut dyn Write) -> io::Result<()> {
-    let mut columns = Columns::new();
-    for curve in &answer.series {
+pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
+    let mut columns = CurveColumns::new();
+    for curve in &result.series {
         for (start, count) in &curve.points {
             let column = columns.entry(*start).or_default();
             column.0 += count;
             column.1 += if curve.verdict == "denied" { *count } else { 0 };
         }
     }
-    let name = answer.series.first().map_or("", |curve| curve.name.as_str());
+    let name = result.series.first().map_or("", |curve| curve.name.as_str());
     let name = if name == "*" { "everything" } else { name };
-    writeln!(out, "{BOLD}{by} {}{BOLD:#}, {}", clean(name), span_words(answer.from, answer.to))?;
-    let first = answer.from - answer.from % answer.step_s;
+    writeln!(out, "{BOLD}{kind} {}{BOLD:#}, {}", clean(name), span_words(result.from, result.to))?;
+    let first = result.from - result.from % result.step_s;
     let starts: Vec<u64> =
-        (first..answer.to).step_by(usize::try_from(answer.step_s).unwrap_or(usize::MAX)).collect();
+        (first..result.to).step_by(usize::try_from(result.step_s).unwrap_or(usize::MAX)).collect();
     let most = columns.values().map(|(all, _)| *all).max().unwrap_or(1).max(1);
     let width = grouped(most).len();
     for line in (0..LINES).rev() {
@@ -54,8 +54,8 @@ pub(super) fn curve(by: By, answer: &SeriesAnswer, out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(starts.len()))?;
-    axis(answer, starts.len(), width, out)?;
-    foot(answer, out)
+    axis(result, starts.len(), width, out)?;
+    foot(result, out)
 }
 
 fn paint(out: &mut dyn Write, red: bool, is_red: &mut bool) -> io::Result<()> {
@@ -83,21 +83,21 @@ fn eighths(count: u64, most: u64) -> u64 {
 }
 
 /// The times of the first and the last bucket.
-fn axis(answer: &SeriesAnswer, columns: usize, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    let (from, to) = (moment(answer.from), moment(answer.to));
+fn axis(result: &SeriesResult, columns: usize, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let (from, to) = (moment(result.from), moment(result.to));
     let between = (columns + 2).saturating_sub(from.len() + to.len()).max(1);
     writeln!(out, "{:>width$} {DIM}{from}{}{to}{DIM:#}", "", " ".repeat(between))
 }
 
-fn foot(answer: &SeriesAnswer, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "total {BOLD}{}{BOLD:#}", grouped(answer.total))?;
-    for curve in &answer.series {
+fn foot(result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "total {BOLD}{}{BOLD:#}", grouped(result.total))?;
+    for curve in &result.series {
         let style = if curve.verdict == "denied" { BAD } else { BOLD };
         write!(out, ", {} {style}{}{style:#}", curve.verdict.replace('_', " "), grouped(curve.total))?;
     }
-    write!(out, "; a column is {}", tollgate_core::Micros::from_secs(answer.step_s))?;
-    writeln!(out, "{}", if answer.partial_last { ", the last is not over" } else { "" })?;
-    if let Some(before) = &answer.compare {
+    write!(out, "; a column is {}", tollgate_core::Micros::from_secs(result.step_s))?;
+    writeln!(out, "{}", if result.partial_last { ", the last is not over" } else { "" })?;
+    if let Some(before) = &result.compare {
         writeln!(out, "{}: {}", span_words(before.from, before.to), grouped(before.total))?;
     }
     Ok(())

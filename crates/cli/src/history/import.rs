@@ -1,7 +1,7 @@
 //! `tollgate history import`: fills a history from the logs of web servers.
 //!
-//! Opens the files, unpacks those that are gzipped, and shows how far it is on a
-//! terminal. What a line means and that none counts twice is `tollgate_history`'s.
+//! Opens the files, decompresses those that are gzipped, and shows progress on a
+//! terminal. `tollgate_history` reads the lines, and knows those that it has imported.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
-use tollgate_history::engine::{Access, Embedded};
-use tollgate_history::import::{Imported, Importer};
-use tollgate_history::{Bounds, Error, History};
+use tollgate_history::import::{ImportReport, Importer};
+use tollgate_history::tables::{Access, RedbTables};
+use tollgate_history::{Bounds, Error, LocalHistory};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use super::complain;
@@ -41,13 +41,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let opened = Embedded::open(&args.data, Access::Write);
-    let mut history = match opened.and_then(|engine| History::open(engine, Bounds::default())) {
+    let opened = RedbTables::open(&args.data, Access::Write);
+    let mut history = match opened.and_then(|tables| LocalHistory::open(tables, Bounds::default())) {
         Ok(history) => history,
         Err(error) => return complain(error, console),
     };
     let mut importer = Importer::new(&mut history, SystemClock::new().now());
-    let mut sum = Imported::default();
+    let mut sum = ImportReport::default();
     let mut exit = Exit::Fine;
     let mut files = 0;
     for path in &args.files {
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     Ok(exit)
 }
 
-fn show(args: &Args, files: usize, sum: &Imported, console: &mut Console<'_>) -> io::Result<()> {
+fn show(args: &Args, files: usize, sum: &ImportReport, console: &mut Console<'_>) -> io::Result<()> {
     if args.format == Format::Json {
         return console.json(sum);
     }

@@ -1,92 +1,89 @@
-//! Where answers come from: a data folder, or a running server. Both give the
-//! same answers, so that everything after this does not know which it was.
+//! Where results come from: a data folder, or a running server. Both give the same, so
+//! nothing after this knows which it was.
 
-use tollgate_history::engine::{Access, Embedded};
 use tollgate_history::query::{
-    Compare, Order, SeriesAnswer, SeriesQuestion, Span, Status, Summary, Top, TopQuestion,
+    Comparison, SeriesQuery, SeriesResult, Summary, TimeRange, TopQuery, TopResult,
 };
-use tollgate_history::{Bounds, Error, History};
+use tollgate_history::tables::{Access, RedbTables};
+use tollgate_history::{Bounds, Error, History as _, LocalHistory};
 
-use super::Place;
+use super::HistoryArgs;
 use crate::remote::{self, Remote};
 
-/// Why there is no answer.
+/// Why a query has no result.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unanswered {
+pub(super) enum SourceError {
     #[error("{}", .0.full())]
     Folder(#[from] Error),
     #[error(transparent)]
     Server(#[from] remote::Error),
 }
 
-/// What can be asked.
-pub(super) enum Source {
-    Folder(Box<History<Embedded>>),
+/// What can be queried.
+pub(super) enum HistorySource {
+    Folder(Box<LocalHistory<RedbTables>>),
     Server(Box<Remote>),
 }
 
-impl Source {
+impl HistorySource {
     /// Opens the folder, or finds the server.
-    pub(super) fn open(place: &Place) -> Result<Self, Unanswered> {
+    pub(super) fn open(place: &HistoryArgs) -> Result<Self, SourceError> {
         match &place.server {
             Some(url) => Ok(Self::Server(Box::new(Remote::new(url)?))),
             None => {
-                let engine = Embedded::open(&place.data, Access::Read)?;
-                Ok(Self::Folder(Box::new(History::open(engine, Bounds::default())?)))
+                let tables = RedbTables::open(&place.data, Access::Read)?;
+                Ok(Self::Folder(Box::new(LocalHistory::open(tables, Bounds::default())?)))
             }
         }
     }
 
-    pub(super) fn series(&self, question: &SeriesQuestion) -> Result<SeriesAnswer, Unanswered> {
+    pub(super) fn series(&self, query: &SeriesQuery) -> Result<SeriesResult, SourceError> {
         let server = match self {
-            Self::Folder(history) => return Ok(history.series(question)?),
+            Self::Folder(history) => return Ok(history.reader()?.series(query)?),
             Self::Server(server) => server,
         };
-        let mut parameters = span(question.span);
-        parameters.push(("by", question.by.to_string()));
-        parameters.push(("max_points", question.points.to_string()));
-        parameters.extend(question.name.clone().map(|name| ("name", name)));
-        parameters.extend(question.step_s.map(|step| ("step", step.to_string())));
-        parameters.extend(question.compare.map(|compare| ("compare", Compare::name(compare).to_owned())));
+        let mut parameters = range(query.range);
+        parameters.push(("by", query.kind.to_string()));
+        parameters.push(("max_points", query.points.to_string()));
+        parameters.extend(query.name.clone().map(|name| ("name", name)));
+        parameters.extend(query.step_s.map(|step| ("step", step.to_string())));
+        parameters.extend(query.compare.map(|compare| ("compare", Comparison::name(compare).to_owned())));
         Ok(server.json("/v1/history/series", &parameters)?)
     }
 
-    pub(super) fn top(&self, question: &TopQuestion, order: Order) -> Result<Top, Unanswered> {
+    pub(super) fn top(&self, query: &TopQuery) -> Result<TopResult, SourceError> {
         let server = match self {
-            Self::Folder(history) => return Ok(history.top_by(question, order)?),
+            Self::Folder(history) => return Ok(history.reader()?.top(query)?),
             Self::Server(server) => server,
         };
-        let mut parameters = span(question.span);
-        parameters.push(("by", question.by.to_string()));
-        parameters.push(("limit", question.limit.to_string()));
-        parameters.push(("order", Order::name(order).to_owned()));
+        let mut parameters = range(query.range);
+        parameters.push(("by", query.kind.to_string()));
+        parameters.push(("limit", query.limit.to_string()));
+        parameters.push(("order", query.order.name().to_owned()));
         Ok(server.json("/v1/history/top", &parameters)?)
     }
 
-    pub(super) fn summary(&self, asked: Span) -> Result<Summary, Unanswered> {
+    pub(super) fn summary(&self, of: TimeRange) -> Result<Summary, SourceError> {
         match self {
-            Self::Folder(history) => Ok(history.summary(asked)?),
-            Self::Server(server) => Ok(server.json("/v1/history/summary", &span(asked))?),
+            Self::Folder(history) => Ok(history.reader()?.summary(of)?),
+            Self::Server(server) => Ok(server.json("/v1/history/summary", &range(of))?),
         }
     }
 
     /// The newest minute that was counted.
-    pub(super) fn newest(&self) -> Result<Option<u64>, Unanswered> {
-        /// What matters here of how a server's history is doing.
+    pub(super) fn newest(&self) -> Result<Option<u64>, SourceError> {
+        /// The part of a server's history status that matters here.
         #[derive(serde::Deserialize)]
         struct Newest {
             newest: Option<u64>,
         }
         match self {
-            Self::Folder(history) => {
-                let Status { newest, .. } = history.status()?;
-                Ok(newest)
-            }
+            Self::Folder(history) => Ok(history.reader()?.status()?.newest),
             Self::Server(server) => Ok(server.json::<Newest>("/v1/history/status", &[])?.newest),
         }
     }
 }
 
-fn span(span: Span) -> Vec<(&'static str, String)> {
-    vec![("from", span.from_s.to_string()), ("to", span.to_s.to_string())]
+fn range(range: TimeRange) -> Vec<(&'static str, String)> {
+    vec![("from", range.from_s.to_string()), ("to", range.to_s.to_string())]
 }

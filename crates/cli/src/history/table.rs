@@ -2,19 +2,19 @@
 
 use std::io::{self, Write};
 
-use tollgate_history::By;
-use tollgate_history::query::{Span, Summary, Top};
-use tollgate_history::when::rfc3339;
+use tollgate_history::SeriesKind;
+use tollgate_history::query::{Summary, TimeRange, TopResult};
+use tollgate_history::time_text::rfc3339;
 
 use crate::console::{BOLD, DIM, clean};
 
 /// The longest name that is shown in full.
 const NAME_MAX: usize = 60;
 
-pub(crate) fn top(by: By, top: &Top, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{BOLD}top {by}s{BOLD:#}, {}", span_words(top.from, top.to))?;
+pub(crate) fn top(kind: SeriesKind, top: &TopResult, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{BOLD}top {kind}s{BOLD:#}, {}", span_words(top.from, top.to))?;
     let all = top.rows.iter().map(|row| row.total).sum::<u64>() + top.other.total;
-    let mut rows: Vec<[String; 4]> = vec![["total", "denied", "share", by.name()].map(str::to_owned)];
+    let mut rows: Vec<[String; 4]> = vec![["total", "denied", "share", kind.name()].map(str::to_owned)];
     let row = |name: String, total, denied| [grouped(total), grouped(denied), share(total, all), name];
     rows.extend(top.rows.iter().map(|shown| row(shorten(&shown.name), shown.total, shown.denied)));
     rows.push(row("(other)".to_owned(), top.other.total, top.other.denied));
@@ -47,12 +47,12 @@ pub(super) fn summary(summary: &Summary, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// Where there is nothing to show of a span, where there would be something.
-pub(super) fn nothing(newest: Option<u64>, span: Span, out: &mut dyn Write) -> io::Result<()> {
+/// Says that there is nothing to show, and where there would be something.
+pub(super) fn nothing(newest: Option<u64>, range: TimeRange, out: &mut dyn Write) -> io::Result<()> {
     let Some(newest) = newest else { return writeln!(out, "nothing was ever counted here") };
     writeln!(out, "nothing was counted of this in that time")?;
-    // The newest minute may end behind the span.
-    if (span.from_s..=span.to_s + 60).contains(&newest) {
+    // The newest minute may end after the range.
+    if (range.from_s..=range.to_s + 60).contains(&newest) {
         return writeln!(out, "{DIM}other counts are of then: try another --by: route, rule or key{DIM:#}");
     }
     let newest = rfc3339(newest);

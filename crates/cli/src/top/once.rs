@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use tollgate_history::By;
-use tollgate_history::when::rfc3339;
+use tollgate_history::SeriesKind;
+use tollgate_history::time_text::rfc3339;
 
-use super::sample::Sample;
+use super::sample::ServerSample;
 use crate::console::{BOLD, WARN, clean};
 use crate::history::{grouped, write_top};
 
-pub(super) fn write(sample: &Sample, last: &str, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(sample: &ServerSample, last: &str, out: &mut dyn Write) -> io::Result<()> {
     let at = rfc3339(sample.at.get() / 1_000_000);
     writeln!(out, "{BOLD}tollgate top{BOLD:#} {} at {at}", clean(&sample.url))?;
     let since = |label: &str| sample.page.sum("tollgate_requests_total", label).unwrap_or(0.0);
@@ -25,7 +25,9 @@ pub(super) fn write(sample: &Sample, last: &str, out: &mut dyn Write) -> io::Res
     };
     let (total, denied) = (grouped(lists.summary.total), grouped(lists.summary.denied));
     writeln!(out, "in the last {}: {total} requests, {denied} denied", clean(last))?;
-    for (by, top) in [(By::Route, &lists.routes), (By::Rule, &lists.rules), (By::Key, &lists.keys)] {
+    for (by, top) in
+        [(SeriesKind::Route, &lists.routes), (SeriesKind::Rule, &lists.rules), (SeriesKind::Key, &lists.keys)]
+    {
         writeln!(out)?;
         write_top(by, top, out)?;
     }

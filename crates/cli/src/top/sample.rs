@@ -2,43 +2,20 @@
 
 use serde::Deserialize;
 use tollgate_core::Time;
-use tollgate_history::query::{Summary, Top};
+use tollgate_history::query::{Summary, TopOrder, TopResult};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::remote::{Error, Remote};
 
-/// Rows of each list that are asked for; no terminal shows more.
+/// Rows of each list: more than a terminal shows.
 const ROWS: usize = 50;
-
-/// What the lists are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    Total,
-    Denied,
-}
-
-impl Order {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::Denied => "denied",
-        }
-    }
-
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Total => Self::Denied,
-            Self::Denied => Self::Total,
-        }
-    }
-}
 
 /// The numbers of the metrics page.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Page(Vec<(String, f64)>);
+pub(super) struct MetricsPage(Vec<(String, f64)>);
 
-impl Page {
-    /// Reads a page in the text format of Prometheus; what is no number is left out.
+impl MetricsPage {
+    /// Parses a page in the text format of Prometheus; lines without a number are left out.
     pub(super) fn read(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let numbers = lines.filter_map(|line| {
@@ -61,55 +38,55 @@ impl Page {
 
 /// What a server says about itself.
 #[derive(Debug, Clone)]
-pub(super) struct Sample {
+pub(super) struct ServerSample {
     pub(super) url: String,
     pub(super) at: Time,
-    pub(super) page: Page,
-    /// None if the server keeps no history; then why not.
-    pub(super) lists: Result<Lists, String>,
+    pub(super) page: MetricsPage,
+    /// Why there are none, if the server keeps no history.
+    pub(super) lists: Result<TopLists, String>,
 }
 
 /// The routes, rules and keys with the most.
 #[derive(Debug, Clone)]
-pub(super) struct Lists {
-    pub(super) order: Order,
+pub(super) struct TopLists {
+    pub(super) order: TopOrder,
     pub(super) summary: Summary,
-    pub(super) routes: Top,
-    pub(super) rules: Top,
-    pub(super) keys: Top,
+    pub(super) routes: TopResult,
+    pub(super) rules: TopResult,
+    pub(super) keys: TopResult,
 }
 
-/// How history is doing, as far as it matters here.
+/// The part of a history's status that matters here.
 #[derive(Debug, Deserialize)]
-struct Status {
+struct HistoryError {
     error: Option<String>,
 }
 
-/// Asks a server.
-pub(super) struct Asking {
+/// Takes samples of a server.
+pub(super) struct Sampler {
     remote: Remote,
     last: String,
     clock: SystemClock,
 }
 
-impl Asking {
+impl Sampler {
     pub(super) fn new(remote: Remote, last: &str) -> Self {
         Self { remote, last: last.to_owned(), clock: SystemClock::new() }
     }
 
     /// What it says now.
-    pub(super) fn sample(&self, order: Order) -> Result<Sample, Error> {
-        let page = Page::read(&self.remote.text("/metrics")?);
+    pub(super) fn sample(&self, order: TopOrder) -> Result<ServerSample, Error> {
+        let page = MetricsPage::read(&self.remote.text("/metrics")?);
         let at = self.clock.now();
         let lists = match self.lists(order) {
             Ok(lists) => Ok(lists),
             Err(Error::Refused { detail, .. }) => Err(self.why(detail)),
             Err(other) => return Err(other),
         };
-        Ok(Sample { url: self.remote.url().to_owned(), at, page, lists })
+        Ok(ServerSample { url: self.remote.url().to_owned(), at, page, lists })
     }
 
-    fn lists(&self, order: Order) -> Result<Lists, Error> {
+    fn lists(&self, order: TopOrder) -> Result<TopLists, Error> {
         let last = ("last", self.last.clone());
         let top = |by: &str| {
             let parameters = [
@@ -121,12 +98,12 @@ impl Asking {
             self.remote.json("/v1/history/top", &parameters)
         };
         let summary = self.remote.json("/v1/history/summary", std::slice::from_ref(&last))?;
-        Ok(Lists { order, summary, routes: top("route")?, rules: top("rule")?, keys: top("key")? })
+        Ok(TopLists { order, summary, routes: top("route")?, rules: top("rule")?, keys: top("key")? })
     }
 
-    /// Why there are no lists, as well as it can be told.
+    /// Why there are no lists.
     fn why(&self, detail: String) -> String {
-        let status: Result<Status, Error> = self.remote.json("/v1/history/status", &[]);
+        let status: Result<HistoryError, Error> = self.remote.json("/v1/history/status", &[]);
         status.ok().and_then(|status| status.error).unwrap_or(detail)
     }
 }
@@ -137,7 +114,7 @@ mod tests {
 
     #[test]
     fn series_are_summed_by_name_and_label() {
-        let page = Page::read(
+        let page = MetricsPage::read(
             "# HELP a A.\na_total{outcome=\"denied\"} 2\na_total{outcome=\"allowed\"} 3\na_total_more 7\nb 1.5\nc NaN?\n",
         );
         assert_eq!(page.sum("a_total", ""), Some(5.0));

@@ -3,32 +3,32 @@
 
 use std::collections::VecDeque;
 
-use super::sample::Sample;
+use super::sample::ServerSample;
 use crate::remote::Error;
 
-/// Rates that are remembered for the curve: wider is no terminal.
+/// Rates that are kept for the curve: more than the columns of any terminal.
 const RATES_MAX: usize = 500;
 
 /// Requests and denials a second between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Rates {
+pub(super) struct RequestRates {
     pub(super) requests: f64,
     pub(super) denied: f64,
 }
 
 /// What is shown.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) sample: Option<Sample>,
+pub(super) struct TopState {
+    pub(super) sample: Option<ServerSample>,
     /// The newest last; empty until there are two samples.
-    pub(super) rates: VecDeque<Rates>,
+    pub(super) rates: VecDeque<RequestRates>,
     /// Why the last attempt failed, and what to do.
     pub(super) trouble: Option<String>,
 }
 
-impl State {
+impl TopState {
     /// Takes what came from the server.
-    pub(super) fn take(&mut self, came: Result<Sample, Error>) {
+    pub(super) fn take(&mut self, came: Result<ServerSample, Error>) {
         let sample = match came {
             Ok(sample) => sample,
             Err(error) => {
@@ -48,14 +48,14 @@ impl State {
 }
 
 /// The rates between two samples; none across a restart of the server.
-fn between(before: &Sample, after: &Sample) -> Option<Rates> {
+fn between(before: &ServerSample, after: &ServerSample) -> Option<RequestRates> {
     let seconds = std::time::Duration::from(after.at.since(before.at)).as_secs_f64();
     let rate = |label: &str| {
         let name = "tollgate_requests_total";
         let more = after.page.sum(name, label)? - before.page.sum(name, label)?;
         (more >= 0.0 && seconds > 0.0).then(|| more / seconds)
     };
-    Some(Rates { requests: rate("")?, denied: rate("\"denied\"")? })
+    Some(RequestRates { requests: rate("")?, denied: rate("\"denied\"")? })
 }
 
 /// A rate as people read it.
@@ -71,23 +71,24 @@ pub(super) fn shown(rate: f64) -> String {
 mod tests {
     use tollgate_core::Time;
 
-    use super::super::sample::Page;
+    use super::super::sample::MetricsPage;
     use super::*;
 
-    fn sample(second: u64, allowed: u64, denied: u64) -> Sample {
-        let page = Page::read(&format!(
+    fn sample(second: u64, allowed: u64, denied: u64) -> ServerSample {
+        let page = MetricsPage::read(&format!(
             "tollgate_requests_total{{outcome=\"allowed\"}} {allowed}\ntollgate_requests_total{{outcome=\"denied\"}} {denied}\n"
         ));
-        Sample { url: String::new(), at: Time::from_secs(second), page, lists: Err(String::new()) }
+        ServerSample { url: String::new(), at: Time::from_secs(second), page, lists: Err(String::new()) }
     }
 
     #[test]
     fn rates_are_between_samples_and_none_across_a_restart() {
-        let mut state = State::default();
+        let mut state = TopState::default();
         for next in [sample(10, 100, 0), sample(12, 300, 20), sample(14, 0, 0), sample(16, 4, 0)] {
             state.take(Ok(next));
         }
-        let expected = [Rates { requests: 110.0, denied: 10.0 }, Rates { requests: 2.0, denied: 0.0 }];
+        let expected =
+            [RequestRates { requests: 110.0, denied: 10.0 }, RequestRates { requests: 2.0, denied: 0.0 }];
         assert_eq!(state.rates, expected);
         state.take(Err(Error::Slow { url: "http://x".into() }));
         assert!(state.trouble.is_some() && state.sample.is_some(), "the last sample stays");

@@ -5,18 +5,18 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Wrap};
-use tollgate_history::query::Top;
+use tollgate_history::query::{TopOrder, TopResult};
 
-use super::sample::{Lists, Order, Sample};
-use super::state::{Rates, State, shown};
+use super::sample::{ServerSample, TopLists};
+use super::state::{RequestRates, TopState, shown};
 use crate::console::clean;
 use crate::history::{grouped, moment};
 
-/// Beside each other the lists need so many columns.
+/// Columns that the lists need side by side.
 const BESIDE: u16 = 100;
-/// The curve has so many lines, where there is room for it.
+/// Lines of the curve, where there is room for it.
 const CURVE_LINES: u16 = 4;
-/// Fewer lines than this have no room for the curve.
+/// Lines of a terminal that has room for the curve.
 const LINES_FOR_CURVE: u16 = 16;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -24,7 +24,7 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 /// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState) {
     let curve = if frame.area().height >= LINES_FOR_CURVE { CURVE_LINES } else { 0 };
     let trouble = if state.trouble.is_some() { 2 } else { 0 };
     let rows = [
@@ -53,13 +53,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     frame.render_widget(Paragraph::new(Line::styled(text, DIM)), foot);
 }
 
-fn head_lines(state: &State) -> Vec<Line<'static>> {
+fn head_lines(state: &TopState) -> Vec<Line<'static>> {
     let (url, at) = state.sample.as_ref().map_or_else(Default::default, |sample| {
         (clean(&sample.url).into_owned(), format!("{} UTC", moment(sample.at.get() / 1_000_000)))
     });
     let first = Line::from(vec![Span::styled("tollgate top", BOLD), Span::raw(format!("  {url}  {at}"))]);
     let second = match state.rates.back() {
-        Some(Rates { requests, denied }) => Line::from(vec![
+        Some(RequestRates { requests, denied }) => Line::from(vec![
             Span::styled(shown(*requests), BOLD),
             Span::raw(" requests/s  "),
             Span::styled(shown(*denied), if *denied > 0.0 { BAD } else { BOLD }),
@@ -70,7 +70,7 @@ fn head_lines(state: &State) -> Vec<Line<'static>> {
     vec![first, second]
 }
 
-fn draw_curve(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn draw_curve(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
     let columns = usize::from(area.width);
     let skipped = state.rates.len().saturating_sub(columns);
     let heights: Vec<u64> = state.rates.iter().skip(skipped).map(|rates| height(rates.requests)).collect();
@@ -84,7 +84,7 @@ fn height(rate: f64) -> u64 {
     digits.parse().unwrap_or(0)
 }
 
-fn draw_lists(frame: &mut Frame<'_>, area: Rect, lists: &Lists) {
+fn draw_lists(frame: &mut Frame<'_>, area: Rect, lists: &TopLists) {
     let all = [("routes", &lists.routes), ("rules", &lists.rules), ("keys", &lists.keys)];
     let third = [Constraint::Ratio(1, 3); 3];
     let areas = if area.width >= BESIDE {
@@ -97,9 +97,9 @@ fn draw_lists(frame: &mut Frame<'_>, area: Rect, lists: &Lists) {
     }
 }
 
-fn draw_list(frame: &mut Frame<'_>, area: Rect, name: &str, (top, order): (&Top, Order)) {
-    let mark = |own: Order, word: &str| if own == order { format!("{word}▼") } else { word.to_owned() };
-    let head = Row::new([mark(Order::Total, "total"), mark(Order::Denied, "denied"), name.to_owned()]);
+fn draw_list(frame: &mut Frame<'_>, area: Rect, name: &str, (top, order): (&TopResult, TopOrder)) {
+    let mark = |own: TopOrder, word: &str| if own == order { format!("{word}▼") } else { word.to_owned() };
+    let head = Row::new([mark(TopOrder::Total, "total"), mark(TopOrder::Denied, "denied"), name.to_owned()]);
     let row = |name: &str, total: u64, denied: u64| {
         let style = if denied > 0 { Style::new().fg(Color::Red) } else { Style::new() };
         let cells = [grouped(total), grouped(denied), clean(name).into_owned()];
@@ -113,7 +113,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, name: &str, (top, order): (&Top,
 }
 
 /// The store, history and rules in one line.
-fn foot_text(sample: &Sample) -> String {
+fn foot_text(sample: &ServerSample) -> String {
     let number = |name: &str| sample.page.sum(name, "");
     let whole = |name: &str| number(name).and_then(|number| format!("{number:.0}").parse().ok()).map(grouped);
     let is_set = |name: &str| number(name).is_some_and(|number| number > 0.0);

@@ -190,9 +190,9 @@ fn what_is_wrong_is_said_with_what_to_do() {
 
 #[test]
 fn a_folder_in_use_is_refused_with_who_uses_it() {
-    use tollgate_history::engine::{Access, Embedded};
+    use tollgate_history::tables::{Access, RedbTables};
     let folder = tempfile::tempdir().expect("a folder");
-    let held = Embedded::open(folder.path(), Access::Write).expect("the folder");
+    let held = RedbTables::open(folder.path(), Access::Write).expect("the folder");
     let output = run(&["history", "summary", "--data", &folder.path().to_string_lossy()]);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));

@@ -1,15 +1,15 @@
 //! Variable-length numbers, texts, versions and checksums.
 //!
-//! Below [`super::record`], [`super::post`] and [`super::block`]. A number takes seven bits a
-//! byte, the lowest first, and the high bit says that more follow.
+//! Below [`super::record`], [`super::log_entry`] and [`super::block`]. A varint is LEB128:
+//! seven bits a byte, the lowest first, and the high bit says that more follow.
 
 use crate::error::{Error, Result, corrupt};
-use crate::label::RowId;
+use crate::row_id::RowId;
 
-/// The longest number: 64 bits by seven.
+/// The longest varint: 64 bits by seven.
 const VARINT_BYTES_MAX: u32 = 10;
 
-/// Appends a number.
+/// Appends a varint.
 pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(low_byte(value) | 0x80);
@@ -18,7 +18,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(low_byte(value));
 }
 
-/// How many bytes a number takes.
+/// How many bytes a varint takes.
 pub(crate) fn varint_length(value: u64) -> usize {
     index(u64::from((u64::BITS - (value | 1).leading_zeros()).div_ceil(7)))
 }
@@ -28,25 +28,25 @@ pub(crate) const fn low_byte(value: u64) -> u8 {
     (value & 0xff) as u8
 }
 
-/// Appends a length and then so many bytes.
+/// Appends a length and that many bytes.
 pub(crate) fn put_bytes(bytes: &mut Vec<u8>, piece: &[u8]) {
     put_varint(bytes, wide(piece.len()));
     bytes.extend_from_slice(piece);
 }
 
-/// Appends a row's number as the distance from the last one, which it becomes.
+/// Appends a row id as the difference from the last one, which it becomes.
 pub(crate) fn put_row_id(bytes: &mut Vec<u8>, id: RowId, last: &mut u32) {
     put_varint(bytes, u64::from(id.0 - *last));
     *last = id.0;
 }
 
-/// A length as a number. A `usize` is never wider than 64 bits here.
+/// A length as `u64`.
 #[expect(clippy::as_conversions, reason = "usize has at most 64 bits")]
 pub(crate) const fn wide(length: usize) -> u64 {
     length as u64
 }
 
-/// A number as an index: what does not fit is larger than every index.
+/// A number as an index; one that does not fit is past every end.
 pub(crate) fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
@@ -68,10 +68,10 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
     Ok(body)
 }
 
-/// No version will ever be as large; somebody else's text is.
+/// No version will ever be as large; printable text that somebody else wrote is.
 const VERSION_END: u8 = 0x20;
 
-/// Whether this is of the known version. A newer one is no damage.
+/// Checks the version byte. A newer version is not damage.
 pub(crate) fn check_version(bytes: &[u8], known: u8, unknown: &'static str) -> Result<()> {
     match bytes.first() {
         Some(&found) if found == known => Ok(()),
@@ -80,21 +80,21 @@ pub(crate) fn check_version(bytes: &[u8], known: u8, unknown: &'static str) -> R
     }
 }
 
-/// What stands between the version and the checksum, if both are right.
-pub(crate) fn versioned<'a>(bytes: &'a [u8], known: u8, unknown: &'static str) -> Result<Reader<'a>> {
+/// What is between version and checksum, if both are right.
+pub(crate) fn versioned<'a>(bytes: &'a [u8], known: u8, unknown: &'static str) -> Result<ByteReader<'a>> {
     check_version(bytes, known, unknown)?;
-    let mut reader = Reader::new(checked(bytes)?);
+    let mut reader = ByteReader::new(checked(bytes)?);
     reader.byte()?;
     Ok(reader)
 }
 
-/// Reads bytes from the front.
+/// Reads bytes from the front; every call checks that there are enough.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct ByteReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A length and then so many bytes.
+    /// A length and that many bytes.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = index(self.varint()?);
         self.take(length)
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| corrupt("a text is not UTF-8"))
     }
 
-    /// A row's number, kept as the distance from the last one.
+    /// A row id, written as the difference from the last one.
     pub(crate) fn row_id(&mut self, last: &mut u32) -> Result<RowId> {
         let id = last.checked_add(self.varint_u32()?).ok_or(corrupt("a row's number is too large"))?;
         *last = id;
@@ -167,7 +167,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
             assert_eq!(bytes.len(), varint_length(value));
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ByteReader::new(&bytes);
             assert_eq!(reader.varint().unwrap(), value);
             assert!(reader.is_empty());
         }
@@ -177,8 +177,8 @@ mod tests {
     fn numbers_that_nobody_wrote_are_refused() {
         let too_long = [0x80; 11];
         let too_large = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
-        assert!(Reader::new(&too_long).varint().is_err());
-        assert!(Reader::new(&too_large).varint().is_err());
-        assert!(Reader::new(&[0x80]).varint().is_err());
+        assert!(ByteReader::new(&too_long).varint().is_err());
+        assert!(ByteReader::new(&too_large).varint().is_err());
+        assert!(ByteReader::new(&[0x80]).varint().is_err());
     }
 }

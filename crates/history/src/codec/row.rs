@@ -1,58 +1,58 @@
-//! One curve of one chunk, in as few bytes as its shape allows.
+//! One curve of one chunk, in as few bytes as its encoding allows.
 //!
-//! A row is written in two ways and the shorter is kept:
-//! - *sparse*, for the many URLs that are hit now and then: the gap since the
-//!   last point that is not zero, with one bit that says whether the count is
-//!   more than one, and then the count less two;
-//! - *dense*, for the busy ones: frames of 32 values, each the smallest value,
-//!   a bit width, and what every value is above the smallest, bit-packed.
-//!   Frames of zeros at the end are left out.
+//! A row is written in the shorter of two encodings:
+//! - *sparse*, for the many routes that are hit now and then: the gap since the
+//!   last non-zero point, with one bit that says whether the count is more than
+//!   one, and then the count less two;
+//! - *dense*, for busy series: frame of reference. Frames of 32 values, each its
+//!   minimum, a bit width, and every value's excess over the minimum, bit-packed.
+//!   Zero frames at the end are left out.
 
-use super::bytes::{Reader, index, low_byte, put_varint, varint_length, wide};
+use super::bytes::{ByteReader, index, low_byte, put_varint, varint_length, wide};
 use crate::error::{Result, corrupt};
 
-/// Values in one frame: enough to share a header, few enough for one outlier
-/// to spoil.
+/// Values in one frame: enough to share a header, few enough that an outlier
+/// spoils little.
 const FRAME: usize = 32;
 
 /// How a row is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum RowEncoding {
     Sparse,
     Dense,
 }
 
-/// The smallest value of a frame, and in how many bits each is told beyond it.
+/// The minimum of a frame, and the bits for the excess over it.
 #[derive(Debug, Clone, Copy)]
-struct Frame {
+struct BitFrame {
     least: u64,
     width: u32,
 }
 
-/// Writes rows; the room for frames is used again for every row.
+/// Writes rows, and reuses its buffer of frames.
 #[derive(Debug, Default)]
-pub(crate) struct Encoder {
-    frames: Vec<Frame>,
+pub(crate) struct RowEncoder {
+    frames: Vec<BitFrame>,
 }
 
-impl Encoder {
-    /// Appends a row in the shorter of the two ways.
-    pub(crate) fn put(&mut self, bytes: &mut Vec<u8>, values: &[u64]) -> Shape {
+impl RowEncoder {
+    /// Appends a row in the shorter encoding.
+    pub(crate) fn put(&mut self, bytes: &mut Vec<u8>, values: &[u64]) -> RowEncoding {
         let dense_length = self.frame(values);
         let start = bytes.len();
         if is_sparse(values, dense_length) && put_sparse(bytes, values, start + dense_length) {
-            return Shape::Sparse;
+            return RowEncoding::Sparse;
         }
         bytes.truncate(start);
-        for (frame, Frame { least, width }) in values.chunks(FRAME).zip(&self.frames) {
+        for (frame, BitFrame { least, width }) in values.chunks(FRAME).zip(&self.frames) {
             put_varint(bytes, *least);
             bytes.push(low_byte(u64::from(*width)));
             put_bits(bytes, frame, *least, *width);
         }
-        Shape::Dense
+        RowEncoding::Dense
     }
 
-    /// Finds the frames, and how many bytes they take.
+    /// Finds the frames; returns how many bytes they take.
     fn frame(&mut self, values: &[u64]) -> usize {
         let used = values.iter().rposition(|value| *value > 0).map_or(0, |last| last + 1);
         self.frames.clear();
@@ -63,19 +63,19 @@ impl Encoder {
                 .fold((u64::MAX, 0), |(least, most), value| (least.min(*value), most.max(*value)));
             let width = u64::BITS - (most - least).leading_zeros();
             length += varint_length(least) + 1 + (frame.len() * index(u64::from(width))).div_ceil(8);
-            self.frames.push(Frame { least, width });
+            self.frames.push(BitFrame { least, width });
         }
         length
     }
 }
 
-/// Whether the sparse way can be short enough: a point takes a byte, and two if it is more than one.
+/// Whether the sparse encoding can be short enough: a point takes a byte, and two if it is more than one.
 fn is_sparse(values: &[u64], most: usize) -> bool {
     let least: usize = values.iter().map(|value| usize::from(*value > 0) + usize::from(*value > 1)).sum();
     least <= most
 }
 
-/// Writes the row unless that takes more than `most` bytes in all.
+/// Writes the row; false if `bytes` would get longer than `most`.
 fn put_sparse(bytes: &mut Vec<u8>, values: &[u64], most: usize) -> bool {
     let mut gap = 0_u64;
     for value in values {
@@ -119,21 +119,21 @@ const fn low_word(value: u128) -> u64 {
     value as u64
 }
 
-/// Adds the row's values to `sums`, which is as long as the chunk.
+/// Visits the non-zero points of a row.
 pub(crate) fn decode(
-    shape: Shape,
+    encoding: RowEncoding,
     bytes: &[u8],
     points: usize,
-    visit: &mut impl FnMut(usize, u64),
+    visit: &mut impl FnMut(usize, u64) -> Result<()>,
 ) -> Result<()> {
-    match shape {
-        Shape::Sparse => each_sparse(bytes, points, visit),
-        Shape::Dense => each_dense(bytes, points, visit),
+    match encoding {
+        RowEncoding::Sparse => each_sparse(bytes, points, visit),
+        RowEncoding::Dense => each_dense(bytes, points, visit),
     }
 }
 
-fn each_sparse(bytes: &[u8], points: usize, visit: &mut impl FnMut(usize, u64)) -> Result<()> {
-    let mut reader = Reader::new(bytes);
+fn each_sparse(bytes: &[u8], points: usize, visit: &mut impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
+    let mut reader = ByteReader::new(bytes);
     let mut at = 0_usize;
     while !reader.is_empty() {
         let head = reader.varint()?;
@@ -142,14 +142,14 @@ fn each_sparse(bytes: &[u8], points: usize, visit: &mut impl FnMut(usize, u64)) 
         if at >= points {
             return Err(corrupt("a row has a point outside of its chunk"));
         }
-        visit(at, value);
+        visit(at, value)?;
         at += 1;
     }
     Ok(())
 }
 
-fn each_dense(bytes: &[u8], points: usize, visit: &mut impl FnMut(usize, u64)) -> Result<()> {
-    let mut reader = Reader::new(bytes);
+fn each_dense(bytes: &[u8], points: usize, visit: &mut impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
+    let mut reader = ByteReader::new(bytes);
     let mut start = 0;
     while !reader.is_empty() {
         if start >= points {
@@ -164,16 +164,19 @@ fn each_dense(bytes: &[u8], points: usize, visit: &mut impl FnMut(usize, u64)) -
         let packed = reader.take((count * index(u64::from(width))).div_ceil(8))?;
         each_packed(packed, width, count, &mut |at, above| {
             let value = least.saturating_add(above);
-            if value > 0 {
-                visit(start + at, value);
-            }
-        });
+            if value > 0 { visit(start + at, value) } else { Ok(()) }
+        })?;
         start += count;
     }
     Ok(())
 }
 
-fn each_packed(packed: &[u8], width: u32, count: usize, visit: &mut impl FnMut(usize, u64)) {
+fn each_packed(
+    packed: &[u8],
+    width: u32,
+    count: usize,
+    visit: &mut impl FnMut(usize, u64) -> Result<()>,
+) -> Result<()> {
     let mask = (1_u128 << width) - 1;
     let mut held = 0_u128;
     let mut bits = 0;
@@ -183,10 +186,11 @@ fn each_packed(packed: &[u8], width: u32, count: usize, visit: &mut impl FnMut(u
             held |= u128::from(words.next().map_or(0, little_word)) << bits;
             bits += u64::BITS;
         }
-        visit(at, low_word(held & mask));
+        visit(at, low_word(held & mask))?;
         held >>= width;
         bits -= width;
     }
+    Ok(())
 }
 
 /// Up to eight bytes, the lowest first.
@@ -197,17 +201,17 @@ fn little_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The length of a row and its shape, in one number.
-pub(crate) fn put_head(bytes: &mut Vec<u8>, shape: Shape, length: usize) {
-    let dense = u64::from(shape == Shape::Dense);
+/// Writes the length of a row and its encoding, in one varint.
+pub(crate) fn put_head(bytes: &mut Vec<u8>, encoding: RowEncoding, length: usize) {
+    let dense = u64::from(encoding == RowEncoding::Dense);
     put_varint(bytes, (wide(length) << 1) | dense);
 }
 
 /// What [`put_head`] wrote.
-pub(crate) fn read_head(reader: &mut Reader<'_>) -> Result<(Shape, usize)> {
+pub(crate) fn read_head(reader: &mut ByteReader<'_>) -> Result<(RowEncoding, usize)> {
     let head = reader.varint()?;
-    let shape = if head & 1 == 1 { Shape::Dense } else { Shape::Sparse };
-    Ok((shape, index(head >> 1)))
+    let encoding = if head & 1 == 1 { RowEncoding::Dense } else { RowEncoding::Sparse };
+    Ok((encoding, index(head >> 1)))
 }
 
 #[cfg(test)]
@@ -215,23 +219,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn round_trip(values: &[u64]) -> (Shape, usize) {
+    fn round_trip(values: &[u64]) -> (RowEncoding, usize) {
         let mut bytes = vec![7];
-        let shape = Encoder::default().put(&mut bytes, values);
+        let encoding = RowEncoder::default().put(&mut bytes, values);
         let mut back = vec![0; values.len()];
-        decode(shape, &bytes[1..], values.len(), &mut |at, value| back[at] = value).unwrap();
+        decode(encoding, &bytes[1..], values.len(), &mut |at, value| {
+            back[at] = value;
+            Ok(())
+        })
+        .unwrap();
         assert_eq!((bytes[0], back.as_slice()), (7, values));
-        (shape, bytes.len() - 1)
+        (encoding, bytes.len() - 1)
     }
 
     #[test]
-    fn the_shape_follows_the_data() {
+    fn the_encoding_follows_the_data() {
         let mut quiet = [0; 60];
         quiet[17] = 1;
-        assert_eq!(round_trip(&quiet), (Shape::Sparse, 1));
+        assert_eq!(round_trip(&quiet), (RowEncoding::Sparse, 1));
         let busy: Vec<u64> = (0..60).map(|n| 1_000 + n % 7).collect();
-        let (shape, length) = round_trip(&busy);
-        assert_eq!(shape, Shape::Dense);
+        let (encoding, length) = round_trip(&busy);
+        assert_eq!(encoding, RowEncoding::Dense);
         assert!(length <= 30, "{length} bytes for 60 values of three bits");
         assert_eq!(round_trip(&[0; 60]).1, 0);
         round_trip(&[u64::MAX; 33]);
@@ -247,9 +255,12 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), points in 0_usize..300) {
-            for shape in [Shape::Sparse, Shape::Dense] {
+            for encoding in [RowEncoding::Sparse, RowEncoding::Dense] {
                 let mut most = 0;
-                drop(decode(shape, &bytes, points, &mut |at, _| most = most.max(at + 1)));
+                drop(decode(encoding, &bytes, points, &mut |at, _| {
+                    most = most.max(at + 1);
+                    Ok(())
+                }));
                 prop_assert!(most <= points);
             }
         }

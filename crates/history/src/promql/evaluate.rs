@@ -1,41 +1,40 @@
-//! An expression becomes its value, at all instants at once.
+//! Evaluates an expression, at all instants at once.
 #![expect(clippy::float_arithmetic, reason = "numbers in this language are floats")]
 
 use super::expression::{Aggregate, Expression, Function, Grouping, Operator};
 use super::matcher::Selector;
-use super::select::{Counted, Wanted, Window, counted, counted_at_all, number};
-use super::{Error, Instants, Labels, SAMPLES_MAX, Samples, Value};
-use crate::engine::Engine;
-use crate::store::History;
+use super::select::{CountWindow, SelectorQuery, WindowCounts, count, number, was_counting};
+use super::{Error, Instants, LabelSet, PromValue, SAMPLES_MAX, Samples};
+use crate::query::HistoryReader;
 
-/// A counter as it stands is told so long after somebody counted last.
+/// A counter has a value for so long after a process last counted.
 const LOOK_BACK_S: u64 = 300;
 
 /// One expression at its instants.
-pub(super) struct Evaluation<'a, E> {
-    history: &'a History<E>,
+pub(super) struct Evaluation<'a> {
+    reader: &'a HistoryReader<'a>,
     instants: Instants,
 }
 
-/// Whether names of series are looked at, or only their sum.
+/// Whether the names of series matter, or only their sum.
 #[derive(Clone, Copy)]
 struct ByName(bool);
 
-impl<'a, E: Engine> Evaluation<'a, E> {
-    pub(super) const fn new(history: &'a History<E>, instants: Instants) -> Self {
-        Self { history, instants }
+impl<'a> Evaluation<'a> {
+    pub(super) const fn new(reader: &'a HistoryReader<'a>, instants: Instants) -> Self {
+        Self { reader, instants }
     }
 
-    pub(super) fn value(&self, expression: &Expression) -> Result<Value, Error> {
+    pub(super) fn value(&self, expression: &Expression) -> Result<PromValue, Error> {
         if self.instants.count() > SAMPLES_MAX {
             return Err(Error::TooMuch { series: 1, instants: self.instants.count() });
         }
         self.of(expression, ByName(true))
     }
 
-    fn of(&self, expression: &Expression, by_name: ByName) -> Result<Value, Error> {
+    fn of(&self, expression: &Expression, by_name: ByName) -> Result<PromValue, Error> {
         match expression {
-            Expression::Number(number) => Ok(Value::Scalar(vec![*number; self.instants.count()])),
+            Expression::Number(number) => Ok(PromValue::Scalar(vec![*number; self.instants.count()])),
             Expression::Negative(inner) => Ok(mapped(self.of(inner, by_name)?, |number| -number)),
             Expression::Counter(selector) => self.counter(selector, by_name),
             Expression::Window { function, selector, length_ms } => {
@@ -45,15 +44,17 @@ impl<'a, E: Engine> Evaluation<'a, E> {
                 let is_sum = *aggregate == Aggregate::Sum;
                 let names = ["route", "rule", "key"].into_iter().any(|label| grouping.keeps(label));
                 match self.of(over, ByName(!is_sum || names))? {
-                    Value::Series(series) => Ok(Value::Series(aggregated(*aggregate, grouping, series))),
-                    Value::Scalar(_) => {
+                    PromValue::Series(series) => {
+                        Ok(PromValue::Series(aggregated(*aggregate, grouping, series)))
+                    }
+                    PromValue::Scalar(_) => {
                         Err(Error::Unsupported { what: "an aggregate of a number".to_owned() })
                     }
                 }
             }
             Expression::Binary { operator, left, right, is_bool } => {
                 let (left, right) = (self.of(left, ByName(true))?, self.of(right, ByName(true))?);
-                binary(Combine { operator: *operator, is_bool: *is_bool }, left, right)
+                binary(BinaryOperation { operator: *operator, is_bool: *is_bool }, left, right)
             }
         }
     }
@@ -63,21 +64,21 @@ impl<'a, E: Engine> Evaluation<'a, E> {
         self.instants.each().map(|at| at.saturating_sub(selector.offset_ms) / 1_000).collect()
     }
 
-    fn counter(&self, selector: &Selector, by_name: ByName) -> Result<Value, Error> {
+    fn counter(&self, selector: &Selector, by_name: ByName) -> Result<PromValue, Error> {
         let seconds = self.seconds(selector);
-        let windows: Vec<Window> = seconds.iter().map(|at| self.history.until(*at)).collect();
-        let recent: Vec<Window> = seconds
+        let windows: Vec<CountWindow> = seconds.iter().map(|at| CountWindow::until(*at)).collect();
+        let recent: Vec<CountWindow> = seconds
             .iter()
-            .map(|at| Window { to_s: at + 60, ..self.history.window(*at, LOOK_BACK_S) })
+            .map(|at| CountWindow { to_s: at + 60, ..CountWindow::before(self.reader, *at, LOOK_BACK_S) })
             .collect();
-        let is_up = counted_at_all(self.history, &recent)?;
-        let counted = counted(self.history, &Wanted { selector, windows: &windows, by_name: by_name.0 })?;
-        let samples = |one: Counted| {
+        let is_up = was_counting(self.reader, &recent)?;
+        let counted = count(self.reader, &SelectorQuery { selector, windows: &windows, by_name: by_name.0 })?;
+        let samples = |one: WindowCounts| {
             let values = one.counts.iter().zip(&is_up);
             let values = values.map(|(count, is_up)| (*is_up && *count > 0).then(|| number(*count)));
             Samples { labels: one.labels, values: values.collect() }
         };
-        Ok(Value::Series(counted.into_iter().map(samples).collect()))
+        Ok(PromValue::Series(counted.into_iter().map(samples).collect()))
     }
 
     fn window(
@@ -86,12 +87,12 @@ impl<'a, E: Engine> Evaluation<'a, E> {
         selector: &Selector,
         length_s: u64,
         by_name: ByName,
-    ) -> Result<Value, Error> {
-        let windows: Vec<Window> =
-            self.seconds(selector).iter().map(|at| self.history.window(*at, length_s)).collect();
-        let is_up = counted_at_all(self.history, &windows)?;
-        let counted = counted(self.history, &Wanted { selector, windows: &windows, by_name: by_name.0 })?;
-        let samples = |one: Counted| {
+    ) -> Result<PromValue, Error> {
+        let windows: Vec<CountWindow> =
+            self.seconds(selector).iter().map(|at| CountWindow::before(self.reader, *at, length_s)).collect();
+        let is_up = was_counting(self.reader, &windows)?;
+        let counted = count(self.reader, &SelectorQuery { selector, windows: &windows, by_name: by_name.0 })?;
+        let samples = |one: WindowCounts| {
             let mut labels = one.labels;
             labels.remove("__name__");
             let values = one.counts.iter().zip(&windows).zip(&is_up).map(|((count, window), is_up)| {
@@ -104,14 +105,14 @@ impl<'a, E: Engine> Evaluation<'a, E> {
             });
             Samples { labels, values: values.collect() }
         };
-        Ok(Value::Series(counted.into_iter().map(samples).collect()))
+        Ok(PromValue::Series(counted.into_iter().map(samples).collect()))
     }
 }
 
-fn mapped(value: Value, map: impl Fn(f64) -> f64) -> Value {
+fn mapped(value: PromValue, map: impl Fn(f64) -> f64) -> PromValue {
     match value {
-        Value::Scalar(numbers) => Value::Scalar(numbers.into_iter().map(map).collect()),
-        Value::Series(series) => Value::Series(
+        PromValue::Scalar(numbers) => PromValue::Scalar(numbers.into_iter().map(map).collect()),
+        PromValue::Series(series) => PromValue::Series(
             series
                 .into_iter()
                 .map(|one| Samples {
@@ -123,19 +124,19 @@ fn mapped(value: Value, map: impl Fn(f64) -> f64) -> Value {
     }
 }
 
-fn nameless(mut labels: Labels) -> Labels {
+fn nameless(mut labels: LabelSet) -> LabelSet {
     labels.remove("__name__");
     labels
 }
 
 fn aggregated(aggregate: Aggregate, grouping: &Grouping, series: Vec<Samples>) -> Vec<Samples> {
-    let mut groups: std::collections::BTreeMap<Labels, Vec<Samples>> = std::collections::BTreeMap::new();
+    let mut groups: std::collections::BTreeMap<LabelSet, Vec<Samples>> = std::collections::BTreeMap::new();
     for one in series {
         let kept = one.labels.iter().filter(|(label, _)| grouping.keeps(label));
-        let group: Labels = kept.map(|(label, value)| (label.clone(), value.clone())).collect();
+        let group: LabelSet = kept.map(|(label, value)| (label.clone(), value.clone())).collect();
         groups.entry(group).or_default().push(one);
     }
-    let one = |(labels, members): (Labels, Vec<Samples>)| match aggregate {
+    let one = |(labels, members): (LabelSet, Vec<Samples>)| match aggregate {
         Aggregate::Top(rows) => extremes(members, rows, |one, other| other.total_cmp(&one)),
         Aggregate::Bottom(rows) => extremes(members, rows, |one, other| one.total_cmp(&other)),
         Aggregate::Sum | Aggregate::Average | Aggregate::Min | Aggregate::Max | Aggregate::Count => {
@@ -189,12 +190,12 @@ fn extremes(
 }
 
 #[derive(Clone, Copy)]
-struct Combine {
+struct BinaryOperation {
     operator: Operator,
     is_bool: bool,
 }
 
-impl Combine {
+impl BinaryOperation {
     /// The value of two numbers; none where a comparison without `bool` does not hold.
     fn of(self, left: f64, right: f64, shown: f64) -> Option<f64> {
         let compared = |holds: bool| match (self.is_bool, holds) {
@@ -222,34 +223,36 @@ impl Combine {
         self.operator.is_comparison() && !self.is_bool
     }
 
-    fn labels(self, labels: Labels) -> Labels {
+    fn labels(self, labels: LabelSet) -> LabelSet {
         if self.keeps_name() { labels } else { nameless(labels) }
     }
 }
 
-fn binary(combine: Combine, left: Value, right: Value) -> Result<Value, Error> {
+fn binary(combine: BinaryOperation, left: PromValue, right: PromValue) -> Result<PromValue, Error> {
     match (left, right) {
-        (Value::Scalar(_), Value::Scalar(_)) if combine.keeps_name() => {
+        (PromValue::Scalar(_), PromValue::Scalar(_)) if combine.keeps_name() => {
             Err(Error::Unsupported { what: "a comparison of two numbers without bool".to_owned() })
         }
-        (Value::Scalar(left), Value::Scalar(right)) => {
+        (PromValue::Scalar(left), PromValue::Scalar(right)) => {
             let pairs = left.into_iter().zip(right);
-            Ok(Value::Scalar(
+            Ok(PromValue::Scalar(
                 pairs.map(|(one, other)| combine.of(one, other, one).unwrap_or(f64::NAN)).collect(),
             ))
         }
-        (Value::Series(series), Value::Scalar(numbers)) => {
-            Ok(Value::Series(with_numbers(combine, series, &numbers, |own, number| (own, number))))
+        (PromValue::Series(series), PromValue::Scalar(numbers)) => {
+            Ok(PromValue::Series(with_numbers(combine, series, &numbers, |own, number| (own, number))))
         }
-        (Value::Scalar(numbers), Value::Series(series)) => {
-            Ok(Value::Series(with_numbers(combine, series, &numbers, |own, number| (number, own))))
+        (PromValue::Scalar(numbers), PromValue::Series(series)) => {
+            Ok(PromValue::Series(with_numbers(combine, series, &numbers, |own, number| (number, own))))
         }
-        (Value::Series(left), Value::Series(right)) => Ok(Value::Series(paired(combine, left, right))),
+        (PromValue::Series(left), PromValue::Series(right)) => {
+            Ok(PromValue::Series(paired(combine, left, right)))
+        }
     }
 }
 
 fn with_numbers(
-    combine: Combine,
+    combine: BinaryOperation,
     series: Vec<Samples>,
     numbers: &[f64],
     sides: impl Fn(f64, f64) -> (f64, f64),
@@ -266,8 +269,8 @@ fn with_numbers(
 }
 
 /// Series of both sides with the same labels.
-fn paired(combine: Combine, left: Vec<Samples>, right: Vec<Samples>) -> Vec<Samples> {
-    let by_labels: std::collections::BTreeMap<Labels, Vec<Option<f64>>> =
+fn paired(combine: BinaryOperation, left: Vec<Samples>, right: Vec<Samples>) -> Vec<Samples> {
+    let by_labels: std::collections::BTreeMap<LabelSet, Vec<Option<f64>>> =
         right.into_iter().map(|one| (nameless(one.labels), one.values)).collect();
     let pair = |one: Samples| {
         let other = by_labels.get(&nameless(one.labels.clone()))?;

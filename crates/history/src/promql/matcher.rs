@@ -1,21 +1,16 @@
-//! Which series a selector means.
+//! Which series a selector matches.
 
 use regex::{Regex, RegexBuilder};
 
 use super::Error;
 use super::lex::wrong;
-use crate::label::{By, Label};
+use crate::label::{Label, SeriesKind};
 use tollgate_core::Outcome;
 
 /// The largest program that a regular expression may become, in bytes.
 const REGEX_MAX: usize = 1 << 20;
 
 /// The counters that there are.
-///
-/// ```
-/// use tollgate_history::promql::Metric;
-/// assert_eq!(Metric::ALL.map(Metric::name)[0], "tollgate_requests_total");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// Requests, by route and verdict.
@@ -49,11 +44,11 @@ impl Metric {
     }
 
     /// Which kind of series it is made of.
-    pub(super) const fn by(self) -> By {
+    pub(super) const fn kind(self) -> SeriesKind {
         match self {
-            Self::Requests => By::Route,
-            Self::Decisions => By::Rule,
-            Self::KeyDecisions => By::Key,
+            Self::Requests => SeriesKind::Route,
+            Self::Decisions => SeriesKind::Rule,
+            Self::KeyDecisions => SeriesKind::Key,
         }
     }
 
@@ -69,7 +64,7 @@ impl Metric {
 
 /// How a label's value is compared.
 #[derive(Debug, Clone)]
-enum Test {
+enum ValueTest {
     Is(String),
     Matches(Regex),
 }
@@ -78,7 +73,7 @@ enum Test {
 #[derive(Debug, Clone)]
 pub(super) struct Matcher {
     pub(super) label: String,
-    test: Test,
+    test: ValueTest,
     is_negated: bool,
 }
 
@@ -86,7 +81,7 @@ impl Matcher {
     /// `label sign "text"`, where the text stands at `at`.
     pub(super) fn new(label: &str, sign: &str, text: &str, at: usize) -> Result<Self, Error> {
         let test = match sign {
-            "=" | "!=" => Test::Is(text.to_owned()),
+            "=" | "!=" => ValueTest::Is(text.to_owned()),
             _ => {
                 let whole = format!("^(?s:{text})$");
                 let regex = RegexBuilder::new(&whole).size_limit(REGEX_MAX).build();
@@ -94,17 +89,17 @@ impl Matcher {
                     regex::Error::CompiledTooBig(_) => "this regular expression is too large".to_owned(),
                     regex::Error::Syntax(_) | _ => "this is no regular expression".to_owned(),
                 };
-                Test::Matches(regex.map_err(|error| wrong(at, words(error)))?)
+                ValueTest::Matches(regex.map_err(|error| wrong(at, words(error)))?)
             }
         };
         Ok(Self { label: label.to_owned(), test, is_negated: sign.starts_with('!') })
     }
 
-    /// Whether a value is meant; a label that is not there is empty.
+    /// Whether a value matches; a label that is missing is empty.
     pub(super) fn takes(&self, value: &str) -> bool {
         let is_met = match &self.test {
-            Test::Is(text) => text == value,
-            Test::Matches(regex) => regex.is_match(value),
+            ValueTest::Is(text) => text == value,
+            ValueTest::Matches(regex) => regex.is_match(value),
         };
         is_met != self.is_negated
     }
@@ -118,13 +113,13 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// The counters that it means.
+    /// The counters that it matches.
     pub(super) fn metrics(&self) -> impl Iterator<Item = Metric> + '_ {
         let takes = |metric: &Metric| self.take("__name__", metric.name()) && self.ignores_absent(*metric);
         Metric::ALL.into_iter().filter(takes)
     }
 
-    /// Conditions on labels that a counter has not are met by the empty text alone.
+    /// A condition on a label that a counter does not have must accept the empty text.
     fn ignores_absent(&self, metric: Metric) -> bool {
         let has = |label: &str| matches!(label, "__name__" | "verdict") || metric.labels().contains(&label);
         self.matchers.iter().filter(|matcher| !has(&matcher.label)).all(|matcher| matcher.takes(""))

@@ -1,51 +1,51 @@
-//! Counts of the series that a selector means, over windows.
+//! Counts of the series that a selector matches, over windows.
 //!
 //! Windows are rounded to whole stored points: a window ends where the last whole
 //! point before its instant ends, and is at least one point long. The bounds of all
 //! windows cut time into pieces; every stored point falls into one, and the count
 //! of a window is a difference of two running sums.
 
-use super::matcher::{Metric, Selector};
-use super::{Error, Labels, SAMPLES_MAX};
-use crate::Map;
-use crate::engine::Engine;
-use crate::label::{By, Label, RowId, Sid};
-use crate::query::Span;
-use crate::store::History;
 use tollgate_core::Outcome;
 
-/// The name of everything that has no series of its own.
+use super::matcher::{Metric, Selector};
+use super::{Error, LabelSet, SAMPLES_MAX};
+use crate::Map;
+use crate::error::Error as HistoryError;
+use crate::label::Label;
+use crate::query::{HistoryReader, TimeRange};
+use crate::row_id::{RowId, SeriesId};
+
+/// Stands for everything that has no series of its own.
 const OTHER: &str = "(other)";
 
 /// From a second until before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct CountWindow {
     pub(super) from_s: u64,
     pub(super) to_s: u64,
 }
 
 /// One series: its labels, and its count in each window.
-pub(super) struct Counted {
-    pub(super) labels: Labels,
+pub(super) struct WindowCounts {
+    pub(super) labels: LabelSet,
     pub(super) counts: Vec<u64>,
 }
 
-/// What is wanted of a selector.
-pub(super) struct Wanted<'a> {
+/// What to count.
+pub(super) struct SelectorQuery<'a> {
     pub(super) selector: &'a Selector,
-    pub(super) windows: &'a [Window],
-    /// Whether somebody looks at the names of series, or only at their sum.
+    pub(super) windows: &'a [CountWindow],
+    /// Whether the names of series matter, or only their sum.
     pub(super) by_name: bool,
 }
 
-/// The label sets of all series that a selector means, at most so many.
-pub(super) fn label_sets<E: Engine>(history: &History<E>, selector: &Selector, most: usize) -> Vec<Labels> {
+/// The label sets of all series that a selector matches, at most so many.
+pub(super) fn label_sets(reader: &HistoryReader<'_>, selector: &Selector, most: usize) -> Vec<LabelSet> {
     let mut sets = Vec::new();
     for metric in selector.metrics() {
-        let named = history.catalogue.labels().filter(|label| label.by() == Some(metric.by()));
-        for label in named.filter(|label| selector.takes_label(label)) {
-            let meant = Outcome::ALL.into_iter().filter(|outcome| selector.takes_outcome(*outcome));
-            sets.extend(meant.map(|outcome| labels_of(metric, Some(label), outcome)));
+        for (_, label) in reader.named(metric.kind()).filter(|(_, label)| selector.takes_label(label)) {
+            let outcomes = Outcome::ALL.into_iter().filter(|outcome| selector.takes_outcome(*outcome));
+            sets.extend(outcomes.map(|outcome| labels_of(metric, Some(label), outcome)));
             if sets.len() >= most {
                 sets.truncate(most);
                 return sets;
@@ -55,104 +55,92 @@ pub(super) fn label_sets<E: Engine>(history: &History<E>, selector: &Selector, m
     sets
 }
 
-/// The counts of every series that came in any of the windows.
-pub(super) fn counted<E: Engine>(history: &History<E>, wanted: &Wanted<'_>) -> Result<Vec<Counted>, Error> {
+/// The counts of every series that has any in a window.
+pub(super) fn count(
+    reader: &HistoryReader<'_>,
+    wanted: &SelectorQuery<'_>,
+) -> Result<Vec<WindowCounts>, Error> {
     let mut all = Vec::new();
     for metric in wanted.selector.metrics() {
-        counted_of(history, metric, wanted, &mut all)?;
+        count_metric(reader, metric, wanted, &mut all)?;
     }
     Ok(all)
 }
 
-/// Whether anybody was there to count, in each window.
-pub(super) fn counted_at_all<E: Engine>(
-    history: &History<E>,
-    windows: &[Window],
-) -> Result<Vec<bool>, Error> {
-    let pieces = Pieces::new(windows);
+/// Whether any process was counting, in each window.
+pub(super) fn was_counting(reader: &HistoryReader<'_>, windows: &[CountWindow]) -> Result<Vec<bool>, Error> {
+    let pieces = WindowPieces::new(windows);
     let mut sums = vec![0; pieces.len()];
-    history
-        .points(&[RowId::UP], pieces.span(), &mut |point| pieces.add(&mut sums, point.second, point.count))?;
+    reader.points(&[RowId::UP], pieces.range(), &mut |point| {
+        pieces.add(&mut sums, point.second, point.count);
+        Ok(())
+    })?;
     Ok(pieces.counts(sums, windows).into_iter().map(|count| count > 0).collect())
 }
 
-fn counted_of<E: Engine>(
-    history: &History<E>,
+fn count_metric(
+    reader: &HistoryReader<'_>,
     metric: Metric,
-    wanted: &Wanted<'_>,
-    all: &mut Vec<Counted>,
+    wanted: &SelectorQuery<'_>,
+    all: &mut Vec<WindowCounts>,
 ) -> Result<(), Error> {
-    let Wanted { selector, windows, by_name } = wanted;
-    let total = match metric {
-        Metric::Requests => Sid::REQUESTS,
-        Metric::Decisions | Metric::KeyDecisions => Sid::RULINGS,
-    };
+    let SelectorQuery { selector, windows, by_name } = wanted;
+    let total = SeriesId::total_of(metric.kind());
     let is_all = !selector.names();
-    let mut sids = Vec::new();
+    let mut series = Vec::new();
     if *by_name || !is_all {
-        sids = meant(history, metric.by(), selector);
+        let named = reader.named(metric.kind()).filter(|(_, label)| selector.takes_label(label));
+        series = named.map(|(id, _)| id).collect();
     }
     // What has no series of its own is the difference, so that sums are exact.
     if is_all {
-        sids.insert(0, total);
+        series.push(total);
     }
     let outcomes: Vec<Outcome> =
         Outcome::ALL.into_iter().filter(|outcome| selector.takes_outcome(*outcome)).collect();
     let mut rows: Vec<RowId> =
-        sids.iter().flat_map(|sid| outcomes.iter().map(|outcome| sid.row(*outcome))).collect();
+        series.iter().flat_map(|id| outcomes.iter().map(|outcome| id.row(*outcome))).collect();
     rows.sort_unstable();
-    let pieces = Pieces::new(windows);
+    let pieces = WindowPieces::new(windows);
     let mut found: Map<RowId, Vec<u64>> = Map::default();
-    let mut is_too_much = false;
-    history.points(&rows, pieces.span(), &mut |point| {
-        let Some(id) = rows.get(point.place) else { return };
+    reader.points(&rows, pieces.range(), &mut |point| {
+        let Some(id) = rows.get(point.place) else { return Ok(()) };
         if !found.contains_key(id) && (found.len() + all.len()).saturating_mul(windows.len()) >= SAMPLES_MAX {
-            is_too_much = true;
-            return;
+            return Err(HistoryError::TooManySamples { series: rows.len(), instants: windows.len() });
         }
         let sums = found.entry(*id).or_insert_with(|| vec![0; pieces.len()]);
         pieces.add(sums, point.second, point.count);
+        Ok(())
     })?;
-    if is_too_much {
-        return Err(Error::TooMuch { series: rows.len(), instants: windows.len() });
-    }
     let mut named: Map<Outcome, Vec<u64>> = Map::default();
     let mut totals: Vec<(Outcome, Vec<u64>)> = Vec::new();
     for (id, sums) in found {
         let Some(outcome) = id.outcome() else { continue };
         let counts = pieces.counts(sums, windows);
-        if id.sid() == total {
+        if id.series() == total {
             totals.push((outcome, counts));
             continue;
         }
-        let Some(label) = history.catalogue.label(id.sid()) else { continue };
+        let Some(label) = reader.label(id.series()) else { continue };
         let sum = named.entry(outcome).or_insert_with(|| vec![0; windows.len()]);
         sum.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
-        all.push(Counted { labels: labels_of(metric, Some(label), outcome), counts });
+        all.push(WindowCounts { labels: labels_of(metric, Some(label), outcome), counts });
     }
     for (outcome, mut counts) in totals {
         for (count, named) in counts.iter_mut().zip(named.get(&outcome).into_iter().flatten()) {
             *count = count.saturating_sub(*named);
         }
         if counts.iter().any(|count| *count > 0) {
-            all.push(Counted { labels: labels_of(metric, None, outcome), counts });
+            all.push(WindowCounts { labels: labels_of(metric, None, outcome), counts });
         }
     }
     all.sort_unstable_by(|one, other| one.labels.cmp(&other.labels));
     Ok(())
 }
 
-fn meant<E: Engine>(history: &History<E>, by: By, selector: &Selector) -> Vec<Sid> {
-    let of_kind = history.catalogue.labels().filter(|label| label.by() == Some(by));
-    let taken = of_kind.filter(|label| selector.takes_label(label));
-    let mut sids: Vec<Sid> = taken.filter_map(|label| history.catalogue.get(label)).collect();
-    sids.sort_unstable();
-    sids
-}
-
-/// The labels of a series; of the others if it has no label.
-fn labels_of(metric: Metric, label: Option<&Label>, outcome: Outcome) -> Labels {
-    let mut labels = Labels::new();
+/// The label set of a series; of the others if there is no label.
+fn labels_of(metric: Metric, label: Option<&Label>, outcome: Outcome) -> LabelSet {
+    let mut labels = LabelSet::new();
     labels.insert("__name__".to_owned(), metric.name().to_owned());
     labels.insert("verdict".to_owned(), outcome.name().to_owned());
     for name in metric.labels() {
@@ -167,13 +155,13 @@ fn labels_of(metric: Metric, label: Option<&Label>, outcome: Outcome) -> Labels 
 }
 
 /// Time, cut at the bounds of windows.
-struct Pieces {
+struct WindowPieces {
     /// Sorted; piece `n` begins at bound `n`.
     bounds: Vec<u64>,
 }
 
-impl Pieces {
-    fn new(windows: &[Window]) -> Self {
+impl WindowPieces {
+    fn new(windows: &[CountWindow]) -> Self {
         let mut bounds: Vec<u64> = windows.iter().flat_map(|window| [window.from_s, window.to_s]).collect();
         bounds.sort_unstable();
         bounds.dedup();
@@ -184,9 +172,9 @@ impl Pieces {
         self.bounds.len()
     }
 
-    fn span(&self) -> Span {
+    fn range(&self) -> TimeRange {
         let from_s = self.bounds.first().copied().unwrap_or(0);
-        Span { from_s, to_s: self.bounds.last().copied().unwrap_or(0).max(from_s) }
+        TimeRange { from_s, to_s: self.bounds.last().copied().unwrap_or(0).max(from_s) }
     }
 
     fn add(&self, sums: &mut [u64], second: u64, count: u64) {
@@ -197,7 +185,7 @@ impl Pieces {
     }
 
     /// The count of each window.
-    fn counts(&self, mut sums: Vec<u64>, windows: &[Window]) -> Vec<u64> {
+    fn counts(&self, mut sums: Vec<u64>, windows: &[CountWindow]) -> Vec<u64> {
         let mut before = 0_u64;
         for sum in &mut sums {
             let own = *sum;
@@ -212,19 +200,19 @@ impl Pieces {
     }
 }
 
-impl<E: Engine> History<E> {
+impl CountWindow {
     /// The window of so many seconds that ends at an instant, in whole stored points.
-    pub(super) fn window(&self, at_s: u64, length_s: u64) -> Window {
-        let step_s = self.state.rolled.tier_at(at_s.saturating_sub(length_s)).step_s();
+    pub(super) fn before(reader: &HistoryReader<'_>, at_s: u64, length_s: u64) -> Self {
+        let step_s = reader.stored_step_s(at_s.saturating_sub(length_s));
         let to_s = at_s - at_s % step_s;
         let from_s = at_s.saturating_sub(length_s);
         let from_s = (from_s - from_s % step_s).min(to_s.saturating_sub(step_s));
-        Window { from_s, to_s }
+        Self { from_s, to_s }
     }
 
-    /// Everything until an instant, the point that is not over included.
-    pub(super) fn until(&self, at_s: u64) -> Window {
-        Window { from_s: 0, to_s: (at_s - at_s % 60).saturating_add(60) }
+    /// Everything until an instant, the current minute included.
+    pub(super) const fn until(at_s: u64) -> Self {
+        Self { from_s: 0, to_s: (at_s - at_s % 60).saturating_add(60) }
     }
 }
 

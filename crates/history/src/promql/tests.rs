@@ -2,22 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::Time;
+use tollgate_core::{Outcome, Time};
 
 use super::*;
-use crate::engine::Memory;
 use crate::recorder::{Caps, DecisionCount, Recorder, RequestCount};
-use crate::{Bounds, Instance};
-use tollgate_core::Outcome;
+use crate::tables::MemoryTables;
+use crate::{Bounds, History, InstanceId, LocalHistory};
 
 /// A minute that begins an hour.
 const START_S: u64 = 1_800_000_000;
 
 /// Ten minutes: in minute `n`, `n` requests to `/a`, one to `/b` that is denied, and
 /// one without a route; and then nobody counts.
-fn history() -> History<Memory> {
-    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+fn history() -> LocalHistory<MemoryTables> {
+    let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     for minute in 1..=10 {
         let now = Time::from_secs(START_S + minute * 60);
         let requests = [
@@ -39,11 +38,11 @@ fn history() -> History<Memory> {
 const END_S: u64 = START_S + 11 * 60;
 
 fn at(text: &str, at_s: u64) -> Result<BTreeMap<String, f64>, Error> {
-    let value = history().promql(text, Instants::One { at_ms: at_s * 1_000 })?;
+    let value = history().reader().unwrap().promql(text, Instants::One { at_ms: at_s * 1_000 })?;
     Ok(match value {
-        Value::Scalar(numbers) => BTreeMap::from([("scalar".to_owned(), numbers[0])]),
-        Value::Series(series) => {
-            let name = |labels: &Labels| {
+        PromValue::Scalar(numbers) => BTreeMap::from([("scalar".to_owned(), numbers[0])]),
+        PromValue::Series(series) => {
+            let name = |labels: &LabelSet| {
                 let pairs: Vec<String> =
                     labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 pairs.join(",")
@@ -131,8 +130,8 @@ fn where_nobody_counted_there_is_no_sample() {
     assert_eq!(at("rate(tollgate_requests_total[5m])", later).unwrap(), BTreeMap::new());
     assert_eq!(at("tollgate_requests_total", later).unwrap(), BTreeMap::new());
     let range = Instants::Range { from_ms: END_S * 1_000, to_ms: (END_S + 600) * 1_000, step_ms: 300_000 };
-    let Value::Series(series) =
-        history().promql("sum(increase(tollgate_requests_total[5m]))", range).unwrap()
+    let PromValue::Series(series) =
+        history().reader().unwrap().promql("sum(increase(tollgate_requests_total[5m]))", range).unwrap()
     else {
         panic!("no series");
     };
@@ -169,29 +168,33 @@ fn what_is_wrong_is_said_with_its_place_and_what_is_missing_by_name() {
 
 #[test]
 fn too_much_is_refused() {
-    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
+    let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     let now = Time::from_secs(START_S);
     for n in 0..600 {
         let route = format!("/{n}");
         recorder.request(&RequestCount { route: Some(&route), outcome: Outcome::Allowed, count: 1 }, now);
     }
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     history.append(&recorder.flush(now)).unwrap();
     let (from_ms, to_ms) = ((START_S - 600) * 1_000, (START_S + 600) * 1_000);
     let range = Instants::Range { from_ms, to_ms, step_ms: 120 };
-    let error = history.promql("rate(tollgate_requests_total[5m])", range).unwrap_err();
+    let error = history.reader().unwrap().promql("rate(tollgate_requests_total[5m])", range).unwrap_err();
     assert!(matches!(error, Error::TooMuch { .. }), "{error}");
-    history.promql("sum(rate(tollgate_requests_total[5m]))", range).expect("one curve is little");
+    history
+        .reader()
+        .unwrap()
+        .promql("sum(rate(tollgate_requests_total[5m]))", range)
+        .expect("one curve is little");
 }
 
 #[test]
 fn labels_and_series_are_listed() {
     let history = history();
-    assert_eq!(history.promql_values("route", 10), ["/a", "/b"]);
-    assert_eq!(history.promql_values("verdict", 10).len(), 6);
-    assert!(history.promql_values("colour", 10).is_empty());
-    let sets = history.promql_series("{route=\"/b\",verdict=\"denied\"}", 10).unwrap();
+    assert_eq!(history.reader().unwrap().promql_values("route", 10), ["/a", "/b"]);
+    assert_eq!(history.reader().unwrap().promql_values("verdict", 10).len(), 6);
+    assert!(history.reader().unwrap().promql_values("colour", 10).is_empty());
+    let sets = history.reader().unwrap().promql_series("{route=\"/b\",verdict=\"denied\"}", 10).unwrap();
     assert_eq!(sets.len(), 1);
     assert_eq!(sets[0]["__name__"], "tollgate_requests_total");
-    assert_eq!(history.promql_series("tollgate_requests_total", 5).unwrap().len(), 5);
+    assert_eq!(history.reader().unwrap().promql_series("tollgate_requests_total", 5).unwrap().len(), 5);
 }

@@ -2,26 +2,25 @@
 
 use serde::Serialize;
 
-use crate::engine::Engine;
+use super::HistoryReader;
 use crate::error::Result;
-use crate::store::History;
 use crate::tier::Tier;
 
 /// How the history is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Status {
+pub struct HistoryStatus {
     /// The newest minute that was counted, in unix seconds; none if nothing was.
     pub newest: Option<u64>,
     /// Named series.
     pub series: usize,
-    /// Hours that are not folded into blocks yet.
+    /// Hours that are not in blocks yet.
     pub open_hours: usize,
-    /// Flushes and blocks that could not be read and are lost, since this process
-    /// has opened the history.
+    /// Flushes and blocks that could not be read, and whose counts are lost, since
+    /// this process opened the history.
     pub damaged: u64,
-    /// Bytes on disk, or in the memory of Redis, if the engine can tell.
+    /// Bytes on disk, or in the memory of Redis, if that is known.
     pub disk_bytes: Option<u64>,
-    /// What is kept how finely.
+    /// How finely which time is kept.
     pub tiers: Vec<TierStatus>,
 }
 
@@ -32,36 +31,28 @@ pub struct TierStatus {
     pub name: &'static str,
     /// Seconds from one point to the next.
     pub step_s: u64,
-    /// From which second on time is kept so; nothing before is as fine.
+    /// The first second that is kept so finely.
     pub from: u64,
 }
 
-impl<E: Engine> History<E> {
-    /// How the history is doing.
-    ///
-    /// ```
-    /// use tollgate_history::engine::Memory;
-    /// use tollgate_history::{Bounds, History};
-    /// let status = History::open(Memory::default(), Bounds::default())?.status()?;
-    /// assert_eq!((status.newest, status.tiers.len()), (None, 4));
-    /// # Ok::<(), tollgate_history::Error>(())
-    /// ```
+impl HistoryReader<'_> {
+    /// How the history is doing; what is not in the tables yet is left out.
     ///
     /// # Errors
     ///
-    /// If the engine cannot tell how large it is.
-    pub fn status(&self) -> Result<Status> {
+    /// If the tables cannot be read.
+    pub fn status(&self) -> Result<HistoryStatus> {
         let tier = |tier: Tier| TierStatus {
             name: tier.name(),
             step_s: tier.step_s(),
-            from: self.state.rolled.zone(tier).0,
+            from: self.watermarks.range_of(tier).0,
         };
-        Ok(Status {
-            newest: (self.state.newest_minute > 0).then(|| self.state.newest_s()),
-            series: self.catalogue.len(),
-            open_hours: self.head.hours(),
+        Ok(HistoryStatus {
+            newest: (self.watermarks.newest_minute > 0).then(|| self.watermarks.newest_s()),
+            series: self.series.len(),
+            open_hours: self.open_hours.len(),
             damaged: self.damaged,
-            disk_bytes: self.engine.disk_bytes()?,
+            disk_bytes: self.tables.size_bytes()?,
             tiers: Tier::ALL.map(tier).into(),
         })
     }

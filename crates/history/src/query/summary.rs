@@ -1,22 +1,20 @@
-//! All requests of a span in a few numbers.
+//! All requests of a time range in a few numbers.
 //!
 //! The busiest minute is exact: coarse tiers keep it beside the sums. Only counts
-//! that came days late, after their minutes were rolled up, may miss in it.
+//! that come days late, after their minutes were rolled up, may be missing from it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use super::Span;
-use crate::counts::Counts;
-use crate::engine::Engine;
-use crate::error::Result;
-use crate::label::{RowId, Sid};
-use crate::store::History;
-use crate::tier::Tier;
 use tollgate_core::Outcome;
 
-/// All requests of a span.
+use super::{HistoryReader, TimeRange};
+use crate::counts::Counts;
+use crate::error::Result;
+use crate::row_id::{RowId, SeriesId};
+use crate::tier::Tier;
+
+/// All requests of a time range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The first second asked for.
@@ -31,9 +29,9 @@ pub struct Summary {
     pub soft: u64,
     /// Let through after a wait.
     pub delayed: u64,
-    /// Refused.
+    /// Denied.
     pub denied: u64,
-    /// What rules in the shadow would have refused.
+    /// Let through, and a limit in shadow mode would have denied it.
     pub shadow_denied: u64,
     /// Let through without asking the store.
     pub degraded: u64,
@@ -41,40 +39,34 @@ pub struct Summary {
     pub peak_minute: u64,
 }
 
-impl<E: Engine> History<E> {
-    /// All requests of a span in a few numbers.
-    ///
-    /// ```
-    /// use tollgate_history::engine::Memory;
-    /// use tollgate_history::query::Span;
-    /// use tollgate_history::{Bounds, History};
-    /// let history = History::open(Memory::default(), Bounds::default())?;
-    /// assert_eq!(history.summary(Span { from_s: 0, to_s: 60 })?.total, 0);
-    /// # Ok::<(), tollgate_history::Error>(())
-    /// ```
+impl HistoryReader<'_> {
+    /// All requests of a time range in a few numbers.
     ///
     /// # Errors
     ///
-    /// If the engine cannot be read, or has what this version cannot read.
-    pub fn summary(&self, span: Span) -> Result<Summary> {
-        let mut rows: Vec<RowId> = Outcome::ALL.map(|outcome| Sid::REQUESTS.row(outcome)).into();
+    /// If the tables cannot be read, or hold what this version cannot read.
+    pub fn summary(&self, range: TimeRange) -> Result<Summary> {
+        let mut rows: Vec<RowId> = Outcome::ALL.map(|outcome| SeriesId::REQUESTS.row(outcome)).into();
         rows.push(RowId::PEAK);
         let mut counts = Counts::default();
         let mut minutes: BTreeMap<u64, u64> = BTreeMap::new();
         let mut peak = 0;
-        self.points(&rows, span, &mut |point| match rows.get(point.place).and_then(|id| id.outcome()) {
-            Some(outcome) => {
-                counts.add(outcome, point.count);
-                if point.tier == Tier::Minutes {
-                    let minute = minutes.entry(point.second).or_default();
-                    *minute = minute.saturating_add(point.count);
+        self.points(&rows, range, &mut |point| {
+            match rows.get(point.place).and_then(|id| id.outcome()) {
+                Some(outcome) => {
+                    counts.add(outcome, point.count);
+                    if point.tier == Tier::Minutes {
+                        let minute = minutes.entry(point.second).or_default();
+                        *minute = minute.saturating_add(point.count);
+                    }
                 }
+                None => peak = peak.max(point.count),
             }
-            None => peak = peak.max(point.count),
+            Ok(())
         })?;
         Ok(Summary {
-            from: span.from_s,
-            to: span.to_s,
+            from: range.from_s,
+            to: range.to_s,
             total: counts.total(),
             allowed: counts.get(Outcome::Allowed),
             soft: counts.get(Outcome::Soft),

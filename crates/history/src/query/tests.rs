@@ -1,28 +1,28 @@
 //! What questions are answered with.
 
-use tollgate_core::Time;
+use tollgate_core::{Outcome, Time};
 
 use super::*;
-use crate::engine::Memory;
-use crate::flush::{Flush, FlushName, Instance, Tally};
-use crate::{Bounds, By, History, Label, Outcome};
+use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts};
+use crate::tables::MemoryTables;
+use crate::{Bounds, History, Label, LocalHistory, SeriesKind};
 
 /// Midnight.
 const DAY_S: u64 = 20_000 * 86_400;
 
-fn history(minutes: &[(u64, &str, Outcome, u64)]) -> History<Memory> {
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
-    let mut tally = Tally::default();
+fn history(minutes: &[(u64, &str, Outcome, u64)]) -> LocalHistory<MemoryTables> {
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    let mut counts = TrafficCounts::default();
     for (minute, route, outcome, count) in minutes {
         let minute = u32::try_from(DAY_S / 60 + minute).unwrap();
-        tally.add(minute, Label::Requests, *outcome, *count);
-        tally.add(minute, Label::Route((*route).into()), *outcome, *count);
+        counts.add(minute, Label::Requests, *outcome, *count);
+        counts.add(minute, Label::Route((*route).into()), *outcome, *count);
     }
-    history.append(&Flush { name: FlushName { instance: Instance([1; 16]), seq: 1 }, tally }).unwrap();
+    history.append(&Flush { id: FlushId { instance: InstanceId([1; 16]), seq: 1 }, counts }).unwrap();
     history
 }
 
-fn sample() -> History<Memory> {
+fn sample() -> LocalHistory<MemoryTables> {
     use Outcome::{Allowed, Denied};
     history(&[
         (0, "/cart", Allowed, 5),
@@ -35,12 +35,12 @@ fn sample() -> History<Memory> {
     ])
 }
 
-const fn span(from_min: u64, to_min: u64) -> Span {
-    Span { from_s: DAY_S + from_min * 60, to_s: DAY_S + to_min * 60 }
+const fn range(from_min: u64, to_min: u64) -> TimeRange {
+    TimeRange { from_s: DAY_S + from_min * 60, to_s: DAY_S + to_min * 60 }
 }
 
-fn cart(span: Span) -> SeriesQuestion {
-    SeriesQuestion { name: Some("/cart".into()), ..SeriesQuestion::new(By::Route, span) }
+fn cart(range: TimeRange) -> SeriesQuery {
+    SeriesQuery { name: Some("/cart".into()), ..SeriesQuery::new(SeriesKind::Route, range) }
 }
 
 fn minutes(curve: &Curve) -> Vec<(u64, u64)> {
@@ -49,7 +49,7 @@ fn minutes(curve: &Curve) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_curve_has_zeros_where_nothing_came_and_gaps_where_nobody_was() {
-    let answer = sample().series(&cart(span(0, 20))).unwrap();
+    let answer = sample().reader().unwrap().series(&cart(range(0, 20))).unwrap();
     assert_eq!((answer.step_s, answer.total), (60, 17));
     let [allowed, denied] = answer.series.as_slice() else { panic!("{answer:?}") };
     assert_eq!((&*allowed.verdict, &*denied.verdict), ("allowed", "denied"));
@@ -59,7 +59,7 @@ fn a_curve_has_zeros_where_nothing_came_and_gaps_where_nobody_was() {
 
 #[test]
 fn the_json_of_a_curve_is_the_contract() {
-    let answer = sample().series(&cart(span(0, 2))).unwrap();
+    let answer = sample().reader().unwrap().series(&cart(range(0, 2))).unwrap();
     let json = serde_json::to_value(&answer).unwrap();
     let expected = serde_json::json!({
         "from": DAY_S, "to": DAY_S + 120, "step_s": 60, "total": 14, "partial_last": false,
@@ -74,22 +74,23 @@ fn the_json_of_a_curve_is_the_contract() {
 #[test]
 fn no_name_means_everything_and_a_star_every_name_that_begins_so() {
     let history = sample();
-    let everything = history.series(&SeriesQuestion::new(By::Route, span(0, 20))).unwrap();
+    let everything =
+        history.reader().unwrap().series(&SeriesQuery::new(SeriesKind::Route, range(0, 20))).unwrap();
     assert_eq!((everything.total, everything.series[0].name.as_str()), (27, "*"));
-    let pay = SeriesQuestion { name: Some("/pay*".into()), ..cart(span(0, 20)) };
-    assert_eq!(history.series(&pay).unwrap().total, 10);
-    let unknown = SeriesQuestion { name: Some("/nope".into()), ..cart(span(0, 20)) };
-    assert_eq!(history.series(&unknown).unwrap().series, []);
-    assert_eq!(history.names(By::Route, "/p", 10), ["/pay", "/pay/card"]);
+    let pay = SeriesQuery { name: Some("/pay*".into()), ..cart(range(0, 20)) };
+    assert_eq!(history.reader().unwrap().series(&pay).unwrap().total, 10);
+    let unknown = SeriesQuery { name: Some("/nope".into()), ..cart(range(0, 20)) };
+    assert_eq!(history.reader().unwrap().series(&unknown).unwrap().series, []);
+    assert_eq!(history.reader().unwrap().names(SeriesKind::Route, "/p", 10), ["/pay", "/pay/card"]);
 }
 
 #[test]
 fn steps_suit_the_span_and_are_never_finer_than_what_is_kept() {
     let history = sample();
     let step = |length_s: u64, step_s, points| {
-        let span = Span { from_s: DAY_S, to_s: DAY_S + length_s };
-        let question = SeriesQuestion { step_s, points, ..SeriesQuestion::new(By::Route, span) };
-        history.series(&question).unwrap().step_s
+        let range = TimeRange { from_s: DAY_S, to_s: DAY_S + length_s };
+        let query = SeriesQuery { step_s, points, ..SeriesQuery::new(SeriesKind::Route, range) };
+        history.reader().unwrap().series(&query).unwrap().step_s
     };
     let cases = [
         (3_600, None, 300, 60),
@@ -110,11 +111,11 @@ fn steps_suit_the_span_and_are_never_finer_than_what_is_kept() {
 #[test]
 fn a_span_of_minutes_long_gone_is_told_in_the_steps_that_are_left() {
     let mut history = sample();
-    let mut tally = Tally::default();
-    tally.add_request(u32::try_from(DAY_S / 60 + 60 * 1_440).unwrap(), None, Outcome::Allowed);
-    history.append(&Flush { name: FlushName { instance: Instance([2; 16]), seq: 1 }, tally }).unwrap();
+    let mut counts = TrafficCounts::default();
+    counts.add_request(u32::try_from(DAY_S / 60 + 60 * 1_440).unwrap(), None, Outcome::Allowed);
+    history.append(&Flush { id: FlushId { instance: InstanceId([2; 16]), seq: 1 }, counts }).unwrap();
     history.maintain(Time::from_secs(DAY_S + 61 * 86_400)).unwrap();
-    let answer = history.series(&cart(span(0, 20))).unwrap();
+    let answer = history.reader().unwrap().series(&cart(range(0, 20))).unwrap();
     assert_eq!((answer.step_s, answer.total), (86_400, 17));
     assert_eq!(minutes(&answer.series[0]), [(0, 15)]);
 }
@@ -123,8 +124,8 @@ fn a_span_of_minutes_long_gone_is_told_in_the_steps_that_are_left() {
 fn the_last_bucket_is_marked_while_it_is_not_over() {
     let history = sample();
     let is_partial = |to_min, step_s| {
-        let question = SeriesQuestion { step_s: Some(step_s), ..cart(span(0, to_min)) };
-        history.series(&question).unwrap().partial_last
+        let query = SeriesQuery { step_s: Some(step_s), ..cart(range(0, to_min)) };
+        history.reader().unwrap().series(&query).unwrap().partial_last
     };
     assert!(!is_partial(2, 60));
     assert!(!is_partial(5, 300));
@@ -134,17 +135,17 @@ fn the_last_bucket_is_marked_while_it_is_not_over() {
 
 #[test]
 fn the_period_before_is_set_beside() {
-    let question = SeriesQuestion { compare: Some(Compare::PreviousPeriod), ..cart(span(10, 20)) };
-    let answer = sample().series(&question).unwrap();
+    let query = SeriesQuery { compare: Some(Comparison::PreviousPeriod), ..cart(range(10, 20)) };
+    let answer = sample().reader().unwrap().series(&query).unwrap();
     let before = answer.compare.unwrap();
     assert_eq!((answer.total, before.total), (3, 14));
     assert_eq!((before.from, before.to), (DAY_S, DAY_S + 600));
-    assert!("last_month".parse::<Compare>().is_err());
+    assert!("last_month".parse::<Comparison>().is_err());
 }
 
 #[test]
 fn a_top_list_adds_up() {
-    let top = sample().top(&TopQuestion { by: By::Route, span: span(0, 20), limit: 1 }).unwrap();
+    let top = sample().reader().unwrap().top(&TopQuery::new(SeriesKind::Route, range(0, 20), 1)).unwrap();
     let expected = serde_json::json!({
         "from": DAY_S, "to": DAY_S + 1_200,
         "rows": [{"name": "/cart", "total": 17, "denied": 2}],
@@ -155,7 +156,7 @@ fn a_top_list_adds_up() {
 
 #[test]
 fn a_summary_has_every_verdict_and_the_busiest_minute() {
-    let summary = sample().summary(span(0, 20)).unwrap();
+    let summary = sample().reader().unwrap().summary(range(0, 20)).unwrap();
     let expected = serde_json::json!({
         "from": DAY_S, "to": DAY_S + 1_200, "total": 27, "allowed": 16, "soft": 0, "delayed": 0,
         "denied": 11, "shadow_denied": 0, "degraded": 0, "peak_minute": 9,
@@ -165,26 +166,26 @@ fn a_summary_has_every_verdict_and_the_busiest_minute() {
 
 #[test]
 fn one_key_under_two_rules_is_one_row() {
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
-    let mut tally = Tally::default();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    let mut counts = TrafficCounts::default();
     for rule in ["a", "b"] {
-        tally.add(5, Label::Decisions, Outcome::Denied, 4);
-        tally.add(5, Label::Key { rule: rule.into(), name: "k".into() }, Outcome::Denied, 3);
+        counts.add(5, Label::Decisions, Outcome::Denied, 4);
+        counts.add(5, Label::Key { rule: rule.into(), name: "k".into() }, Outcome::Denied, 3);
     }
-    history.append(&Flush { name: FlushName { instance: Instance([1; 16]), seq: 1 }, tally }).unwrap();
-    let span = Span { from_s: 0, to_s: 3_600 };
-    let top = history.top(&TopQuestion { by: By::Key, span, limit: 9 }).unwrap();
+    history.append(&Flush { id: FlushId { instance: InstanceId([1; 16]), seq: 1 }, counts }).unwrap();
+    let range = TimeRange { from_s: 0, to_s: 3_600 };
+    let top = history.reader().unwrap().top(&TopQuery::new(SeriesKind::Key, range, 9)).unwrap();
     assert_eq!((top.rows[0].total, top.rows.len(), top.other.total), (6, 1, 2));
-    let question = SeriesQuestion { name: Some("k".into()), ..SeriesQuestion::new(By::Key, span) };
-    assert_eq!(history.series(&question).unwrap().total, 6);
+    let query = SeriesQuery { name: Some("k".into()), ..SeriesQuery::new(SeriesKind::Key, range) };
+    assert_eq!(history.reader().unwrap().series(&query).unwrap().total, 6);
 }
 
 #[test]
 fn spans_are_read_and_wrong_ones_named() {
     let now = 1_800_000_000;
-    assert_eq!(Span::read(None, None, None, now).unwrap().length_s(), 86_400);
-    assert_eq!(Span::read(Some("now-2h"), Some("now-1h"), None, now).unwrap().length_s(), 3_600);
-    assert_eq!(Span::read(Some(""), Some(""), Some("15m"), now).unwrap().length_s(), 900);
-    assert!(Span::read(Some("now-2h"), None, Some("1h"), now).is_err());
-    assert!(Span::read(Some("now"), Some("now-1h"), None, now).is_err());
+    assert_eq!(TimeRange::parse(None, None, None, now).unwrap().length_s(), 86_400);
+    assert_eq!(TimeRange::parse(Some("now-2h"), Some("now-1h"), None, now).unwrap().length_s(), 3_600);
+    assert_eq!(TimeRange::parse(Some(""), Some(""), Some("15m"), now).unwrap().length_s(), 900);
+    assert!(TimeRange::parse(Some("now-2h"), None, Some("1h"), now).is_err());
+    assert!(TimeRange::parse(Some("now"), Some("now-1h"), None, now).is_err());
 }

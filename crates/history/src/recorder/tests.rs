@@ -9,22 +9,22 @@ use crate::counts::Counts;
 const NOW: Time = Time::from_secs(1_800_000_000);
 
 fn total(flush: &Flush, label: &Label) -> u64 {
-    flush.tally.minutes.values().filter_map(|counts| counts.get(label)).map(Counts::total).sum()
+    flush.counts.minutes.values().filter_map(|counts| counts.get(label)).map(Counts::total).sum()
 }
 
-fn asked(route: &str) -> RequestCount<'_> {
+fn request(route: &str) -> RequestCount<'_> {
     RequestCount { route: Some(route), outcome: Outcome::Allowed, count: 1 }
 }
 
 #[test]
 fn a_flush_has_what_came_since_the_last_under_the_next_number() {
-    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
-    recorder.request(&asked("/a"), NOW);
+    let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
+    recorder.request(&request("/a"), NOW);
     recorder.request(&RequestCount { route: None, outcome: Outcome::Denied, count: 3 }, NOW);
     recorder.decision(&DecisionCount { rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 }, NOW);
     recorder.decision(&DecisionCount { rule: "r", key: None, outcome: Outcome::Allowed, count: 1 }, NOW);
     let flush = recorder.flush(NOW);
-    assert_eq!(flush.name, FlushName { instance: Instance([1; 16]), seq: 1 });
+    assert_eq!(flush.id, FlushId { instance: InstanceId([1; 16]), seq: 1 });
     let expected = [
         (Label::Requests, 4),
         (Label::Route("/a".into()), 1),
@@ -36,20 +36,34 @@ fn a_flush_has_what_came_since_the_last_under_the_next_number() {
         assert_eq!(total(&flush, &label), count, "{label:?}");
     }
     let next = recorder.flush(NOW);
-    assert_eq!((next.name.seq, total(&next, &Label::Requests)), (2, 0));
-    assert_eq!(next.tally.minutes().count(), 1, "an idle process says that it was there");
+    assert_eq!((next.id.seq, total(&next, &Label::Requests)), (2, 0));
+    assert_eq!(next.counts.minutes().count(), 1, "an idle process says that it was there");
+}
+
+#[test]
+fn a_peek_has_what_the_next_flush_has_and_takes_nothing() {
+    let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
+    for count in 1..=3 {
+        recorder.request(&request("/a"), NOW);
+        let peek = recorder.peek(NOW + Micros::from_secs(count));
+        assert_eq!((peek.id.seq, total(&peek, &Label::Route("/a".into()))), (1, count));
+    }
+    let flush = recorder.flush(NOW);
+    assert_eq!((flush.id.seq, total(&flush, &Label::Requests)), (1, 3));
+    let next = recorder.peek(NOW + Micros::from_secs(9));
+    assert_eq!((next.id.seq, total(&next, &Label::Requests)), (2, 0));
 }
 
 #[test]
 fn counts_stay_in_their_minute_when_the_clock_steps() {
-    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
+    let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     let minutes = [30_000_000_u32, 30_000_001, 29_999_999, 30_000_000];
     for minute in minutes {
-        recorder.request(&asked("/a"), Time::from_secs(u64::from(minute) * 60 + 59));
+        recorder.request(&request("/a"), Time::from_secs(u64::from(minute) * 60 + 59));
     }
     let flush = recorder.flush(Time::from_secs(30_000_001 * 60));
     let by_minute: Vec<(u32, u64)> = flush
-        .tally
+        .counts
         .minutes
         .iter()
         .map(|(minute, counts)| (*minute, counts[&Label::Requests].total()))
@@ -59,9 +73,9 @@ fn counts_stay_in_their_minute_when_the_clock_steps() {
 
 #[test]
 fn a_clock_gone_mad_loses_nothing() {
-    let recorder = Recorder::new(Instance([1; 16]), Caps::default());
+    let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     for minute in 0..1_000 {
-        recorder.request(&asked("/a"), Time::from_secs(minute * 60));
+        recorder.request(&request("/a"), Time::from_secs(minute * 60));
         recorder.decision(&DecisionCount { rule: "r", key: None, outcome: Outcome::Soft, count: 1 }, NOW);
     }
     let flush = recorder.flush(NOW);
@@ -73,7 +87,7 @@ fn a_clock_gone_mad_loses_nothing() {
 fn threads_and_flushes_at_once_lose_nothing_and_count_nothing_twice() {
     const THREADS: usize = 24;
     const EACH: u64 = 20_000;
-    let recorder = Arc::new(Recorder::new(Instance([1; 16]), Caps::default()));
+    let recorder = Arc::new(Recorder::new(InstanceId([1; 16]), Caps::default()));
     let (mut requests, mut routes) = (0, 0);
     std::thread::scope(|scope| {
         let adders: Vec<_> = (0..THREADS)
@@ -81,7 +95,7 @@ fn threads_and_flushes_at_once_lose_nothing_and_count_nothing_twice() {
                 let recorder = &recorder;
                 scope.spawn(move || {
                     let route = format!("/{}", thread % 5);
-                    (0..EACH).for_each(|_| recorder.request(&asked(&route), NOW));
+                    (0..EACH).for_each(|_| recorder.request(&request(&route), NOW));
                 })
             })
             .collect();

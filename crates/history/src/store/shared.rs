@@ -1,280 +1,272 @@
-//! A history that several processes write to.
+//! A history that several processes write.
 //!
-//! Each posts its flushes into the log, with numbers for the labels that it knows
-//! and the text of the others. Whoever leads gives the others numbers and folds
-//! the posts into blocks every few minutes; everybody who is asked does the same
-//! in memory, for the posts that are not folded yet.
+//! Each appends its flushes to the log, with numbers for the labels that have one
+//! and the text of the others. The leader gives the others numbers and compacts the
+//! log every few minutes. Until then every reader does the same in memory.
 //!
 //! Invariants:
-//! - A post counts as long as it is in the log, and goes with the commit that
-//!   folds it. That commit also notes its number, so that it is not taken again.
-//! - Nothing in memory outlives its edition: when somebody has committed, it is
-//!   all read again.
-//! - A post that cannot be read is thrown away and counted, unless it is of a
-//!   newer version: then it is left to whoever can.
+//! - A log entry counts as long as it is in the log, and is removed by the commit
+//!   that puts it into blocks. That commit also notes its sequence number, so that
+//!   it is not taken again.
+//! - Memory is of one generation: when somebody has committed, it is all read again.
+//! - An entry that cannot be read is removed and counted as damaged, unless it is of
+//!   a newer version: then it is left for a process that can read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use super::chunks::Chunks;
-use super::fold::add_hour;
-use super::keys::{seen_key, table_range};
-use super::{History, by_hour, push_rows};
+use tollgate_core::Time;
+
+use super::keys::last_flush_key;
+use super::{
+    Bounds, History, HistoryCore, HistoryReader, OpenHours, last_flush, push_rows, retry_stale, rows_by_hour,
+};
 use crate::Map;
-use crate::codec::post::{self, Post};
-use crate::codec::record::Minute;
-use crate::engine::{Batch, Engine, Table};
+use crate::codec::bytes::index;
+use crate::codec::log_entry::{self, LogEntry};
+use crate::codec::record::MinuteRows;
 use crate::error::{Error, Result};
-use crate::flush::{Appended, Flush, FlushName, Instance};
-use crate::label::{Label, RowId, Sid};
+use crate::flush::{AppendResult, Flush, FlushId, InstanceId};
+use crate::label::Label;
+use crate::row_id::{RowId, SeriesId};
+use crate::tables::{SharedTables, TableId, WriteBatch};
+use crate::tier::minute_of;
 
-/// How often posts are folded, in minutes. Less often keeps more posts, which
-/// everybody who is asked reads; more often writes the open hour more often.
-const FOLD_EVERY_MIN: u32 = 5;
-
-/// How often it is tried to read one edition while others make new ones, which
-/// happens every few minutes.
-const TRIES: usize = 4;
+/// How often the log is compacted, in minutes. Less often keeps a longer log, which
+/// every reader reads; more often writes the open hour more often.
+const COMPACT_EVERY_MIN: u32 = 5;
 
 /// Instances whose last flush is remembered. One is forgotten only when so many
-/// others have flushed since; a flush is tried again within seconds.
+/// others have flushed since; a flush is retried within seconds.
 const INSTANCES_MAX: usize = 10_000;
 
-/// The posts that are in the head.
+/// The log entries that are in the open hours.
 #[derive(Debug, Default)]
-pub(super) struct Posts {
+struct ReadLog {
     keys: BTreeSet<Vec<u8>>,
     /// The last flush of each instance among them, and its newest minute.
-    last: BTreeMap<Instance, (u64, u32)>,
-    /// The labels that have got a number here, which is not stored yet.
-    batch: Batch,
-    /// The first number that is not stored yet.
+    last: BTreeMap<InstanceId, (u64, u32)>,
+    /// Labels that were given a number in memory; the next compaction stores it.
+    new_labels: WriteBatch,
+    /// The first number that is not stored.
     first_new: u32,
-    /// When posts were last folded by this process.
-    folded_minute: Option<u32>,
 }
 
-impl Posts {
-    /// Nothing is read yet, and the catalogue has numbers up to there.
-    pub(super) fn begin_after(&mut self, next: Sid) {
-        *self = Self { first_new: next.0, folded_minute: self.folded_minute, ..Self::default() };
-    }
-
-    fn note(&mut self, name: FlushName, minute: u32) {
-        let last = self.last.entry(name.instance).or_default();
-        *last = (last.0.max(name.seq), last.1.max(minute));
+impl ReadLog {
+    fn note(&mut self, id: FlushId, minute: u32) {
+        let last = self.last.entry(id.instance).or_default();
+        *last = (last.0.max(id.seq), last.1.max(minute));
     }
 }
 
-impl<E: Engine> History<E> {
-    /// Answers a question about what everybody has written so far.
-    ///
-    /// ```
-    /// use tollgate_history::engine::Memory;
-    /// use tollgate_history::query::Span;
-    /// use tollgate_history::{Bounds, History};
-    /// let mut history = History::open(Memory::default(), Bounds::default())?;
-    /// let summary = history.ask(|history| history.summary(Span { from_s: 0, to_s: 60 }))?;
-    /// assert_eq!(summary.total, 0);
-    /// # Ok::<(), tollgate_history::Error>(())
-    /// ```
+/// A history that several processes write.
+#[derive(Debug)]
+pub struct SharedHistory<T> {
+    pub(super) core: HistoryCore<T>,
+    log: ReadLog,
+    /// When this process last compacted.
+    compacted_minute: Option<u32>,
+}
+
+impl<T: SharedTables> SharedHistory<T> {
+    /// Loads what the tables hold; writes nothing.
     ///
     /// # Errors
     ///
-    /// If the engine cannot be read, or the question cannot be answered.
-    pub fn ask<T>(&mut self, question: impl Fn(&Self) -> Result<T>) -> Result<T> {
-        for _ in 1..TRIES {
-            self.refresh()?;
-            match question(self) {
-                Err(Error::Moved) => {}
-                answer => return answer,
-            }
-        }
-        self.refresh()?;
-        question(self)
+    /// If the tables cannot be read, or hold what this version cannot read.
+    pub fn open(tables: T, bounds: Bounds) -> Result<Self> {
+        let core = HistoryCore::new(tables, bounds);
+        let mut history = Self { core, log: ReadLog::default(), compacted_minute: None };
+        history.refresh()?;
+        Ok(history)
     }
 
-    pub(super) fn refresh_shared(&mut self) -> Result<()> {
-        for _ in 1..TRIES {
-            match self.turn().and_then(|()| self.read_posts()) {
-                Err(Error::Moved) => {}
-                done => return done,
-            }
-        }
-        self.turn()?;
-        self.read_posts()
-    }
-
-    /// Turns to the newest edition, without its posts.
-    fn turn(&mut self) -> Result<()> {
-        let has_moved = self.engine.shared().map_or(Ok(false), |shared| shared.renew())?;
-        if has_moved || self.is_stale { self.reload() } else { Ok(()) }
-    }
-
-    /// Adds the posts that are new to the head.
-    fn read_posts(&mut self) -> Result<()> {
-        let mut new: Vec<(Vec<u8>, Result<Post>)> = Vec::new();
-        let known = &self.posts.keys;
-        if let Some(shared) = self.engine.shared() {
-            shared.posts(&|key| !known.contains(key), &mut |key, value| {
-                new.push((key.to_vec(), post::decode(value)));
-                ControlFlow::Continue(())
-            })?;
-        }
-        for (key, post) in new {
-            match (FlushName::of_key(&key), post) {
-                (Some(name), Ok(post)) => self.add_post(name, &post),
-                (Some(_), Err(Error::TooNew { .. })) => continue,
-                (_, _) => self.damaged += 1,
-            }
-            self.posts.keys.insert(key);
+    /// Turns to the newest generation, without its log.
+    fn refresh_tables(&mut self) -> Result<()> {
+        if self.core.tables.refresh()? || self.core.is_stale {
+            self.core.load()?;
+            self.forget_log();
+            self.core.is_stale = false;
         }
         Ok(())
     }
 
-    fn add_post(&mut self, name: FlushName, post: &Post) {
-        let batch = &mut self.posts.batch;
+    /// Nothing of the log is in memory, and every number in the index is stored.
+    fn forget_log(&mut self) {
+        self.core.open_hours = OpenHours::default();
+        self.log = ReadLog { first_new: self.core.series.next().0, ..ReadLog::default() };
+    }
+
+    /// Adds the log entries that are new to the open hours.
+    fn read_log(&mut self) -> Result<()> {
+        let mut new: Vec<(Vec<u8>, Result<LogEntry>)> = Vec::new();
+        let known = &self.log.keys;
+        self.core.tables.log_entries(&|key| !known.contains(key), &mut |key, value| {
+            new.push((key.to_vec(), log_entry::decode(value)));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for (key, entry) in new {
+            match (FlushId::from_key(&key), entry) {
+                (Some(id), Ok(entry)) => self.add_entry(id, &entry),
+                (Some(_), Err(Error::TooNew { .. })) => continue,
+                (_, _) => self.core.damaged += 1,
+            }
+            self.log.keys.insert(key);
+        }
+        Ok(())
+    }
+
+    fn add_entry(&mut self, id: FlushId, entry: &LogEntry) {
         let mut minutes: BTreeMap<u32, Vec<(RowId, u64)>> = BTreeMap::new();
-        for count in &post.counts {
+        for count in &entry.counts {
             let rows = minutes.entry(count.minute).or_default();
-            let sid = count.id.sid();
-            let label = match sid.place() {
-                Some(place) => post.labels.get(usize::try_from(place).unwrap_or(usize::MAX)).cloned(),
-                None => self.catalogue.label(sid).cloned(),
-            };
-            let of_catalogue = match (sid, label) {
-                (Sid::REQUESTS | Sid::RULINGS, _) => Some(sid),
-                (_, Some(label)) => {
-                    let known = self.catalogue.known(&label, count.minute, batch);
-                    known.or_else(|| self.catalogue.number(&label, count.minute, batch))
-                }
-                // Forgotten since it was posted: it counts among the others.
-                (_, None) => None,
-            };
-            let Some(sid) = of_catalogue else { continue };
+            let Some(series) = self.number(count.id.series(), entry, count.minute) else { continue };
             if count.id.outcome().is_some() || count.id == RowId::UP {
-                rows.push((count.id.of(sid), count.count));
+                rows.push((count.id.with_series(series), count.count));
             }
         }
         let newest = minutes.last_key_value().map_or(0, |(minute, _)| *minute);
         for (minute, rows) in minutes {
             let of_hour = u8::try_from(minute % 60).unwrap_or(0);
-            self.head.add_minute(minute / 60, Minute { of_hour, rows });
+            self.core.open_hours.add_minute(minute / 60, MinuteRows { of_hour, rows });
         }
-        self.state.newest_minute = self.state.newest_minute.max(newest);
-        self.posts.note(name, newest);
+        self.core.watermarks.see_minute(newest);
+        self.log.note(id, newest);
     }
 
-    /// Writes a flush into the log of all.
-    pub(super) fn post(&mut self, flush: &Flush) -> Result<Appended> {
-        // Only to know more numbers: without any, all labels go in full.
-        match self.turn() {
-            Ok(()) | Err(Error::Moved) => {}
-            Err(error) => return Err(error),
+    /// The number of a series of an entry. None if its label was forgotten since: it
+    /// counts among the others then.
+    fn number(&mut self, id: SeriesId, entry: &LogEntry, minute: u32) -> Option<SeriesId> {
+        if matches!(id, SeriesId::REQUESTS | SeriesId::DECISIONS) {
+            return Some(id);
         }
-        let bytes = self.encode_post(flush);
-        match self.engine.shared() {
-            Some(shared) => shared.post(flush.name, &bytes),
-            None => Err(Error::Stale),
-        }
+        let label = match id.unnumbered_place() {
+            Some(place) => entry.labels.get(index(u64::from(place)))?.clone(),
+            None => self.core.series.label(id)?.clone(),
+        };
+        let batch = &mut self.log.new_labels;
+        let known = self.core.series.see(&label, minute, batch);
+        known.or_else(|| self.core.series.add(&label, minute, batch))
     }
 
-    fn encode_post(&self, flush: &Flush) -> Vec<u8> {
+    fn encode(&self, flush: &Flush) -> Vec<u8> {
         let mut labels: Vec<&Label> = Vec::new();
-        let mut places: Map<&Label, Sid> = Map::default();
-        for label in flush.tally.minutes.values().flat_map(|counts| counts.keys()) {
+        let mut ids: Map<&Label, SeriesId> = Map::default();
+        for label in flush.counts.minutes.values().flat_map(|counts| counts.keys()) {
             let stored = self.stored(label);
-            places.entry(label).or_insert_with(|| {
+            ids.entry(label).or_insert_with(|| {
                 stored.unwrap_or_else(|| {
                     labels.push(label);
-                    Sid::waiting(u32::try_from(labels.len() - 1).unwrap_or(0))
+                    SeriesId::unnumbered(u32::try_from(labels.len() - 1).unwrap_or(0))
                 })
             });
         }
-        let hours = by_hour(flush, |_, counts, rows| {
+        let hours = rows_by_hour(flush, |_, counts, rows| {
             for (label, counts) in counts {
-                if let Some(sid) = places.get(label) {
-                    push_rows(rows, *sid, counts);
+                if let Some(id) = ids.get(label) {
+                    push_rows(rows, *id, counts);
                 }
             }
         });
-        post::encode(&labels, hours.iter().map(|(hour, minutes)| (*hour, minutes.as_slice())))
+        log_entry::encode(&labels, hours.iter().map(|(hour, minutes)| (*hour, minutes.as_slice())))
     }
 
-    /// The number of a label, if everybody knows it.
-    fn stored(&self, label: &Label) -> Option<Sid> {
+    /// The number of a label, if every process knows it.
+    fn stored(&self, label: &Label) -> Option<SeriesId> {
         match label {
-            Label::Requests => Some(Sid::REQUESTS),
-            Label::Decisions => Some(Sid::RULINGS),
+            Label::Requests => Some(SeriesId::REQUESTS),
+            Label::Decisions => Some(SeriesId::DECISIONS),
             Label::Route(_) | Label::Rule(_) | Label::Key { .. } => {
-                let known = self.catalogue.get(label).filter(|_| !self.is_stale);
-                known.filter(|sid| sid.0 < self.posts.first_new)
+                let known = self.core.series.get(label).filter(|_| !self.core.is_stale);
+                known.filter(|id| id.0 < self.log.first_new)
             }
         }
     }
 
-    /// Folds the posts and rolls up, if this process leads and it is time.
-    pub(super) fn maintain_shared(&mut self, now_minute: u32) -> Result<()> {
-        let leads = self.engine.shared().map_or(Ok(false), |shared| shared.lead())?;
-        if !leads {
+    fn compact_log(&mut self, now_minute: u32) -> Result<()> {
+        let is_early = |compacted: u32| compacted.abs_diff(now_minute) < COMPACT_EVERY_MIN;
+        if self.log.keys.is_empty() || self.compacted_minute.is_some_and(is_early) {
             return Ok(());
         }
-        match self.refresh_shared().and_then(|()| self.fold_posts(now_minute)).and_then(|()| self.roll_up()) {
-            // Somebody else leads by now, and does it.
-            Err(Error::Moved) => Ok(()),
+        let mut batch = self.log.new_labels.clone();
+        let (_, damaged) = self.core.compact(usize::MAX, u32::MAX, &mut batch)?;
+        for key in &self.log.keys {
+            batch.remove(TableId::Log, key.clone());
+        }
+        for (instance, (seq, minute)) in &self.log.last {
+            let mut value = seq.to_be_bytes().to_vec();
+            value.extend_from_slice(&minute.to_be_bytes());
+            batch.put(TableId::LastFlush, last_flush_key(*instance), value);
+        }
+        self.forget_instances(&mut batch)?;
+        self.core.commit(batch)?;
+        self.core.damaged += damaged;
+        self.forget_log();
+        self.compacted_minute = Some(now_minute);
+        Ok(())
+    }
+
+    /// Removes the instances that have been silent longest, if there are too many.
+    fn forget_instances(&self, batch: &mut WriteBatch) -> Result<()> {
+        let mut silent: Vec<(u32, Vec<u8>)> = Vec::new();
+        self.core.tables.scan_all(TableId::LastFlush, &mut |key, value| {
+            let minute =
+                value.get(8..12).and_then(|minute| minute.try_into().ok()).map_or(0, u32::from_be_bytes);
+            let has_flushed =
+                <[u8; 16]>::try_from(key).is_ok_and(|id| self.log.last.contains_key(&InstanceId(id)));
+            if !has_flushed {
+                silent.push((minute, key.to_vec()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let most = INSTANCES_MAX.saturating_sub(self.log.last.len());
+        silent.sort_unstable();
+        let forgotten = silent.len().saturating_sub(most);
+        for (_, key) in silent.into_iter().take(forgotten) {
+            batch.remove(TableId::LastFlush, key);
+        }
+        Ok(())
+    }
+}
+
+impl<T: SharedTables> History for SharedHistory<T> {
+    fn append(&mut self, flush: &Flush) -> Result<AppendResult> {
+        // Only to know more numbers; without them labels are written in full.
+        match self.refresh_tables() {
+            Ok(()) | Err(Error::Stale) => {}
+            Err(error) => return Err(error),
+        }
+        let bytes = self.encode(flush);
+        self.core.tables.append(flush.id, &bytes)
+    }
+
+    fn maintain(&mut self, now: Time) -> Result<()> {
+        if !self.core.tables.try_lead()? {
+            return Ok(());
+        }
+        let done =
+            self.refresh().and_then(|()| self.compact_log(minute_of(now))).and_then(|()| self.core.roll_up());
+        match done {
+            // Another process leads by now, and does it.
+            Err(Error::Stale) => Ok(()),
             done => done,
         }
     }
 
-    fn fold_posts(&mut self, now_minute: u32) -> Result<()> {
-        let is_early = |folded: u32| folded.abs_diff(now_minute) < FOLD_EVERY_MIN;
-        if self.posts.keys.is_empty() || self.posts.folded_minute.is_some_and(is_early) {
-            return Ok(());
-        }
-        let mut chunks = Chunks::default();
-        for (hour, rows) in self.head.first(usize::MAX, u32::MAX) {
-            add_hour(&mut chunks, self.state.rolled.tier_at(u64::from(hour) * 3_600), hour, rows);
-        }
-        let mut batch = self.posts.batch.clone();
-        let damaged = chunks.write(&self.engine, &self.catalogue, &mut batch)?;
-        for key in &self.posts.keys {
-            batch.remove(Table::Log, key.clone());
-        }
-        for (instance, (seq, minute)) in &self.posts.last {
-            let mut value = seq.to_be_bytes().to_vec();
-            value.extend_from_slice(&minute.to_be_bytes());
-            batch.put(Table::Seen, seen_key(*instance), value);
-        }
-        self.forget_instances(&mut batch)?;
-        self.commit(batch)?;
-        self.damaged += damaged;
-        self.head = super::Head::default();
-        self.posts.begin_after(self.catalogue.next());
-        self.posts.folded_minute = Some(now_minute);
-        Ok(())
+    fn refresh(&mut self) -> Result<()> {
+        retry_stale(|| {
+            self.refresh_tables()?;
+            self.read_log()
+        })
     }
 
-    /// Removes those that were silent longest, if there are too many.
-    fn forget_instances(&self, batch: &mut Batch) -> Result<()> {
-        let mut silent: Vec<(u32, Vec<u8>)> = Vec::new();
-        let (from, to) = table_range();
-        self.engine.scan(Table::Seen, &from..&to, &mut |key, value| {
-            let minute =
-                value.get(8..12).and_then(|minute| minute.try_into().ok()).map_or(0, u32::from_be_bytes);
-            let flushed =
-                <[u8; 16]>::try_from(key).is_ok_and(|id| self.posts.last.contains_key(&Instance(id)));
-            if !flushed {
-                silent.push((minute, key.to_vec()));
-            }
-            ControlFlow::Continue(())
-        })?;
-        let most = INSTANCES_MAX.saturating_sub(self.posts.last.len());
-        silent.sort_unstable();
-        let forgotten = silent.len().saturating_sub(most);
-        for (_, key) in silent.into_iter().take(forgotten) {
-            batch.remove(Table::Seen, key);
-        }
-        Ok(())
+    fn reader(&self) -> Result<HistoryReader<'_>> {
+        self.core.reader()
+    }
+
+    fn is_written(&self, id: FlushId) -> Result<bool> {
+        let is_in_log = self.log.keys.contains(id.key().as_slice());
+        Ok(is_in_log || last_flush(&self.core.tables, id.instance)?.is_some_and(|last| last >= id.seq))
     }
 }
 

@@ -1,61 +1,60 @@
 //! Sums are conserved, whatever comes when, and wherever it stops.
 //!
-//! Method: random flushes, late and early, with maintenance in between, over an
-//! engine whose commits fail or end the process before or after they were made.
+//! Method: random flushes, late and early, with maintenance in between, over tables
+//! whose commits fail or end the process before or after they were made.
 //! A plain map counts along; at the end every series must agree with it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use proptest::prelude::*;
+use tollgate_core::Outcome;
 
 use super::*;
-use crate::By;
-use crate::engine::{Memory, Visit};
-use crate::error::Error;
-use crate::flush::{FlushName, Tally};
-use crate::query::{SeriesQuestion, Span, TopQuestion};
-use tollgate_core::Outcome;
+use crate::flush::TrafficCounts;
+use crate::label::{Label, SeriesKind};
+use crate::query::{SeriesQuery, TimeRange, TopQuery};
+use crate::tables::{GetVisitor, MemoryTables, ScanVisitor};
 
 pub(super) const DAY_MIN: u32 = 1_440;
 /// A Sunday at noon, so that days, weeks and chunks of 32 days all begin elsewhere.
 pub(super) const START_MIN: u32 = 20_001 * DAY_MIN + 720;
 
-/// What becomes of a commit.
+/// What happens to a commit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Fate {
+pub(super) enum CommitFault {
     Done,
     FailsBefore,
     FailsAfter,
 }
 
-/// An engine whose next commits have a fate.
+/// Tables whose next commits have a fault.
 #[derive(Debug, Default)]
-struct Fateful {
-    inner: Memory,
-    fates: Vec<Fate>,
+struct FaultyTables {
+    inner: MemoryTables,
+    faults: Vec<CommitFault>,
 }
 
-impl Engine for Fateful {
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], visit: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+impl Tables for FaultyTables {
+    fn get_many(&self, table: TableId, keys: &[Vec<u8>], visit: &mut GetVisitor<'_>) -> Result<()> {
         self.inner.get_many(table, keys, visit)
     }
 
-    fn scan(&self, table: Table, range: Range<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+    fn scan(&self, table: TableId, range: Range<&[u8]>, visit: &mut ScanVisitor<'_>) -> Result<()> {
         self.inner.scan(table, range, visit)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<()> {
-        let fate = self.fates.pop().unwrap_or(Fate::Done);
-        if fate != Fate::FailsBefore {
+    fn commit(&mut self, batch: &WriteBatch) -> Result<()> {
+        let fault = self.faults.pop().unwrap_or(CommitFault::Done);
+        if fault != CommitFault::FailsBefore {
             self.inner.commit(batch)?;
         }
-        if fate == Fate::Done { Ok(()) } else { Err(Error::Corrupt { what: "the test says so" }) }
+        if fault == CommitFault::Done { Ok(()) } else { Err(Error::Corrupt { what: "the test says so" }) }
     }
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum LocalStep {
     /// Counts in minutes relative to the clock.
     Flush(Vec<(i32, u8, u64)>),
     /// The clock goes on, or back.
@@ -64,20 +63,20 @@ enum Step {
     /// The process ends and starts again.
     Restart,
     /// The next commit.
-    Commit(Fate),
+    Commit(CommitFault),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<LocalStep>> {
     let late = prop_oneof![6 => -3_i32..3, 2 => -3_000_i32..10, 1 => -90_000_i32..100];
     let count = (late, 0_u8..8, 1_u64..1_000);
-    let fate = prop_oneof![Just(Fate::FailsBefore), Just(Fate::FailsAfter)];
+    let fault = prop_oneof![Just(CommitFault::FailsBefore), Just(CommitFault::FailsAfter)];
     let clock = prop_oneof![4 => 1_i32..90, 2 => 60_i32..3_000, 1 => 1_000_i32..60_000, 1 => -2_000_i32..0];
     let step = prop_oneof![
-        5 => proptest::collection::vec(count, 0..8).prop_map(Step::Flush),
-        3 => clock.prop_map(Step::Clock),
-        3 => Just(Step::Maintain),
-        1 => Just(Step::Restart),
-        2 => fate.prop_map(Step::Commit),
+        5 => proptest::collection::vec(count, 0..8).prop_map(LocalStep::Flush),
+        3 => clock.prop_map(LocalStep::Clock),
+        3 => Just(LocalStep::Maintain),
+        1 => Just(LocalStep::Restart),
+        2 => fault.prop_map(LocalStep::Commit),
     ];
     proptest::collection::vec(step, 1..60)
 }
@@ -97,75 +96,80 @@ pub(super) fn outcome(count: u64) -> Outcome {
 }
 
 /// Counts by label and day.
-pub(super) type Model = BTreeMap<(Label, u32), u64>;
+pub(super) type DailyCounts = BTreeMap<(Label, u32), u64>;
 
-struct World {
-    history: History<Fateful>,
-    model: Model,
+struct LocalWorld {
+    history: LocalHistory<FaultyTables>,
+    model: DailyCounts,
     clock_min: i64,
     seq: u64,
 }
 
-impl World {
+impl LocalWorld {
     fn new() -> Self {
-        let history = History::open(Fateful::default(), Bounds::default()).unwrap();
-        Self { history, model: Model::new(), clock_min: i64::from(START_MIN), seq: 0 }
+        let history = LocalHistory::open(FaultyTables::default(), Bounds::default()).unwrap();
+        Self { history, model: DailyCounts::new(), clock_min: i64::from(START_MIN), seq: 0 }
     }
 
     fn now(&self) -> Time {
         Time::from_secs(u64::try_from(self.clock_min).unwrap() * 60)
     }
 
-    fn restart(&mut self) {
-        let engine = Fateful { inner: self.history.engine.inner.clone(), fates: Vec::new() };
-        self.history = History::open(engine, Bounds::default()).unwrap();
+    fn told(&self) -> DailyCounts {
+        told(&self.history.reader().unwrap())
     }
 
-    fn take(&mut self, step: &Step) {
+    fn restart(&mut self) {
+        let tables = FaultyTables { inner: self.history.core.tables.inner.clone(), faults: Vec::new() };
+        self.history = LocalHistory::open(tables, Bounds::default()).unwrap();
+    }
+
+    fn take(&mut self, step: &LocalStep) {
         match step {
-            Step::Flush(counts) => self.flush(counts),
-            Step::Clock(by) => self.clock_min += i64::from(*by),
-            Step::Maintain => {
+            LocalStep::Flush(counts) => self.flush(counts),
+            LocalStep::Clock(by) => self.clock_min += i64::from(*by),
+            LocalStep::Maintain => {
                 // A failure leaves it half done: the next time goes on.
                 drop(self.history.maintain(self.now()));
             }
-            Step::Restart => self.restart(),
-            Step::Commit(fate) => self.history.engine.fates.push(*fate),
+            LocalStep::Restart => self.restart(),
+            LocalStep::Commit(fault) => self.history.core.tables.faults.push(*fault),
         }
     }
 
-    fn flush(&mut self, counts: &[(i32, u8, u64)]) {
-        let mut tally = Tally::default();
-        for (late, which, count) in counts {
+    fn flush(&mut self, minutes: &[(i32, u8, u64)]) {
+        let mut counts = TrafficCounts::default();
+        for (late, which, count) in minutes {
             let minute = u32::try_from(self.clock_min + i64::from(*late)).unwrap();
-            tally.add(minute, label(*which), outcome(*count), *count);
+            counts.add(minute, label(*which), outcome(*count), *count);
             *self.model.entry((label(*which), minute / DAY_MIN)).or_default() += count;
         }
         self.seq += 1;
-        let name = FlushName { instance: Instance([9; 16]), seq: self.seq };
-        let flush = Flush { name, tally };
+        let id = FlushId { instance: InstanceId([9; 16]), seq: self.seq };
+        let flush = Flush { id, counts };
         // A writer tries until it has an answer; now and then it asks once more.
         while self.history.append(&flush).is_err() {}
         if self.seq.is_multiple_of(3) {
-            self.history.engine.fates.clear();
-            assert_eq!(self.history.append(&flush).unwrap(), Appended::Repeated);
+            self.history.core.tables.faults.clear();
+            assert_eq!(self.history.append(&flush).unwrap(), AppendResult::Repeated);
         }
     }
 }
 
-/// Every day of every series, as queries tell it.
-pub(super) fn told<E: Engine>(history: &History<E>) -> Model {
-    let span = Span { from_s: 0, to_s: 40_000 * 86_400 };
-    let mut told = Model::new();
+/// Every day of every series, as queries answer.
+pub(super) fn told(reader: &HistoryReader<'_>) -> DailyCounts {
+    let range = TimeRange { from_s: 0, to_s: 40_000 * 86_400 };
+    let mut told = DailyCounts::new();
     for which in 0..8 {
         let label = label(which);
-        let by = label.by().unwrap_or(if label == Label::Requests { By::Route } else { By::Rule });
-        let name = label.by().map(|_| label.name().to_owned());
+        let total = if label == Label::Requests { SeriesKind::Route } else { SeriesKind::Rule };
+        let kind = label.kind().unwrap_or(total);
+        let name = label.kind().map(|_| label.name().to_owned());
         for start in (19_800..20_600_u64).step_by(100) {
-            let span = Span { from_s: start * 86_400, to_s: (start + 100) * 86_400 };
-            let question =
-                SeriesQuestion { name: name.clone(), step_s: Some(86_400), ..SeriesQuestion::new(by, span) };
-            let answer = history.series(&question).unwrap();
+            let range = TimeRange { from_s: start * 86_400, to_s: (start + 100) * 86_400 };
+            let query =
+                SeriesQuery { name: name.clone(), step_s: Some(86_400), ..SeriesQuery::new(kind, range) };
+            let answer = reader.series(&query).unwrap();
             assert_eq!(answer.step_s, 86_400);
             for (second, count) in answer.series.iter().flat_map(|curve| &curve.points) {
                 let day = u32::try_from(second / 86_400).unwrap();
@@ -174,16 +178,16 @@ pub(super) fn told<E: Engine>(history: &History<E>) -> Model {
         }
     }
     told.retain(|_, count| *count > 0);
-    for by in By::ALL {
-        let top = history.top(&TopQuestion { by, span, limit: 100 }).unwrap();
+    for kind in SeriesKind::ALL {
+        let top = reader.top(&TopQuery::new(kind, range, 100)).unwrap();
         for row in &top.rows {
             let days =
-                told.iter().filter(|((label, _), _)| label.by() == Some(by) && label.name() == row.name);
+                told.iter().filter(|((label, _), _)| label.kind() == Some(kind) && label.name() == row.name);
             assert_eq!(days.map(|(_, count)| count).sum::<u64>(), row.total);
         }
     }
     let requests = told.iter().filter(|((label, _), _)| *label == Label::Requests);
-    assert_eq!(history.summary(span).unwrap().total, requests.map(|(_, count)| count).sum::<u64>());
+    assert_eq!(reader.summary(range).unwrap().total, requests.map(|(_, count)| count).sum::<u64>());
     told
 }
 
@@ -192,57 +196,56 @@ proptest! {
 
     #[test]
     fn sums_are_conserved(steps in steps()) {
-        let mut world = World::new();
+        let mut world = LocalWorld::new();
         for step in &steps {
             world.take(step);
         }
-        world.history.engine.fates.clear();
-        prop_assert_eq!(told(&world.history), world.model.clone());
+        world.history.core.tables.faults.clear();
+        world.history.refresh().unwrap();
+        prop_assert_eq!(world.told(), world.model.clone());
         world.history.maintain(world.now()).unwrap();
         world.clock_min += 400 * i64::from(DAY_MIN);
         world.flush(&[(0, 6, 1)]);
         world.history.maintain(world.now()).unwrap();
-        prop_assert_eq!(told(&world.history), world.model.clone());
+        prop_assert_eq!(world.told(), world.model.clone());
         world.restart();
-        prop_assert_eq!(told(&world.history), world.model.clone());
+        prop_assert_eq!(world.told(), world.model.clone());
     }
 }
 
 fn flush(seq: u64, minute: u32, routes: &[(&str, u64)]) -> Flush {
-    let mut tally = Tally::default();
-    tally.was_up(minute);
+    let mut counts = TrafficCounts::default();
+    counts.mark_up(minute);
     for (route, count) in routes {
-        tally.add(minute, Label::Requests, Outcome::Allowed, *count);
-        tally.add(minute, Label::Route((*route).into()), Outcome::Allowed, *count);
+        counts.add(minute, Label::Requests, Outcome::Allowed, *count);
+        counts.add(minute, Label::Route((*route).into()), Outcome::Allowed, *count);
     }
-    Flush { name: FlushName { instance: Instance([1; 16]), seq }, tally }
+    Flush { id: FlushId { instance: InstanceId([1; 16]), seq }, counts }
 }
 
-fn blocks(history: &History<Memory>) -> BTreeMap<u8, usize> {
+fn blocks(history: &LocalHistory<MemoryTables>) -> BTreeMap<u8, usize> {
     let mut tiers = BTreeMap::new();
-    let (from, to) = table_range();
     let count = &mut |key: &[u8], _: &[u8]| {
         *tiers.entry(key[0]).or_default() += 1;
-        std::ops::ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     };
-    history.engine.scan(Table::Blocks, &from..&to, count).unwrap();
+    history.core.tables.scan_all(TableId::Blocks, count).unwrap();
     tiers
 }
 
-fn log_rows(history: &History<Memory>) -> usize {
+fn log_rows(history: &LocalHistory<MemoryTables>) -> usize {
     let mut rows = 0;
-    let (from, to) = table_range();
     let count = &mut |_: &[u8], _: &[u8]| {
         rows += 1;
-        std::ops::ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     };
-    history.engine.scan(Table::Log, &from..&to, count).unwrap();
+    history.core.tables.scan_all(TableId::Log, count).unwrap();
     rows
 }
 
 #[test]
-fn an_hour_is_folded_once_it_is_over_and_its_log_goes() {
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+fn an_hour_is_compacted_once_it_is_over_and_its_log_goes() {
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let hour = START_MIN / 60;
     for n in 0..120 {
         history.append(&flush(u64::from(n) + 1, hour * 60 + n, &[("/a", 1)])).unwrap();
@@ -252,12 +255,12 @@ fn an_hour_is_folded_once_it_is_over_and_its_log_goes() {
     assert_eq!(log_rows(&history), 120, "the last flush of the hour may still come");
     history.maintain(at(61)).unwrap();
     assert_eq!((log_rows(&history), blocks(&history)), (60, BTreeMap::from([(1, 1)])));
-    assert_eq!(history.head.hours(), 1);
+    assert_eq!(history.core.open_hours.len(), 1);
 }
 
 #[test]
 fn the_finer_goes_when_the_coarser_comes() {
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     // Four counts a day for 500 days.
     for n in 0..2_000_u32 {
         let minute = START_MIN + n * 360;
@@ -269,42 +272,49 @@ fn the_finer_goes_when_the_coarser_comes() {
     assert!((6..=8).contains(&kept[&2]), "days of five minutes: {kept:?}");
     assert!((4..=6).contains(&kept[&3]), "weeks of hours: {kept:?}");
     assert!((13..=16).contains(&kept[&4]), "months of days: {kept:?}");
-    assert_eq!(history.summary(Span { from_s: 0, to_s: 1 << 40 }).unwrap().total, 2_000);
+    assert_eq!(
+        history.reader().unwrap().summary(TimeRange { from_s: 0, to_s: 1 << 40 }).unwrap().total,
+        2_000
+    );
 }
 
 #[test]
 fn a_forgotten_series_changes_no_total_and_its_rows_go_with_the_roll_up() {
-    let mut history = History::open(Memory::default(), Bounds { series: 2 }).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds { series: 2 }).unwrap();
     for (n, route) in ["/a", "/b", "/c", "/d"].into_iter().enumerate() {
         let n = u32::try_from(n).unwrap();
         history.append(&flush(u64::from(n) + 1, START_MIN + n * 60, &[(route, 5)])).unwrap();
         history.maintain(Time::from_secs(u64::from(START_MIN + n * 60 + 61) * 60)).unwrap();
     }
-    let span = Span { from_s: 0, to_s: 1 << 40 };
-    let top = history.top(&TopQuestion { by: By::Route, span, limit: 10 }).unwrap();
+    let range = TimeRange { from_s: 0, to_s: 1 << 40 };
+    let top = history.reader().unwrap().top(&TopQuery::new(SeriesKind::Route, range, 10)).unwrap();
     let names: Vec<&str> = top.rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!((names, top.other.total), (vec!["/c", "/d"], 10));
     history.append(&flush(9, START_MIN + 3 * DAY_MIN, &[])).unwrap();
     history.maintain(Time::from_secs(u64::from(START_MIN + 3 * DAY_MIN) * 60)).unwrap();
     let mut rows = 0;
-    history.row_totals(span, &mut |id, _| rows += u32::from(id.sid() >= Sid::FIRST)).unwrap();
+    history
+        .reader()
+        .unwrap()
+        .row_totals(range, &mut |id, _| rows += u32::from(id.series() >= SeriesId::FIRST))
+        .unwrap();
     assert_eq!(rows, 2);
-    assert_eq!(history.summary(span).unwrap().total, 20);
+    assert_eq!(history.reader().unwrap().summary(range).unwrap().total, 20);
 }
 
 #[test]
 fn the_busiest_minute_survives_every_roll_up() {
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     for (seq, (minute, count)) in [(0, 3), (1, 40), (2, 5), (7, 30)].into_iter().enumerate() {
         let seq = u64::try_from(seq).unwrap() + 1;
         history.append(&flush(seq, START_MIN + minute, &[("/a", count)])).unwrap();
     }
-    let span = Span { from_s: 0, to_s: u64::from(START_MIN + DAY_MIN) * 60 };
+    let range = TimeRange { from_s: 0, to_s: u64::from(START_MIN + DAY_MIN) * 60 };
     for (seq, days) in (10..).zip([0, 3, 10, 60, 400]) {
         let minute = START_MIN + days * DAY_MIN;
         history.append(&flush(seq, minute, &[])).unwrap();
         history.maintain(Time::from_secs(u64::from(minute) * 60 + 7_200)).unwrap();
-        let summary = history.summary(span).unwrap();
+        let summary = history.reader().unwrap().summary(range).unwrap();
         assert_eq!((summary.total, summary.peak_minute), (78, 40), "after {days} days");
     }
     assert_eq!(blocks(&history).keys().copied().collect::<Vec<_>>(), [1, 4]);
@@ -312,10 +322,10 @@ fn the_busiest_minute_survives_every_roll_up() {
 
 #[test]
 fn a_history_of_a_newer_version_is_refused_by_name() {
-    let mut engine = Memory::default();
-    let mut batch = Batch::default();
-    batch.put(Table::Meta, b"state".to_vec(), vec![9, 0, 0]);
-    engine.commit(&batch).unwrap();
-    let refused = History::open(engine, Bounds::default());
+    let mut tables = MemoryTables::default();
+    let mut batch = WriteBatch::default();
+    batch.put(TableId::Meta, b"state".to_vec(), vec![9, 0, 0]);
+    tables.commit(&batch).unwrap();
+    let refused = LocalHistory::open(tables, Bounds::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 9, known: 1 })));
 }

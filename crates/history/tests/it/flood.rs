@@ -6,28 +6,31 @@
 use std::collections::{HashMap, HashSet};
 
 use tollgate_core::Time;
-use tollgate_history::engine::Memory;
-use tollgate_history::query::{Span, TopQuestion};
+use tollgate_history::query::{TimeRange, TopQuery};
 use tollgate_history::route::normalise;
-use tollgate_history::{Bounds, By, Caps, FLUSH_EVERY_S, History, Instance, Outcome, Recorder, RequestCount};
+use tollgate_history::tables::MemoryTables;
+use tollgate_history::{
+    Bounds, Caps, FLUSH_EVERY_S, History, InstanceId, LocalHistory, Outcome, Recorder, RequestCount,
+    SeriesKind,
+};
 
-use crate::log::{Random, requests};
+use crate::log::{XorShift, requests};
 
 const CAP: usize = 1_000;
 const ATTACKS: u64 = 10;
 
-struct Played {
-    history: History<Memory>,
+struct PlayedLog {
+    history: LocalHistory<MemoryTables>,
     truth: HashMap<String, u64>,
     sent: u64,
 }
 
 /// Plays the log while somebody asks for each made-up path so many times.
-fn play(times: u64) -> Played {
+fn play(times: u64) -> PlayedLog {
     let caps = Caps { routes: CAP, all: CAP, ..Caps::default() };
-    let recorder = Recorder::new(Instance([3; 16]), caps);
-    let mut history = History::open(Memory::default(), Bounds { series: CAP }).unwrap();
-    let mut random = Random(11);
+    let recorder = Recorder::new(InstanceId([3; 16]), caps);
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds { series: CAP }).unwrap();
+    let mut random = XorShift(11);
     let mut truth: HashMap<String, u64> = HashMap::new();
     let (mut sent, mut next_flush) = (0, 0);
     let ask = |route: &str, now| {
@@ -39,7 +42,7 @@ fn play(times: u64) -> Played {
             next_flush = second + FLUSH_EVERY_S;
             history.append(&recorder.flush(now)).unwrap();
             history.maintain(now).unwrap();
-            assert!(recorder.tracked() <= CAP && history.status().unwrap().series <= CAP);
+            assert!(recorder.tracked() <= CAP && history.reader().unwrap().status().unwrap().series <= CAP);
         }
         for _ in 0..ATTACKS {
             ask(&format!("/made-up/{}", random.below(400_000 / times)), now);
@@ -50,14 +53,14 @@ fn play(times: u64) -> Played {
         sent += ATTACKS + 1;
     }
     history.append(&recorder.flush(Time::from_secs(next_flush))).unwrap();
-    Played { history, truth, sent }
+    PlayedLog { history, truth, sent }
 }
 
 fn real_ones_survive(times: u64) {
-    let Played { history, truth, sent } = play(times);
-    let span = Span { from_s: 0, to_s: 1 << 40 };
-    assert_eq!(history.summary(span).unwrap().total, sent, "totals are exact");
-    let top = history.top(&TopQuestion { by: By::Route, span, limit: 10_000 }).unwrap();
+    let PlayedLog { history, truth, sent } = play(times);
+    let range = TimeRange { from_s: 0, to_s: 1 << 40 };
+    assert_eq!(history.reader().unwrap().summary(range).unwrap().total, sent, "totals are exact");
+    let top = history.reader().unwrap().top(&TopQuery::new(SeriesKind::Route, range, 10_000)).unwrap();
     assert!(top.rows.len() <= CAP);
     let shown: u64 = top.rows.iter().map(|row| row.total).sum();
     assert_eq!(shown + top.other.total, sent);

@@ -14,11 +14,14 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
 use tollgate_core::Time;
-use tollgate_history::engine::{Access, Batch, Embedded, Engine, Memory, Table};
-use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
-use tollgate_history::{Bounds, By, Flush, FlushName, History, Instance, Label, Outcome, Tally};
+use tollgate_history::query::{SeriesQuery, TimeRange, TopQuery};
+use tollgate_history::tables::{Access, MemoryTables, RedbTables, TableId, Tables, WriteBatch};
+use tollgate_history::{
+    Bounds, Flush, FlushId, History, InstanceId, Label, LocalHistory, Outcome, SeriesKind, SharedHistory,
+    TrafficCounts,
+};
 use tollgate_redis::RedisConfig;
-use tollgate_redis::history::RedisEngine;
+use tollgate_redis::history::RedisTables;
 use tollgate_testkit::RedisServer;
 
 /// Every version that was ever released.
@@ -26,11 +29,10 @@ const VERSIONS: [&str; 1] = ["v1"];
 /// Names the folder for the fixtures of a new version.
 const MAKE: &str = "TOLLGATE_HISTORY_FIXTURES";
 
-const NAMES: [&str; 5] = ["meta", "series", "seen", "log", "blocks"];
 const DAY_MIN: u32 = 1_440;
 /// The first day of a chunk of 32 days.
 const START_MIN: u32 = 32 * 625 * DAY_MIN;
-/// A rule that has no number yet when it is posted.
+/// A rule that has no number yet when it is flushed.
 const NEW: &str = "shop.new";
 /// The days on which something came.
 const DAYS: [u32; 6] = [0, 40, 65, 78, 79, 80];
@@ -40,63 +42,68 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn flush(seq: u32, start_min: u32) -> Flush {
-    let mut tally = Tally::default();
+    let mut counts = TrafficCounts::default();
     for n in 0..90 {
         let minute = start_min + n;
         let count = u64::from(n * n % 50 + 900);
-        tally.add(minute, Label::Requests, Outcome::Allowed, count + 1);
-        tally.add(minute, Label::Route("/dense".into()), Outcome::Allowed, count);
+        counts.add(minute, Label::Requests, Outcome::Allowed, count + 1);
+        counts.add(minute, Label::Route("/dense".into()), Outcome::Allowed, count);
         if n.is_multiple_of(23) {
-            tally.add(minute, Label::Route("/sparse".into()), Outcome::Denied, u64::from(n) + 1);
-            tally.add(minute, Label::Decisions, Outcome::Denied, 2);
-            tally.add(minute, Label::Rule("shop.user".into()), Outcome::Denied, 2);
+            counts.add(minute, Label::Route("/sparse".into()), Outcome::Denied, u64::from(n) + 1);
+            counts.add(minute, Label::Decisions, Outcome::Denied, 2);
+            counts.add(minute, Label::Rule("shop.user".into()), Outcome::Denied, 2);
             let key = Label::Key { rule: "shop.user".into(), name: "user_id=ü".into() };
-            tally.add(minute, key, Outcome::Denied, 2);
+            counts.add(minute, key, Outcome::Denied, 2);
         }
     }
-    Flush { name: FlushName { instance: Instance([0xab; 16]), seq: u64::from(seq) }, tally }
+    Flush { id: FlushId { instance: InstanceId([0xab; 16]), seq: u64::from(seq) }, counts }
 }
 
 /// A history with something in every tier and in the log.
-fn sample<E: Engine>(engine: E) -> History<E> {
-    let mut history = History::open(engine, Bounds::default()).unwrap();
+fn fill<H: History>(mut history: H) -> H {
     for (seq, day) in (1_u32..).zip(DAYS) {
         let start_min = START_MIN + day * DAY_MIN;
-        // Two hours, of which the first is folded.
+        // Two hours, of which the first is compacted.
         history.append(&flush(seq, start_min + 600)).unwrap();
         history.maintain(Time::from_secs(u64::from(start_min + 661) * 60)).unwrap();
     }
     history
 }
 
-/// Asks for exact sums of so many flushes.
-fn check<E: Engine>(history: &History<E>, flushes: u64) {
-    let span = Span { from_s: 0, to_s: 1 << 40 };
+/// A history in memory with something in every tier and in the log.
+fn sample() -> MemoryTables {
+    fill(LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap()).into_tables()
+}
+
+/// Checks the sums of so many flushes.
+fn check(history: &impl History, flushes: u64) {
+    let reader = history.reader().unwrap();
+    let range = TimeRange { from_s: 0, to_s: 1 << 40 };
     let dense: u64 = (0..90).map(|n| n * n % 50 + 900).sum();
-    let summary = history.summary(span).unwrap();
+    let summary = reader.summary(range).unwrap();
     assert_eq!((summary.total, summary.peak_minute), (flushes * (dense + 90), 950));
     let name = Some("user_id=ü".to_owned());
-    let keys = history.series(&SeriesQuestion { name, ..SeriesQuestion::new(By::Key, span) }).unwrap();
+    let keys = reader.series(&SeriesQuery { name, ..SeriesQuery::new(SeriesKind::Key, range) }).unwrap();
     assert_eq!(keys.total, flushes * 4 * 2);
-    let top = history.top(&TopQuestion { by: By::Route, span, limit: 9 }).unwrap();
+    let top = reader.top(&TopQuery::new(SeriesKind::Route, range, 9)).unwrap();
     let totals: Vec<u64> = top.rows.iter().map(|row| row.total).collect();
     assert_eq!(totals, [flushes * dense, flushes * (1 + 24 + 47 + 70)]);
     // The first day is kept as one point, whatever step is asked for.
-    let first = Span { from_s: u64::from(START_MIN) * 60, to_s: u64::from(START_MIN + DAY_MIN) * 60 };
+    let first = TimeRange { from_s: u64::from(START_MIN) * 60, to_s: u64::from(START_MIN + DAY_MIN) * 60 };
     let name = Some("/dense".to_owned());
-    let question = SeriesQuestion { name, step_s: Some(60), ..SeriesQuestion::new(By::Route, first) };
-    let curve = history.series(&question).unwrap();
+    let query = SeriesQuery { name, step_s: Some(60), ..SeriesQuery::new(SeriesKind::Route, first) };
+    let curve = reader.series(&query).unwrap();
     assert_eq!((curve.step_s, curve.total), (86_400, dense));
 }
 
-fn dump(engine: &Memory) -> String {
+fn dump(tables: &MemoryTables) -> String {
     let mut text = String::new();
-    for (table, name) in Table::ALL.into_iter().zip(NAMES) {
+    for table in TableId::ALL {
         let visit = &mut |key: &[u8], value: &[u8]| {
-            writeln!(text, "{name} {} {}", hex(key), hex(value)).unwrap();
-            ControlFlow::Continue(())
+            writeln!(text, "{} {} {}", table.name(), hex(key), hex(value)).unwrap();
+            Ok(ControlFlow::Continue(()))
         };
-        engine.scan(table, &[]..&[0xff; 100], visit).unwrap();
+        tables.scan_all(table, visit).unwrap();
     }
     text
 }
@@ -109,16 +116,16 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-fn load(text: &str) -> Memory {
-    let mut batch = Batch::default();
+fn load(text: &str) -> MemoryTables {
+    let mut batch = WriteBatch::default();
     for line in text.lines() {
         let [name, key, value] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
-        let table = Table::ALL[NAMES.iter().position(|known| *known == name).unwrap()];
+        let table = TableId::ALL.into_iter().find(|table| table.name() == name).unwrap();
         batch.put(table, unhex(key), unhex(value));
     }
-    let mut engine = Memory::default();
-    engine.commit(&batch).unwrap();
-    engine
+    let mut tables = MemoryTables::default();
+    tables.commit(&batch).unwrap();
+    tables
 }
 
 /// Every key of the server but the lock, one field a line.
@@ -155,8 +162,9 @@ fn load_redis(url: &str, text: &str) {
     }
 }
 
-fn redis_engine(url: &str) -> RedisEngine {
-    RedisEngine::new(&RedisConfig::new(url.parse().unwrap())).unwrap()
+fn open_redis(url: &str) -> SharedHistory<RedisTables> {
+    let tables = RedisTables::new(&RedisConfig::new(url.parse().unwrap())).unwrap();
+    SharedHistory::open(tables, Bounds::default()).unwrap()
 }
 
 #[test]
@@ -169,9 +177,9 @@ fn rows_of_every_version_open_and_answer() {
             assert!(tiers.contains(&tier), "the fixture has every tier");
         }
         assert!(text.contains("\nlog "));
-        let history = History::open(load(&text), Bounds::default()).unwrap();
+        let history = LocalHistory::open(load(&text), Bounds::default()).unwrap();
         check(&history, 6);
-        assert_eq!(history.last_flush(Instance([0xab; 16])).unwrap(), Some(6));
+        assert_eq!(history.reader().unwrap().last_flush(InstanceId([0xab; 16])).unwrap(), Some(6));
     }
 }
 
@@ -183,7 +191,7 @@ fn files_of_every_version_open_and_go_on() {
         let mut file = File::create(folder.path().join("history.redb")).unwrap();
         io::copy(&mut GzDecoder::new(packed), &mut file).unwrap();
         let open = |access| {
-            History::open(Embedded::open(folder.path(), access).unwrap(), Bounds::default()).unwrap()
+            LocalHistory::open(RedbTables::open(folder.path(), access).unwrap(), Bounds::default()).unwrap()
         };
         check(&open(Access::Read), 6);
         let mut history = open(Access::Write);
@@ -201,12 +209,12 @@ fn a_redis_of_every_version_opens_and_goes_on() {
         let text = std::fs::read_to_string(fixture(&format!("{version}-redis.txt"))).unwrap();
         let server = RedisServer::start();
         load_redis(&server.url(), &text);
-        let mut history = History::open(redis_engine(&server.url()), Bounds::default()).unwrap();
+        let mut history = open_redis(&server.url());
         check(&history, 7);
         let name = Some(NEW.to_owned());
-        let span = Span { from_s: 0, to_s: 1 << 40 };
-        let question = SeriesQuestion { name, ..SeriesQuestion::new(By::Rule, span) };
-        assert_eq!(history.series(&question).unwrap().total, 5);
+        let range = TimeRange { from_s: 0, to_s: 1 << 40 };
+        let query = SeriesQuery { name, ..SeriesQuery::new(SeriesKind::Rule, range) };
+        assert_eq!(history.reader().unwrap().series(&query).unwrap().total, 5);
         history.append(&flush(8, START_MIN + 81 * DAY_MIN)).unwrap();
         history.maintain(Time::from_secs(u64::from(START_MIN + 83 * DAY_MIN) * 60)).unwrap();
         history.refresh().unwrap();
@@ -216,7 +224,7 @@ fn a_redis_of_every_version_opens_and_goes_on() {
 
 #[test]
 fn what_is_written_today_is_the_last_version() {
-    let came = dump(&sample(Memory::default()).into_engine());
+    let came = dump(&sample());
     let last = VERSIONS.last().unwrap();
     let expected = std::fs::read_to_string(fixture(&format!("{last}.txt"))).unwrap();
     assert!(came == expected, "the format has changed: CONTRIBUTING.md says how to make a new version");
@@ -227,21 +235,22 @@ fn what_is_written_today_is_the_last_version() {
 fn the_fixtures_of_a_new_version_are_made() {
     let Some(prefix) = std::env::var_os(MAKE).map(PathBuf::from) else { return };
     let named = |end: &str| PathBuf::from(format!("{}{end}", prefix.display()));
-    std::fs::write(named(".txt"), dump(&sample(Memory::default()).into_engine())).unwrap();
+    std::fs::write(named(".txt"), dump(&sample())).unwrap();
 
     let folder = tempfile::tempdir().unwrap();
-    let mut engine = sample(Embedded::open(folder.path(), Access::Write).unwrap()).into_engine();
-    engine.compact().unwrap();
-    drop(engine);
+    let tables = RedbTables::open(folder.path(), Access::Write).unwrap();
+    let mut tables = fill(LocalHistory::open(tables, Bounds::default()).unwrap()).into_tables();
+    tables.compact().unwrap();
+    drop(tables);
     let file = File::open(folder.path().join("history.redb")).unwrap();
     let mut packed = File::create(named(".redb.gz")).unwrap();
     io::copy(&mut GzEncoder::new(file, Compression::best()), &mut packed).unwrap();
 
     let server = RedisServer::start();
-    let mut history = sample(redis_engine(&server.url()));
-    // Not folded: a flush as it waits in the log of all, with a label that has no number yet.
+    let mut history = fill(open_redis(&server.url()));
+    // Not compacted: a flush in the shared log, with a label that has no number yet.
     let mut last = flush(7, START_MIN + 80 * DAY_MIN + 720);
-    last.tally.add(START_MIN + 80 * DAY_MIN + 720, Label::Rule(NEW.into()), Outcome::Soft, 5);
+    last.counts.add(START_MIN + 80 * DAY_MIN + 720, Label::Rule(NEW.into()), Outcome::Soft, 5);
     history.append(&last).unwrap();
     std::fs::write(named("-redis.txt"), dump_redis(&server.url())).unwrap();
 }

@@ -4,28 +4,28 @@
 use std::io::{BufReader, Read};
 
 use tollgate_core::Time;
-use tollgate_history::engine::Memory;
-use tollgate_history::import::{Imported, Importer};
-use tollgate_history::query::{Span, TopQuestion};
-use tollgate_history::{Bounds, By, Error, History};
+use tollgate_history::import::{ImportReport, Importer};
+use tollgate_history::query::{TimeRange, TopQuery};
+use tollgate_history::tables::MemoryTables;
+use tollgate_history::{Bounds, Error, History, LocalHistory, SeriesKind};
 use tollgate_testkit::nasa_log;
 
 const NOW: Time = Time::from_secs(1_800_000_000);
-const ALWAYS: Span = Span { from_s: 0, to_s: 1 << 40 };
+const ALWAYS: TimeRange = TimeRange { from_s: 0, to_s: 1 << 40 };
 
-fn import(history: &mut History<Memory>, log: &str) -> Imported {
+fn import(history: &mut LocalHistory<MemoryTables>, log: &str) -> ImportReport {
     Importer::new(history, NOW).import(|| Ok(log.as_bytes()), &mut |_| ()).unwrap()
 }
 
-fn total(history: &History<Memory>) -> u64 {
-    history.summary(ALWAYS).unwrap().total
+fn total(history: &LocalHistory<MemoryTables>) -> u64 {
+    history.reader().unwrap().summary(ALWAYS).unwrap().total
 }
 
 #[test]
 fn a_log_is_imported_once_whatever_its_name_and_length() {
     let log = nasa_log();
     let lines = u64::try_from(log.lines().count()).unwrap();
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let half = log.match_indices('\n').nth(log.lines().count() / 2).unwrap().0 + 1;
     let first = import(&mut history, &log[..half]);
     assert_eq!((first.known_bytes, first.read), (0, first.imported + first.not_understood));
@@ -45,9 +45,9 @@ fn a_log_is_imported_once_whatever_its_name_and_length() {
 #[test]
 fn the_real_counts_are_told() {
     let log = nasa_log();
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     import(&mut history, &log);
-    let top = history.top(&TopQuestion { by: By::Route, span: ALWAYS, limit: 5 }).unwrap();
+    let top = history.reader().unwrap().top(&TopQuery::new(SeriesKind::Route, ALWAYS, 5)).unwrap();
     for row in top.rows {
         let asked = format!(" {} ", row.name);
         let with_query = format!(" {}?", row.name);
@@ -77,7 +77,7 @@ fn an_import_that_was_stopped_goes_on() {
         format!("h - - [01/Aug/1995:00:{:02}:00 -0400] \"GET /{} HTTP/1.0\" 200 1\n", n / 2_000, n % 7)
     };
     let log: String = (0..120_000).map(line).collect();
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let stops = || Ok(BufReader::new(Stops(log.as_bytes(), log.len() * 3 / 4)));
     let stopped = Importer::new(&mut history, NOW).import(stops, &mut |_| ());
     assert!(matches!(stopped, Err(Error::File { .. })));
@@ -90,7 +90,7 @@ fn an_import_that_was_stopped_goes_on() {
 fn any_bytes_are_read_without_harm() {
     let mut bytes = b"h - - [01/Aug/1995:00:00:00 -0400] \"GET /\xff\xfe HTTP/1.0\" 200 1\n".to_vec();
     bytes.extend(std::iter::repeat_n(b'x', 300_000));
-    let mut history = History::open(Memory::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let open = || Ok(bytes.as_slice());
     let imported = Importer::new(&mut history, NOW).import(open, &mut |_| ()).unwrap();
     assert_eq!((imported.imported, imported.not_understood), (1, 5));

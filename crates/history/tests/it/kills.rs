@@ -9,36 +9,38 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tollgate_core::Time;
-use tollgate_history::engine::{Access, Embedded};
-use tollgate_history::query::{SeriesQuestion, Span};
-use tollgate_history::{Bounds, By, Flush, FlushName, History, Instance, Label, Outcome, Tally};
+use tollgate_history::query::{SeriesQuery, TimeRange};
+use tollgate_history::tables::{Access, RedbTables};
+use tollgate_history::{
+    Bounds, Flush, FlushId, History, InstanceId, Label, LocalHistory, Outcome, SeriesKind, TrafficCounts,
+};
 
-use crate::log::Random;
+use crate::log::XorShift;
 
 const KILLS: u64 = 50;
-const INSTANCE: Instance = Instance([5; 16]);
+const INSTANCE: InstanceId = InstanceId([5; 16]);
 /// Names the folder to the child.
 const FOLDER: &str = "TOLLGATE_TEST_KILLS_FOLDER";
 const START_MIN: u32 = 20_000 * 1_440;
 
-/// Flush `seq`: twelve minutes later than the last, so that hours are folded every
+/// Flush `seq`: twelve minutes later than the last, so that hours are compacted every
 /// five flushes and days rolled up every 120.
 fn flush(seq: u64) -> (Flush, Time) {
     let minute = START_MIN + 12 * u32::try_from(seq).unwrap();
-    let mut tally = Tally::default();
-    for (route, count) in counts(seq) {
-        tally.add(minute, Label::Requests, Outcome::Allowed, count);
-        tally.add(minute, Label::Route(format!("/{route}").into()), Outcome::Allowed, count);
+    let mut counts = TrafficCounts::default();
+    for (route, count) in counts_of(seq) {
+        counts.add(minute, Label::Requests, Outcome::Allowed, count);
+        counts.add(minute, Label::Route(format!("/{route}").into()), Outcome::Allowed, count);
     }
-    (Flush { name: FlushName { instance: INSTANCE, seq }, tally }, Time::from_secs(u64::from(minute) * 60))
+    (Flush { id: FlushId { instance: INSTANCE, seq }, counts }, Time::from_secs(u64::from(minute) * 60))
 }
 
-fn counts(seq: u64) -> impl Iterator<Item = (u64, u64)> {
+fn counts_of(seq: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..200).map(move |route| (route, 1 + (seq * 7 + route * 13) % 11))
 }
 
-fn open(folder: &Path) -> History<Embedded> {
-    History::open(Embedded::open(folder, Access::Write).unwrap(), Bounds::default()).unwrap()
+fn open(folder: &Path) -> LocalHistory<RedbTables> {
+    LocalHistory::open(RedbTables::open(folder, Access::Write).unwrap(), Bounds::default()).unwrap()
 }
 
 /// Does nothing unless it is called by the test below.
@@ -46,7 +48,7 @@ fn open(folder: &Path) -> History<Embedded> {
 fn the_child_appends_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let mut history = open(Path::new(&folder));
-    let mut seq = history.last_flush(INSTANCE).unwrap().unwrap_or(0);
+    let mut seq = history.reader().unwrap().last_flush(INSTANCE).unwrap().unwrap_or(0);
     let mut out = std::io::stdout();
     loop {
         seq += 1;
@@ -60,12 +62,12 @@ fn the_child_appends_until_it_is_killed() {
 #[test]
 fn no_acknowledged_flush_is_lost_or_counted_twice() {
     let folder = tempfile::tempdir().unwrap();
-    let mut random = Random(3);
+    let mut random = XorShift(3);
     let mut last = 0;
     for kill in 0..KILLS {
         let acknowledged = run_and_kill(folder.path(), &mut random);
         let history = open(folder.path());
-        let written = history.last_flush(INSTANCE).unwrap().unwrap_or(0);
+        let written = history.reader().unwrap().last_flush(INSTANCE).unwrap().unwrap_or(0);
         assert!(
             written >= acknowledged.max(last),
             "kill {kill}: {acknowledged} acknowledged, {written} there"
@@ -77,7 +79,7 @@ fn no_acknowledged_flush_is_lost_or_counted_twice() {
 }
 
 /// The number of the last flush that the child told of before it was killed.
-fn run_and_kill(folder: &Path, random: &mut Random) -> u64 {
+fn run_and_kill(folder: &Path, random: &mut XorShift) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::the_child_appends_until_it_is_killed", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
@@ -97,7 +99,7 @@ fn run_and_kill(folder: &Path, random: &mut Random) -> u64 {
             told += 1;
         }
     }
-    // Somewhere within the next append or fold: a commit takes some 5 ms.
+    // Somewhere within the next append or compaction: a commit takes some 5 ms.
     (0..random.below(4_000_000)).for_each(|n| {
         std::hint::black_box(n);
     });
@@ -106,15 +108,18 @@ fn run_and_kill(folder: &Path, random: &mut Random) -> u64 {
     acknowledged
 }
 
-fn check(history: &History<Embedded>, written: u64) {
-    let span = Span { from_s: 0, to_s: 1 << 40 };
-    let all: u64 = (1..=written).flat_map(counts).map(|(_, count)| count).sum();
-    assert_eq!(history.summary(span).unwrap().total, all);
+fn check(history: &LocalHistory<RedbTables>, written: u64) {
+    let range = TimeRange { from_s: 0, to_s: 1 << 40 };
+    let all: u64 = (1..=written).flat_map(counts_of).map(|(_, count)| count).sum();
+    assert_eq!(history.reader().unwrap().summary(range).unwrap().total, all);
     for route in [0, 99, 199] {
         let name = Some(format!("/{route}"));
-        let answer =
-            history.series(&SeriesQuestion { name, ..SeriesQuestion::new(By::Route, span) }).unwrap();
-        let of_route = (1..=written).flat_map(counts).filter(|(counted, _)| *counted == route);
+        let answer = history
+            .reader()
+            .unwrap()
+            .series(&SeriesQuery { name, ..SeriesQuery::new(SeriesKind::Route, range) })
+            .unwrap();
+        let of_route = (1..=written).flat_map(counts_of).filter(|(counted, _)| *counted == route);
         assert_eq!(answer.total, of_route.map(|(_, count)| count).sum::<u64>());
     }
 }

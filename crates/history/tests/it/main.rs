@@ -2,13 +2,14 @@
 //!
 //! | module | what it shows |
 //! |---|---|
-//! | `engines` | every engine keeps the same promises |
 //! | `flood` | made-up names take no room from real ones, and no total is wrong |
 //! | `formats` | files of every released format still open |
 //! | `imports` | no line of a log counts twice |
 //! | `kills` | `kill -9` at any moment loses no flush that was acknowledged |
 //! | `log` | a real log, and random numbers |
 //! | `nodes` | several nodes on real servers add up, whatever breaks |
+//! | `others` | the same on other versions of Redis, and on Valkey |
+//! | `tables` | tables in memory, in a folder and on Redis keep the same promises |
 //! | `torn` | kills and torn logs on Redis lose and repeat nothing |
 
 #![expect(
@@ -19,7 +20,6 @@
     reason = "helpers of tests fail loudly, and tests say what they measured"
 )]
 
-mod engines;
 mod flood;
 mod formats;
 mod imports;
@@ -27,4 +27,5 @@ mod kills;
 mod log;
 mod nodes;
 mod others;
+mod tables;
 mod torn;

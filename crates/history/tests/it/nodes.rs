@@ -4,59 +4,60 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate_core::Time;
-use tollgate_history::query::{SeriesQuestion, Span, TopQuestion};
+use tollgate_history::query::{SeriesQuery, TimeRange, TopQuery};
 use tollgate_history::{
-    Appended, Bounds, By, Error, Flush, FlushName, History, Instance, Label, Outcome, Tally,
+    AppendResult, Bounds, Error, Flush, FlushId, History, InstanceId, Label, Outcome, SeriesKind,
+    SharedHistory, TrafficCounts,
 };
 use tollgate_redis::RedisConfig;
-use tollgate_redis::history::RedisEngine;
+use tollgate_redis::history::RedisTables;
 use tollgate_testkit::redis::wait_until;
 use tollgate_testkit::{RedisCluster, RedisServer};
 
-use crate::log::Random;
+use crate::log::XorShift;
 
-const ALWAYS: Span = Span { from_s: 0, to_s: 1 << 40 };
+const ALWAYS: TimeRange = TimeRange { from_s: 0, to_s: 1 << 40 };
 const START_MIN: u32 = 20_001 * 1_440 + 720;
 pub(crate) const LOCK: &str = "h1:{history}:lock";
 
-pub(crate) fn open(url: &str) -> Result<History<RedisEngine>, Error> {
+pub(crate) fn open(url: &str) -> Result<SharedHistory<RedisTables>, Error> {
     let config = RedisConfig::new(url.parse().unwrap());
-    History::open(RedisEngine::new(&config).unwrap(), Bounds::default())
+    SharedHistory::open(RedisTables::new(&config).unwrap(), Bounds::default())
 }
 
 /// A node, and what it has counted.
-struct Node {
-    history: History<RedisEngine>,
-    instance: Instance,
+struct WriterNode {
+    history: SharedHistory<RedisTables>,
+    instance: InstanceId,
     seq: u64,
 }
 
-struct World {
-    nodes: Vec<Node>,
+struct NodesWorld {
+    nodes: Vec<WriterNode>,
     truth: BTreeMap<String, u64>,
     minute: u32,
-    random: Random,
+    random: XorShift,
 }
 
-impl World {
+impl NodesWorld {
     fn new(url: &str) -> Self {
-        let node = |n| Node { history: open(url).unwrap(), instance: Instance([n; 16]), seq: 0 };
-        let random = Random(u64::from(std::process::id()) * 2 + 1);
+        let node = |n| WriterNode { history: open(url).unwrap(), instance: InstanceId([n; 16]), seq: 0 };
+        let random = XorShift(u64::from(std::process::id()) * 2 + 1);
         Self { nodes: (1..=3).map(node).collect(), truth: BTreeMap::new(), minute: START_MIN, random }
     }
 
     fn flush(&mut self, who: usize) -> Flush {
-        let Node { instance, seq, .. } = &mut self.nodes[who];
+        let WriterNode { instance, seq, .. } = &mut self.nodes[who];
         *seq += 1;
-        let mut tally = Tally::default();
+        let mut counts = TrafficCounts::default();
         for _ in 0..20 {
             let (route, count) = (format!("/{}", self.random.below(30)), 1 + self.random.below(9));
             let late = u32::try_from(self.random.below(3) * self.random.below(100)).unwrap();
-            tally.add(self.minute - late, Label::Requests, Outcome::Allowed, count);
-            tally.add(self.minute - late, Label::Route(route.as_str().into()), Outcome::Allowed, count);
+            counts.add(self.minute - late, Label::Requests, Outcome::Allowed, count);
+            counts.add(self.minute - late, Label::Route(route.as_str().into()), Outcome::Allowed, count);
             *self.truth.entry(route).or_default() += count;
         }
-        Flush { name: FlushName { instance: *instance, seq: *seq }, tally }
+        Flush { id: FlushId { instance: *instance, seq: *seq }, counts }
     }
 
     /// Some hours, days and weeks, in which everybody writes and leads in turn.
@@ -65,9 +66,9 @@ impl World {
             let who = usize::try_from(self.random.below(3)).unwrap();
             let flush = self.flush(who);
             let history = &mut self.nodes[who].history;
-            assert_eq!(history.append(&flush).unwrap(), Appended::Written);
+            assert_eq!(history.append(&flush).unwrap(), AppendResult::Written);
             if round % 4 == 0 {
-                assert_eq!(history.append(&flush).unwrap(), Appended::Repeated);
+                assert_eq!(history.append(&flush).unwrap(), AppendResult::Repeated);
             }
             if round % 3 == 0 {
                 lose_the_lead();
@@ -78,18 +79,26 @@ impl World {
         }
     }
 
+    /// Gives every node the time to compact, so that the leader does it.
+    fn compact(&mut self) {
+        self.minute += 5;
+        for node in &mut self.nodes {
+            node.history.maintain(Time::from_secs(u64::from(self.minute) * 60)).unwrap();
+        }
+    }
+
     fn everybody_tells_the_truth(&mut self) {
         let all: u64 = self.truth.values().sum();
         for node in &mut self.nodes {
-            assert_eq!(node.history.ask(|history| history.summary(ALWAYS)).unwrap().total, all);
-            let question = TopQuestion { by: By::Route, span: ALWAYS, limit: 100 };
-            let top = node.history.ask(|history| history.top(&question)).unwrap();
+            assert_eq!(node.history.read(|reader| reader.summary(ALWAYS)).unwrap().total, all);
+            let query = TopQuery::new(SeriesKind::Route, ALWAYS, 100);
+            let top = node.history.read(|reader| reader.top(&query)).unwrap();
             let rows = top.rows.into_iter().map(|row| (row.name, row.total)).collect::<BTreeMap<_, _>>();
             assert_eq!((&rows, top.other.total), (&self.truth, 0));
             for name in ["/0", "/7"] {
-                let question =
-                    SeriesQuestion { name: Some(name.into()), ..SeriesQuestion::new(By::Route, ALWAYS) };
-                let told = node.history.ask(|history| history.series(&question)).unwrap().total;
+                let query =
+                    SeriesQuery { name: Some(name.into()), ..SeriesQuery::new(SeriesKind::Route, ALWAYS) };
+                let told = node.history.read(|reader| reader.series(&query)).unwrap().total;
                 assert_eq!(told, self.truth.get(name).copied().unwrap_or(0));
             }
         }
@@ -99,7 +108,7 @@ impl World {
 #[test]
 fn nodes_on_one_redis_add_up() {
     let server = RedisServer::start();
-    let mut world = World::new(&server.url());
+    let mut world = NodesWorld::new(&server.url());
     world.live(60, || {
         server.cli(&["del", LOCK]);
     });
@@ -110,7 +119,7 @@ fn nodes_on_one_redis_add_up() {
 #[test]
 fn nodes_on_a_cluster_add_up_also_after_a_failover() {
     let mut cluster = RedisCluster::start();
-    let mut world = World::new(&cluster.url());
+    let mut world = NodesWorld::new(&cluster.url());
     world.live(25, || {
         cluster.servers[0].cli(&["-c", "del", LOCK]);
     });
@@ -160,14 +169,16 @@ fn what_is_not_ours_is_told_and_left_alone() {
 #[test]
 fn damaged_rows_are_lost_alone() {
     let server = RedisServer::start();
-    let mut world = World::new(&server.url());
+    let mut world = NodesWorld::new(&server.url());
     world.live(10, || ());
     for (key, field) in [("h1:{history}:l", "what is this"), ("h1:{history}:l", "and this?")] {
         server.cli(&["hset", key, field, "garbage"]);
     }
     world.live(10, || ());
+    world.compact();
     world.everybody_tells_the_truth();
-    let damaged: u64 = world.nodes.iter_mut().map(|node| node.history.status().unwrap().damaged).sum();
+    let damaged = |node: &WriterNode| node.history.reader().unwrap().status().unwrap().damaged;
+    let damaged: u64 = world.nodes.iter().map(damaged).sum();
     assert!(damaged >= 2, "{damaged}");
     assert_eq!(server.cli(&["hexists", "h1:{history}:l", "what is this"]), "0", "and are gone");
     let blocks = server.cli(&["--scan", "--pattern", "h1:{history}:b:*"]);
@@ -175,7 +186,7 @@ fn damaged_rows_are_lost_alone() {
         let spoil = "return redis.call('HSET', KEYS[1], string.rep('\\0', 4), 'garbage')";
         assert_eq!(server.cli(&["eval", spoil, "1", hash]), "0", "there was a block");
     }
-    let error = world.nodes[0].history.ask(|history| history.summary(ALWAYS)).unwrap_err();
+    let error = world.nodes[0].history.read(|reader| reader.summary(ALWAYS)).unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "whoever asks for it is told: {error}");
     world.minute += 100 * 1_440;
     for _ in 0..10 {
@@ -184,14 +195,14 @@ fn damaged_rows_are_lost_alone() {
         });
     }
     let node = &mut world.nodes[0].history;
-    let since = Span { from_s: u64::from(world.minute - 60 * 1_440) * 60, to_s: ALWAYS.to_s };
-    assert!(node.ask(|history| history.summary(since)).unwrap().total > 0, "and what came since is there");
+    let since = TimeRange { from_s: u64::from(world.minute - 60 * 1_440) * 60, to_s: ALWAYS.to_s };
+    assert!(node.read(|reader| reader.summary(since)).unwrap().total > 0, "and what came since is there");
 }
 
 #[test]
 fn a_server_that_hangs_or_is_gone_is_told_in_time_and_found_again() {
     let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let mut world = World::new(&server.url());
+    let mut world = NodesWorld::new(&server.url());
     world.live(5, || ());
     let flush = world.flush(0);
     server.freeze();

@@ -3,7 +3,7 @@
 use tollgate_testkit::redis::{OtherServer, pass_on};
 
 /// What asks a server.
-const TESTS: &[&str] = &["engines::redis", "engines::a_cluster", "nodes::", "torn::no_acknowledged"];
+const TESTS: &[&str] = &["tables::redis", "tables::a_cluster", "nodes::", "torn::no_acknowledged"];
 
 #[test]
 fn on_redis_6() {

@@ -1,6 +1,6 @@
--- Reads fields of hashes, if the edition is the expected one.
--- KEYS: root, a hash for each field. ARGV: head of the root, the longest value that is wanted, the fields.
--- A value that is too long comes back empty.
+-- Reads fields of hashes, if the generation is the expected one.
+-- KEYS: manifest, a hash for each field. ARGV: the generation, the longest value that is wanted, the fields.
+-- A value that is longer comes back empty.
 if redis.call('GETRANGE', KEYS[1], 0, 16) ~= ARGV[1] then return false end
 local values = {}
 for at = 2, #KEYS do

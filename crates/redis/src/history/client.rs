@@ -1,8 +1,8 @@
-//! Asks Redis from threads that may wait.
+//! Sends commands to Redis from threads that may block.
 //!
-//! The connections of this crate live on a Tokio runtime; a history is written and
-//! asked by threads that have none. So a thread of its own drives the connection,
-//! and whoever asks waits for its answer.
+//! The connections of this crate live on a Tokio runtime, and a history is written and
+//! read by threads without one. So a thread of its own drives the connection, and
+//! callers wait for its reply.
 //!
 //! Invariant: every call ends, by the timeout or because the thread has ended.
 
@@ -19,29 +19,29 @@ use crate::config::RedisConfig;
 use crate::error::{Error, StoreFailure};
 use crate::stats::Stats;
 
-/// A history is not in a hurry, and reads more at once than a request does; but
-/// a thread that stops the service waits for it.
+/// A history reads more at once than a request does, so it has more time; but a server
+/// that stops waits for it.
 const TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
-/// What the thread is asked for.
-struct Job {
-    /// A key of the slot that all commands are about.
+/// Commands for the thread.
+struct CommandJob {
+    /// A key in the slot of all commands.
     key: Arc<str>,
     commands: Pipeline,
     answer: SyncSender<Result<Vec<Value>, StoreFailure>>,
 }
 
-/// A connection that is asked from anywhere. It is made when it is first needed.
+/// A connection that any thread may use. It connects when it is first needed.
 #[derive(Debug)]
-pub(super) struct Client {
-    jobs: UnboundedSender<Job>,
+pub(super) struct BlockingClient {
+    jobs: UnboundedSender<CommandJob>,
     key: Arc<str>,
-    /// Where it goes, without a password.
+    /// The server, without a password.
     pub(super) server: String,
 }
 
-impl Client {
-    /// Asks the main endpoint about keys that are in the slot of `key`.
+impl BlockingClient {
+    /// For commands on keys in the slot of `key`, at the main endpoint.
     pub(super) fn new(config: &RedisConfig, key: &str) -> Result<Self, Error> {
         let backend = EndpointClient::new(&config.main, &config.key_prefix, &Arc::new(Stats::default()))?;
         let (jobs, waiting) = unbounded_channel();
@@ -56,21 +56,21 @@ impl Client {
         Ok(Self { jobs, key: key.into(), server: config.main.to_string() })
     }
 
-    /// Sends commands and waits for all answers.
+    /// Sends commands and waits for all replies.
     pub(super) fn send(&self, commands: Pipeline) -> Result<Vec<Value>, StoreFailure> {
         let (answer, answered) = sync_channel(1);
-        let job = Job { key: Arc::clone(&self.key), commands, answer };
+        let job = CommandJob { key: Arc::clone(&self.key), commands, answer };
         self.jobs.send(job).map_err(|_| StoreFailure::Lost)?;
         answered.recv().unwrap_or(Err(StoreFailure::Lost))
     }
 }
 
-/// Answers one job after the other, until nobody is left to ask.
-async fn serve(backend: EndpointClient, mut jobs: UnboundedReceiver<Job>) {
+/// Runs one job after the other, until the last client is dropped.
+async fn serve(backend: EndpointClient, mut jobs: UnboundedReceiver<CommandJob>) {
     let timeout = backend.timeout.max(TIMEOUT_MIN);
     while let Some(job) = jobs.recv().await {
         let answer = backend.run_commands(&job.key, &job.commands, Instant::now() + timeout).await;
-        // Whoever asked waits for it, and if not, nobody needs it.
+        // A caller that has gone does not need it.
         drop(job.answer.send(answer));
     }
 }

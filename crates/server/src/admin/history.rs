@@ -2,37 +2,33 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `params` | the query of a request → a question |
-//! | `answers` | an answer in the format that was asked for |
-//! | `shapes` | what answers look like, for the OpenAPI document |
+//! | `from_wire` | the query string of a request → a query |
+//! | `to_wire` | results and errors → responses |
+//! | `schemas` | what responses look like, for the OpenAPI document |
 //!
-//! Deliberately not here: what is counted and how; `crate::history` keeps it.
+//! Deliberately not here: what is counted and how; `crate::history` knows.
 
-mod answers;
-mod params;
-mod shapes;
+mod from_wire;
+mod schemas;
+mod to_wire;
 
 use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use tollgate_history::query::Rows;
-use tollgate_history::{By, Error, Outcome};
+use tollgate_history::query::{HistoryReader, Tabular};
+use tollgate_history::{Error, SeriesKind};
 
-use crate::history::{Keeper, Kept, Unanswered};
+use crate::history::{HistoryQueryError, HistoryService};
 use crate::http::v1::error::V1Error;
-use crate::http::v1::to_wire;
 use crate::service::Service;
-use answers::respond;
-use params::{Format, Params};
-pub(super) use shapes::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
+use from_wire::HistoryParams;
+pub(super) use schemas::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
+use to_wire::{LabelsBody, ValuesBody, respond};
 
-/// Names that one answer has at most.
+/// Names of one response, at most.
 const NAMES_MAX: u64 = 1_000;
-/// Rows of a top list, where nothing else is said.
-const ROWS_USUAL: u64 = 100;
 
 /// The curve of a route, a rule or a key, by verdict.
 #[utoipa::path(
@@ -49,20 +45,14 @@ const ROWS_USUAL: u64 = 100;
         ("verdict" = Option<String>, Query, description = "Only these, with commas between them.", example = "denied,soft"),
         ("format" = Option<String>, Query, description = "`json`, `ndjson` or `csv`.", example = "json"),
     ),
-    responses(shapes::SeriesResponses)
+    responses(schemas::SeriesResponses)
 )]
 pub(super) async fn series(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
-    let asking = async {
-        let params = Params::read(query, params::SERIES)?;
-        let (question, verdicts) = (params.series(now_s(&service))?, params.verdicts()?);
-        let format = params.format()?;
-        let mut answer = ask(&service, move |history| history.series(&question)).await?;
-        if let Some(verdicts) = verdicts {
-            answer.keep(|curve| verdicts.iter().any(|verdict| verdict.name() == curve.verdict));
-        }
-        Ok(respond(format, &answer))
-    };
-    answered(asking.await)
+    tabular(&service, query, from_wire::SERIES, |params, now_s| {
+        let query = params.series(now_s)?;
+        Ok(move |reader: &HistoryReader<'_>| reader.series(&query))
+    })
+    .await
 }
 
 /// The routes, rules or keys with the most, and the rest in one row.
@@ -77,15 +67,14 @@ pub(super) async fn series(State(service): State<Arc<Service>>, query: RawQuery)
         ("limit" = Option<u64>, Query, description = "Rows at most; 100 if absent.", example = 10),
         ("format" = Option<String>, Query, description = "`json`, `ndjson` or `csv`.", example = "json"),
     ),
-    responses(shapes::TopResponses)
+    responses(schemas::TopResponses)
 )]
 pub(super) async fn top(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
-    let asking = async {
-        let params = Params::read(query, params::TOP)?;
-        let ((question, order), format) = (params.top(now_s(&service))?, params.format()?);
-        Ok(respond(format, &ask(&service, move |history| history.top_by(&question, order)).await?))
-    };
-    answered(asking.await)
+    tabular(&service, query, from_wire::TOP, |params, now_s| {
+        let query = params.top(now_s)?;
+        Ok(move |reader: &HistoryReader<'_>| reader.top(&query))
+    })
+    .await
 }
 
 /// All requests in a few numbers.
@@ -97,15 +86,14 @@ pub(super) async fn top(State(service): State<Arc<Service>>, query: RawQuery) ->
         ("last" = Option<String>, Query, description = "A span before `to`, in place of `from`; a day if both are absent.", example = "7d"),
         ("format" = Option<String>, Query, description = "`json`, `ndjson` or `csv`.", example = "json"),
     ),
-    responses(shapes::SummaryResponses)
+    responses(schemas::SummaryResponses)
 )]
 pub(super) async fn summary(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
-    let asking = async {
-        let params = Params::read(query, params::SUMMARY)?;
-        let (span, format) = (params.span(now_s(&service))?, params.format()?);
-        Ok(respond(format, &ask(&service, move |history| history.summary(span)).await?))
-    };
-    answered(asking.await)
+    tabular(&service, query, from_wire::SUMMARY, |params, now_s| {
+        let range = params.range(now_s)?;
+        Ok(move |reader: &HistoryReader<'_>| reader.summary(range))
+    })
+    .await
 }
 
 /// What one can ask by, and how many names there are.
@@ -114,20 +102,16 @@ pub(super) async fn summary(State(service): State<Arc<Service>>, query: RawQuery
     path = "/v1/history/labels",
     tag = "history",
     operation_id = "history_labels",
-    responses(shapes::LabelsResponses)
+    responses(schemas::LabelsResponses)
 )]
 pub(super) async fn labels(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
-    let asking = async {
-        Params::read(query, &[])?;
-        let count = |history: &Kept, by: By| LabelBody {
-            name: by.name(),
-            values: history.names(by, "", usize::MAX).len(),
-        };
-        let labels = ask(&service, move |history| Ok(By::ALL.map(|by| count(history, by)))).await?;
-        let verdicts = Outcome::ALL.map(Outcome::name);
-        Ok(answers::json(&LabelsBody { labels: labels.into(), verdicts: verdicts.into() }))
-    };
-    answered(asking.await)
+    respond(async {
+        HistoryParams::read(query, &[])?;
+        let count = |reader: &HistoryReader<'_>, kind| (kind, reader.names(kind, "", usize::MAX).len());
+        let counts = run(&service, move |reader| Ok(SeriesKind::ALL.map(|kind| count(reader, kind)))).await?;
+        Ok(to_wire::json(&LabelsBody::new(&counts)))
+    })
+    .await
 }
 
 /// The names that begin so, sorted.
@@ -138,28 +122,28 @@ pub(super) async fn labels(State(service): State<Arc<Service>>, query: RawQuery)
         ("prefix" = Option<String>, Query, description = "How they begin.", example = "/c"),
         ("limit" = Option<u64>, Query, description = "How many at most; 1000 if absent.", example = 10),
     ),
-    responses(shapes::ValuesResponses)
+    responses(schemas::ValuesResponses)
 )]
 pub(super) async fn values(
     State(service): State<Arc<Service>>,
     Path(name): Path<String>,
     query: RawQuery,
 ) -> Response {
-    let asking = async {
-        let params = Params::read(query, params::VALUES)?;
-        let by: By = name.parse().map_err(|_| V1Error::NoSuchPath {
+    respond(async {
+        let params = HistoryParams::read(query, from_wire::VALUES)?;
+        let kind: SeriesKind = name.parse().map_err(|_| V1Error::NoSuchPath {
             path: format!("/v1/history/labels/{name}/values; there are route, rule and key"),
         })?;
         let limit = params.number("limit", NAMES_MAX, NAMES_MAX)?;
-        let start = params.text("prefix").unwrap_or_default().to_owned();
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let prefix = params.text("prefix").unwrap_or_default().to_owned();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut values =
-            ask(&service, move |history| Ok(history.names(by, &start, most.saturating_add(1)))).await?;
-        let more = values.len() > most;
-        values.truncate(most);
-        Ok(answers::json(&ValuesBody { name: by.name(), values, more }))
-    };
-    answered(asking.await)
+            run(&service, move |reader| Ok(reader.names(kind, &prefix, limit.saturating_add(1)))).await?;
+        let more = values.len() > limit;
+        values.truncate(limit);
+        Ok(to_wire::json(&ValuesBody { name: kind.name(), values, more }))
+    })
+    .await
 }
 
 /// How history itself is doing: what is kept, what waits, what was lost.
@@ -168,75 +152,46 @@ pub(super) async fn values(
     path = "/v1/history/status",
     tag = "history",
     operation_id = "history_status",
-    responses(shapes::StatusResponses)
+    responses(schemas::StatusResponses)
 )]
 pub(super) async fn status(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
-    let asking = async {
-        Params::read(query, &[])?;
-        let (keeper, now) = (Arc::clone(keeper(&service)?), service.now());
-        // Only a panic could end it early.
-        let looking = tokio::task::spawn_blocking(move || keeper.look(now)).await;
-        let status = looking.map_err(|_| V1Error::from(Unanswered::Broken))?;
-        Ok(answers::json(&status))
-    };
-    answered(asking.await)
+    respond(async {
+        HistoryParams::read(query, &[])?;
+        let history = Arc::clone(history(&service)?);
+        // It may wait for a write. Only a panic could end it early.
+        let status = tokio::task::spawn_blocking(move || history.status()).await;
+        Ok(to_wire::json(&status.map_err(|_| HistoryQueryError::Broken)?))
+    })
+    .await
 }
 
-#[derive(Debug, Serialize)]
-struct LabelsBody {
-    labels: Vec<LabelBody>,
-    verdicts: Vec<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-struct LabelBody {
-    name: &'static str,
-    values: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct ValuesBody {
-    name: &'static str,
-    values: Vec<String>,
-    /// Whether there are more than these.
-    more: bool,
-}
-
-fn now_s(service: &Service) -> u64 {
-    service.now().get() / 1_000_000
-}
-
-fn keeper(service: &Service) -> Result<&Arc<Keeper>, V1Error> {
-    service.history().ok_or_else(|| Unanswered::Off.into())
-}
-
-async fn ask<T: Send + 'static>(
+/// Responds with a result in the format that was asked for. `parse` makes the query.
+async fn tabular<Q, R>(
     service: &Service,
-    question: impl Fn(&Kept) -> Result<T, Error> + Send + 'static,
-) -> Result<T, V1Error> {
-    Ok(keeper(service)?.ask(service.now(), question).await?)
+    query: RawQuery,
+    names: &[&str],
+    parse: impl FnOnce(&HistoryParams, u64) -> Result<Q, V1Error>,
+) -> Response
+where
+    Q: Fn(&HistoryReader<'_>) -> Result<R, Error> + Send + 'static,
+    R: Tabular + Serialize + Send + 'static,
+{
+    respond(async {
+        let params = HistoryParams::read(query, names)?;
+        let query = parse(&params, service.now().get() / 1_000_000)?;
+        let format = params.format()?;
+        Ok(to_wire::tabular(format, &run(service, query).await?))
+    })
+    .await
 }
 
-fn answered(answer: Result<Response, V1Error>) -> Response {
-    answer.unwrap_or_else(|error| to_wire::error(&error).into())
+async fn run<R: Send + 'static>(
+    service: &Service,
+    query: impl Fn(&HistoryReader<'_>) -> Result<R, Error> + Send + 'static,
+) -> Result<R, V1Error> {
+    Ok(history(service)?.query(service.now(), query).await?)
 }
 
-impl From<Unanswered> for V1Error {
-    fn from(why: Unanswered) -> Self {
-        let (status, fix) = match why {
-            Unanswered::Off => {
-                (StatusCode::SERVICE_UNAVAILABLE, "start the server with TOLLGATE_HISTORY=true")
-            }
-            Unanswered::Closed { .. } => {
-                (StatusCode::SERVICE_UNAVAILABLE, "see the log and /v1/history/status, and ask again")
-            }
-            Unanswered::Busy | Unanswered::Slow => {
-                (StatusCode::SERVICE_UNAVAILABLE, "ask again later, or about a shorter time")
-            }
-            Unanswered::Broken | Unanswered::History(_) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "see the log and /v1/history/status")
-            }
-        };
-        Self::History { status, detail: why.to_string(), fix }
-    }
+fn history(service: &Service) -> Result<&Arc<HistoryService>, HistoryQueryError> {
+    service.history().ok_or(HistoryQueryError::Off)
 }

@@ -1,14 +1,14 @@
-//! A part of Prometheus' HTTP interface on the admin listener, over history.
+//! A part of Prometheus' HTTP API on the admin listener, over history.
 //!
-//! Grafana and `promtool` read a history with it as they read Prometheus: the
-//! address of the data source is `http://ADMIN/prometheus`.
+//! Grafana and `promtool` read a history with it as they read Prometheus: the URL of the
+//! data source is `http://ADMIN/prometheus`.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `from_wire` | parameters of a query or a form → when, and which expression |
 //! | `to_wire` | values and errors → JSON as Prometheus writes it |
 //!
-//! Deliberately not here: the language; `tollgate_history::promql` knows it.
+//! Deliberately not here: the query language; `tollgate_history::promql` knows it.
 
 mod from_wire;
 mod to_wire;
@@ -19,69 +19,69 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get};
-use tollgate_history::promql::{self, Instants, Labels, Metric, Value};
+use axum::routing::get;
+use tollgate_history::promql::{self, Instants, LabelSet, Metric, PromValue};
+use tollgate_history::query::HistoryReader;
 
-use crate::history::{Kept, Unanswered};
+use crate::history::HistoryQueryError;
 use crate::service::Service;
-use from_wire::Params;
-use to_wire::{Refusal, respond};
+use from_wire::PromParams;
+use to_wire::{PromApiError, respond};
 
-/// Label sets and label values that one answer has at most.
+/// Label sets and label values of one response, at most.
 const ROWS_MAX: usize = 10_000;
 
-/// The paths that tools of Prometheus ask at.
+/// The paths of the API.
 pub(crate) fn router() -> Router<Arc<Service>> {
-    let both = |handler: fn() -> MethodRouter<Arc<Service>>| handler();
     Router::new()
-        .route("/prometheus/api/v1/query", both(|| get(query).post(query)))
-        .route("/prometheus/api/v1/query_range", both(|| get(query_range).post(query_range)))
-        .route("/prometheus/api/v1/series", both(|| get(series).post(series)))
-        .route("/prometheus/api/v1/labels", both(|| get(labels).post(labels)))
+        .route("/prometheus/api/v1/query", get(query).post(query))
+        .route("/prometheus/api/v1/query_range", get(query_range).post(query_range))
+        .route("/prometheus/api/v1/series", get(series).post(series))
+        .route("/prometheus/api/v1/labels", get(labels).post(labels))
         .route("/prometheus/api/v1/label/{name}/values", get(values))
         .route("/prometheus/api/v1/metadata", get(metadata))
         .route("/prometheus/api/v1/status/buildinfo", get(build))
 }
 
 async fn query(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    let asking = async {
-        let params = Params::read(request).await?;
+    let response = async {
+        let params = PromParams::read(request).await?;
         let at_ms = params.instant("time")?.unwrap_or_else(|| service.now().get() / 1_000);
         let instants = Instants::One { at_ms };
-        let value = evaluated(&service, params.expression()?, instants).await?;
+        let value = evaluate(&service, params.expression()?, instants).await?;
         Ok(to_wire::instant(&value, at_ms))
     };
-    respond(asking.await)
+    respond(response.await)
 }
 
 async fn query_range(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    let asking = async {
-        let params = Params::read(request).await?;
+    let response = async {
+        let params = PromParams::read(request).await?;
         let instants = params.range()?;
-        let value = evaluated(&service, params.expression()?, instants).await?;
+        let value = evaluate(&service, params.expression()?, instants).await?;
         Ok(to_wire::range(&value, instants))
     };
-    respond(asking.await)
+    respond(response.await)
 }
 
 async fn series(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    let asking = async {
-        let params = Params::read(request).await?;
+    let response = async {
+        let params = PromParams::read(request).await?;
         let selectors = params.selectors();
         if selectors.is_empty() {
-            return Err(Refusal::bad("there is no match[]; send one such as tollgate_requests_total"));
+            return Err(PromApiError::bad("there is no match[]; send one such as tollgate_requests_total"));
         }
-        let found = ask(&service, move |history| {
-            let mut all: Vec<Labels> = Vec::new();
+        let found = run(&service, move |reader| {
+            let mut all: Vec<LabelSet> = Vec::new();
             for selector in &selectors {
                 let rest = ROWS_MAX.saturating_sub(all.len());
-                all.extend(history.promql_series(selector, rest)?);
+                all.extend(reader.promql_series(selector, rest)?);
             }
             Ok(all)
         });
         Ok(to_wire::label_sets(&found.await?))
     };
-    respond(asking.await)
+    respond(response.await)
 }
 
 async fn labels() -> Response {
@@ -89,11 +89,11 @@ async fn labels() -> Response {
 }
 
 async fn values(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Response {
-    let asking = async {
-        let found = ask(&service, move |history| Ok(history.promql_values(&name, ROWS_MAX)));
+    let response = async {
+        let found = run(&service, move |reader| Ok(reader.promql_values(&name, ROWS_MAX)));
         Ok(to_wire::texts(&found.await?))
     };
-    respond(asking.await)
+    respond(response.await)
 }
 
 async fn metadata() -> Response {
@@ -104,19 +104,23 @@ async fn build() -> Response {
     respond(Ok(to_wire::build()))
 }
 
-async fn evaluated(service: &Service, expression: String, instants: Instants) -> Result<Value, Refusal> {
-    ask(service, move |history| history.promql(&expression, instants)).await
+async fn evaluate(
+    service: &Service,
+    expression: String,
+    instants: Instants,
+) -> Result<PromValue, PromApiError> {
+    run(service, move |reader| reader.promql(&expression, instants)).await
 }
 
-/// Asks history; what the language says about a question is no failure of history.
-async fn ask<T: Send + 'static>(
+/// Runs a query. An error of the language is not an error of the history.
+async fn run<R: Send + 'static>(
     service: &Service,
-    question: impl Fn(&Kept) -> Result<T, promql::Error> + Send + 'static,
-) -> Result<T, Refusal> {
-    let keeper = service.history().ok_or(Unanswered::Off)?;
-    let asked = keeper.ask(service.now(), move |history| match question(history) {
+    query: impl Fn(&HistoryReader<'_>) -> Result<R, promql::Error> + Send + 'static,
+) -> Result<R, PromApiError> {
+    let history = service.history().ok_or(HistoryQueryError::Off)?;
+    let result = history.query(service.now(), move |reader| match query(reader) {
         Err(promql::Error::History(error)) => Err(error),
-        answer => Ok(answer),
+        result => Ok(result),
     });
-    Ok(asked.await??)
+    Ok(result.await??)
 }

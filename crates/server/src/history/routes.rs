@@ -1,7 +1,7 @@
-//! The route of a request: under which name its traffic is shown.
+//! The route of a request: the name that its traffic is counted under.
 //!
-//! An adapter that knows the path says it with the request; elsewhere it is the
-//! value of the first entry whose key is one of those that settings name.
+//! An adapter that knows the path sets it in the request; elsewhere it is the value of
+//! the first entry whose key is one of `history.route_keys`.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use tollgate_core::Request;
 use tollgate_history::route::normalise;
 use tollgate_http::PathTemplates;
 
-/// Which entries are routes, and which routes are one.
+/// Finds the route of a request.
 #[derive(Debug)]
-pub(super) struct Routes {
+pub(super) struct RouteResolver {
     pub(super) keys: Vec<String>,
     pub(super) templates: PathTemplates,
 }
 
-impl Routes {
+impl RouteResolver {
     /// The route of a request, if it has one.
     pub(super) fn of_request<'a>(&'a self, request: &Request<'a>) -> Option<Cow<'a, str>> {
         if let Some(route) = request.route {
@@ -27,7 +27,7 @@ impl Routes {
         Some(self.of_path(entry.value))
     }
 
-    /// The template that a path matches, or the path in its one spelling.
+    /// The template that a path matches, or the normalised path.
     pub(super) fn of_path<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
         match self.templates.matched(path.as_bytes()) {
             Some(template) => Cow::Borrowed(template),
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn route(entries: &[(&str, &str)]) -> Option<String> {
-        let routes = Routes {
+        let routes = RouteResolver {
             keys: vec!["path".into(), "route".into()],
             templates: PathTemplates::new(&["/users/{id}"]).expect("a template"),
         };
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_an_adapter_knows_comes_first() {
-        let routes = Routes { keys: vec!["path".into()], templates: PathTemplates::default() };
+        let routes = RouteResolver { keys: vec!["path".into()], templates: PathTemplates::default() };
         let entries = [Entry::from(("path", "/a"))];
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("d", &descriptors).with_route("/b/{c}");

@@ -1,17 +1,17 @@
 //! How history is doing, as `/v1/history/status` and the metrics tell it.
 
 use serde::Serialize;
-use tollgate_history::query::Status;
+use tollgate_history::query::HistoryStatus;
 use tollgate_metrics::HistoryStats;
 
 /// How history is doing.
 #[derive(Debug, Clone, Serialize)]
-pub struct KeeperStatus {
+pub struct HistoryServiceStatus {
     /// Where it is kept: a folder, or a Redis.
     pub place: String,
     /// How the names of keys are kept: `clear`, `hashed` or `off`.
     pub keys: &'static str,
-    /// Whether it can be asked.
+    /// Whether it can be queried.
     #[serde(rename = "open")]
     pub is_open: bool,
     /// Why the last attempt to write failed, and what to do; absent if it did not.
@@ -25,17 +25,17 @@ pub struct KeeperStatus {
     pub waiting_flushes: usize,
     /// Attempts that failed since the start.
     pub failures: u64,
-    /// Flushes given up since the start, because they could not be written in time.
+    /// Flushes dropped since the start, because they could not be written in time.
     pub lost_flushes: u64,
-    /// Requests that they told of.
+    /// Requests in them.
     pub lost_requests: u64,
     /// What the history says about itself; absent if it is not open.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub history: Option<Status>,
+    pub history: Option<HistoryStatus>,
 }
 
-impl From<KeeperStatus> for HistoryStats {
-    fn from(status: KeeperStatus) -> Self {
+impl From<HistoryServiceStatus> for HistoryStats {
+    fn from(status: HistoryServiceStatus) -> Self {
         let kept = status.history.as_ref();
         Self {
             is_open: status.is_open,

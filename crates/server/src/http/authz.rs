@@ -155,11 +155,11 @@ async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldR
         now: service.now(),
     };
     let mapped = mapping.map(&facts);
-    let counting = service.history().map(|keeper| keeper.counting());
-    let route = counting.map(|counting| counting.route_of(facts.path(), mapping.paths()));
+    let counter = service.history().map(|history| history.counter());
+    let route = counter.map(|counter| counter.route_of(facts.path(), mapping.paths()));
     if mapped.is_empty() {
-        if let (Some(counting), Some(route)) = (counting, &route) {
-            counting.passed(route, facts.now);
+        if let (Some(counter), Some(route)) = (counter, &route) {
+            counter.passed(route, facts.now);
         }
         return Ok(HeldResponse { response: to_wire::free(), hold: None });
     }

@@ -18,12 +18,12 @@ const EVERY: Duration = Duration::from_secs(FLUSH_EVERY_S);
 pub(super) fn open(service: &Service) {
     match service.history() {
         // Callers must not wait for a Redis that may be away.
-        Some(keeper) if keeper.place().is_remote() => {
-            let keeper = Arc::clone(keeper);
+        Some(history) if history.location().is_remote() => {
+            let history = Arc::clone(history);
             // If there is no thread to be had, the first write opens it.
-            drop(std::thread::Builder::new().name("history-open".into()).spawn(move || keeper.open()));
+            drop(std::thread::Builder::new().name("history-open".into()).spawn(move || history.open()));
         }
-        Some(keeper) => keeper.open(),
+        Some(history) => history.open(),
         None => tracing::info!("history is turned off"),
     }
 }
@@ -46,8 +46,8 @@ pub(super) async fn flush(service: &Arc<Service>) {
 }
 
 async fn write(service: &Arc<Service>) {
-    let Some(keeper) = service.history().cloned() else { return };
+    let Some(history) = service.history().cloned() else { return };
     let now = service.now();
     // A panic is caught and logged inside; the next write is seconds away.
-    drop(tokio::task::spawn_blocking(move || keeper.write(now)).await);
+    drop(tokio::task::spawn_blocking(move || history.write(now)).await);
 }

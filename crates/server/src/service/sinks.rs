@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_limiter::{Event, EventSink};
 
-use crate::history::Keeper;
+use crate::history::HistoryService;
 use tollgate_metrics::Metrics;
 
 /// Who keeps count of decisions.
@@ -13,7 +13,7 @@ pub struct Sinks {
     /// Sums since the start.
     pub metrics: Arc<Metrics>,
     /// Counts by the minute, if they are kept.
-    pub history: Option<Arc<Keeper>>,
+    pub history: Option<Arc<HistoryService>>,
 }
 
 /// Without history.
@@ -27,7 +27,7 @@ impl EventSink for Sinks {
     fn offer(&self, event: Event<'_>) {
         self.metrics.offer(event);
         if let Some(history) = &self.history {
-            history.counting().offer(event);
+            history.counter().offer(event);
         }
     }
 }

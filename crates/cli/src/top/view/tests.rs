@@ -3,24 +3,24 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tollgate_core::Time;
-use tollgate_history::query::{Summary, TopRow, TopSum};
+use tollgate_history::query::{Summary, TopOther, TopRow};
 
-use super::super::sample::Page;
+use super::super::sample::MetricsPage;
 use super::*;
 use crate::remote::Error;
 
-fn top(names: &[(&str, u64, u64)]) -> Top {
+fn top(names: &[(&str, u64, u64)]) -> TopResult {
     let row = |(name, total, denied): &(&str, u64, u64)| TopRow {
         name: (*name).to_owned(),
         total: *total,
         denied: *denied,
     };
-    let other = TopSum { total: 7, denied: 0 };
-    Top { from: 0, to: 300, rows: names.iter().map(row).collect(), other }
+    let other = TopOther { total: 7, denied: 0 };
+    TopResult { from: 0, to: 300, rows: names.iter().map(row).collect(), other }
 }
 
-fn sample(second: u64, requests: u64) -> Sample {
-    let page = Page::read(&format!(
+fn sample(second: u64, requests: u64) -> ServerSample {
+    let page = MetricsPage::read(&format!(
         "tollgate_requests_total{{outcome=\"allowed\"}} {requests}\n\
          tollgate_requests_total{{outcome=\"denied\"}} 0\n\
          tollgate_store_keys 1234\ntollgate_history_open 1\ntollgate_history_series 5\n"
@@ -37,25 +37,25 @@ fn sample(second: u64, requests: u64) -> Sample {
         degraded: 0,
         peak_minute: 0,
     };
-    let lists = Lists {
-        order: Order::Total,
+    let lists = TopLists {
+        order: TopOrder::Total,
         summary,
         routes: top(&[("/cart", 12_345, 0), ("/a\u{1b}[31m", 3, 0)]),
         rules: top(&[("per_user", 900, 12)]),
         keys: top(&[("user_id=42", 800, 12)]),
     };
-    Sample { url: "http://127.0.0.1:6070".into(), at: Time::from_secs(second), page, lists: Ok(lists) }
+    ServerSample { url: "http://127.0.0.1:6070".into(), at: Time::from_secs(second), page, lists: Ok(lists) }
 }
 
-fn state() -> State {
-    let mut state = State::default();
+fn state() -> TopState {
+    let mut state = TopState::default();
     for n in 0..20 {
         state.take(Ok(sample(1_800_000_000 + n, n * n * 10)));
     }
     state
 }
 
-fn screen(state: &State, width: u16, height: u16) -> String {
+fn screen(state: &TopState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
     terminal.backend().to_string()
@@ -101,10 +101,10 @@ fn trouble_is_told_and_what_was_known_stays() {
     state.take(Err(Error::Slow { url: "http://127.0.0.1:6070".into() }));
     let told = screen(&state, 120, 30);
     assert!(told.contains("does not answer within 20 s") && told.contains("/cart"), "{told}");
-    let nothing = screen(&State::default(), 80, 24);
+    let nothing = screen(&TopState::default(), 80, 24);
     assert!(nothing.contains("waiting for the server"), "{nothing}");
-    let mut state = State::default();
-    state.take(Ok(Sample { lists: Err("history is turned off".into()), ..sample(1, 1) }));
+    let mut state = TopState::default();
+    state.take(Ok(ServerSample { lists: Err("history is turned off".into()), ..sample(1, 1) }));
     let without = screen(&state, 80, 24);
     assert!(without.contains("there are no lists: history is turned off"), "{without}");
 }

@@ -3,28 +3,28 @@
 use axum::body::Body;
 use axum::extract::Request;
 use tollgate_history::promql::{Instants, TEXT_MAX};
-use tollgate_history::when;
+use tollgate_history::time_text;
 
-use super::to_wire::Refusal;
+use super::to_wire::PromApiError;
 use crate::body;
 
-/// The most points of a curve, as Prometheus has it.
+/// Points of a curve, at most; Prometheus has the same limit.
 const POINTS_MAX: usize = 11_000;
-/// The largest form: an expression and a few numbers, all of it escaped.
+/// The largest form: an expression and a few numbers, percent-encoded.
 const FORM_MAX: usize = 4 * TEXT_MAX;
 
 /// The parameters of a request.
-pub(super) struct Params(Vec<(String, String)>);
+pub(super) struct PromParams(Vec<(String, String)>);
 
-impl Params {
+impl PromParams {
     /// Those of the query, and those of the form if there is one.
-    pub(super) async fn read(request: Request<Body>) -> Result<Self, Refusal> {
+    pub(super) async fn read(request: Request<Body>) -> Result<Self, PromApiError> {
         let (parts, body) = request.into_parts();
         let mut pairs = Vec::new();
         let mut add = |text: &[u8]| pairs.extend(form_urlencoded::parse(text).into_owned());
         add(parts.uri.query().unwrap_or_default().as_bytes());
         let form =
-            body::receive(body, FORM_MAX).await.map_err(|error| Refusal::bad(error.to_string()))?.bytes;
+            body::receive(body, FORM_MAX).await.map_err(|error| PromApiError::bad(error.to_string()))?.bytes;
         add(&form);
         Ok(Self(pairs))
     }
@@ -33,9 +33,9 @@ impl Params {
         self.0.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
     }
 
-    pub(super) fn expression(&self) -> Result<String, Refusal> {
+    pub(super) fn expression(&self) -> Result<String, PromApiError> {
         let text = self.text("query").filter(|text| !text.trim().is_empty());
-        text.map(str::to_owned).ok_or_else(|| Refusal::bad("there is no query; send an expression"))
+        text.map(str::to_owned).ok_or_else(|| PromApiError::bad("there is no query; send an expression"))
     }
 
     /// Everything that was sent as `match[]`.
@@ -44,34 +44,34 @@ impl Params {
     }
 
     /// A time in milliseconds, if it was sent.
-    pub(super) fn instant(&self, name: &'static str) -> Result<Option<u64>, Refusal> {
+    pub(super) fn instant(&self, name: &'static str) -> Result<Option<u64>, PromApiError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        let read = millis(text).or_else(|| Some(when::instant(text, 0).ok()?.saturating_mul(1_000)));
+        let read = millis(text).or_else(|| Some(time_text::instant(text, 0).ok()?.saturating_mul(1_000)));
         let wrong = || {
             let words = format!("{name} is no time: {text:?}; send unix seconds or RFC 3339");
-            Refusal::bad(words)
+            PromApiError::bad(words)
         };
         read.map(Some).ok_or_else(wrong)
     }
 
-    pub(super) fn range(&self) -> Result<Instants, Refusal> {
+    pub(super) fn range(&self) -> Result<Instants, PromApiError> {
         let needed = |name: &'static str| {
-            self.instant(name)?.ok_or_else(|| Refusal::bad(format!("there is no {name}; send a time")))
+            self.instant(name)?.ok_or_else(|| PromApiError::bad(format!("there is no {name}; send a time")))
         };
         let (from_ms, to_ms) = (needed("start")?, needed("end")?);
         let step = self.text("step").unwrap_or_default();
-        let step_ms = millis(step).or_else(|| Some(when::span(step).ok()?.saturating_mul(1_000)));
+        let step_ms = millis(step).or_else(|| Some(time_text::duration(step).ok()?.saturating_mul(1_000)));
         let Some(step_ms) = step_ms.filter(|step| *step > 0) else {
             let words = format!("step is no length: {step:?}; send seconds, or such as 5m");
-            return Err(Refusal::bad(words));
+            return Err(PromApiError::bad(words));
         };
         if to_ms < from_ms {
-            return Err(Refusal::bad("the end is before the start; send an end after it"));
+            return Err(PromApiError::bad("the end is before the start; send an end after it"));
         }
         let instants = Instants::Range { from_ms, to_ms, step_ms };
         if instants.count() > POINTS_MAX {
             let words = format!("more than {POINTS_MAX} points; send a longer step or a shorter time");
-            return Err(Refusal::bad(words));
+            return Err(PromApiError::bad(words));
         }
         Ok(instants)
     }

@@ -4,26 +4,26 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
-use tollgate_history::promql::{self, Instants, Labels, Metric, Value};
+use tollgate_history::promql::{self, Instants, LabelSet, Metric, PromValue};
 
-use crate::history::Unanswered;
+use crate::history::HistoryQueryError;
 
-/// Why there is no answer, as Prometheus tells it.
+/// An error as Prometheus writes it.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct PromApiError {
     status: StatusCode,
     kind: &'static str,
     words: String,
 }
 
-impl Refusal {
+impl PromApiError {
     /// A parameter is not as it must be.
     pub(super) fn bad(words: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, kind: "bad_data", words: words.into() }
     }
 }
 
-impl From<promql::Error> for Refusal {
+impl From<promql::Error> for PromApiError {
     fn from(error: promql::Error) -> Self {
         let words = error.to_string();
         match error {
@@ -38,25 +38,27 @@ impl From<promql::Error> for Refusal {
     }
 }
 
-impl From<Unanswered> for Refusal {
-    fn from(why: Unanswered) -> Self {
+impl From<HistoryQueryError> for PromApiError {
+    fn from(why: HistoryQueryError) -> Self {
         let words = why.to_string();
         let (status, kind) = match why {
-            Unanswered::Slow => (StatusCode::SERVICE_UNAVAILABLE, "timeout"),
-            Unanswered::Off | Unanswered::Closed { .. } | Unanswered::Busy => {
+            HistoryQueryError::Slow => (StatusCode::SERVICE_UNAVAILABLE, "timeout"),
+            HistoryQueryError::Off | HistoryQueryError::Closed { .. } | HistoryQueryError::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
-            Unanswered::Broken | Unanswered::History(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            HistoryQueryError::Broken | HistoryQueryError::History(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+            }
         };
         Self { status, kind, words }
     }
 }
 
-/// The answer, or why there is none.
-pub(super) fn respond(answer: Result<Json, Refusal>) -> Response {
+/// The response, or the error in its place.
+pub(super) fn respond(answer: Result<Json, PromApiError>) -> Response {
     let (status, body) = match answer {
         Ok(data) => (StatusCode::OK, json!({ "status": "success", "data": data })),
-        Err(Refusal { status, kind, words }) => {
+        Err(PromApiError { status, kind, words }) => {
             (status, json!({ "status": "error", "errorType": kind, "error": words }))
         }
     };
@@ -64,13 +66,13 @@ pub(super) fn respond(answer: Result<Json, Refusal>) -> Response {
 }
 
 /// A value at one instant.
-pub(super) fn instant(value: &Value, at_ms: u64) -> Json {
+pub(super) fn instant(value: &PromValue, at_ms: u64) -> Json {
     match value {
-        Value::Scalar(numbers) => {
+        PromValue::Scalar(numbers) => {
             let number = numbers.first().copied().unwrap_or(f64::NAN);
             json!({ "resultType": "scalar", "result": sample(at_ms, number) })
         }
-        Value::Series(series) => {
+        PromValue::Series(series) => {
             let one = |one: &promql::Samples| {
                 let number = one.values.first().copied().flatten()?;
                 Some(json!({ "metric": one.labels, "value": sample(at_ms, number) }))
@@ -81,16 +83,16 @@ pub(super) fn instant(value: &Value, at_ms: u64) -> Json {
 }
 
 /// A value at many instants.
-pub(super) fn range(value: &Value, instants: Instants) -> Json {
+pub(super) fn range(value: &PromValue, instants: Instants) -> Json {
     let points = |values: &mut dyn Iterator<Item = Option<f64>>| {
         let samples = instants.each().zip(values).filter_map(|(at, number)| Some(sample(at, number?)));
         samples.collect::<Vec<_>>()
     };
     let result = match value {
-        Value::Scalar(numbers) => {
+        PromValue::Scalar(numbers) => {
             vec![json!({ "metric": {}, "values": points(&mut numbers.iter().copied().map(Some)) })]
         }
-        Value::Series(series) => {
+        PromValue::Series(series) => {
             let one = |one: &promql::Samples| {
                 let values = points(&mut one.values.iter().copied());
                 (!values.is_empty()).then(|| json!({ "metric": one.labels, "values": values }))
@@ -101,7 +103,7 @@ pub(super) fn range(value: &Value, instants: Instants) -> Json {
     json!({ "resultType": "matrix", "result": result })
 }
 
-pub(super) fn label_sets(sets: &[Labels]) -> Json {
+pub(super) fn label_sets(sets: &[LabelSet]) -> Json {
     json!(sets)
 }
 

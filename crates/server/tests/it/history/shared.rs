@@ -30,7 +30,7 @@ async fn every_node_answers_for_all() {
         v1(node, "/v1/check", &check("/cart"), times).await;
         v1(node, "/v1/check", &check(&format!("/{times}")), times).await;
     }
-    // A node writes what it has counted when it is asked.
+    // A node answers for itself at once, and for the others once they have flushed.
     eventually("both have written", || async {
         let mut told = Vec::new();
         for node in &nodes {

@@ -1,0 +1,176 @@
+//! From the log to blocks, and from fine blocks to coarse ones.
+//!
+//! Called by `maintain` of both kinds of history. Compaction adds hours of the log
+//! to blocks; roll-up adds blocks to those of the next tier. Both write the result
+//! and remove its source in one batch, so a crash leaves the one or the other.
+//!
+//! Counts that come late are added where their time is now: to minutes, or to the
+//! coarse point that has replaced them.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::HistoryCore;
+use super::block_builder::BlockBuilders;
+use super::keys::{block_range, read_block_key};
+use super::open_hours::{HourRow, OpenHour};
+use crate::codec::block::SeriesBlock;
+use crate::codec::bytes::wide;
+use crate::error::{Error, Result};
+use crate::row_id::{RowId, SeriesId};
+use crate::tables::{TableId, Tables, WriteBatch};
+use crate::tier::Tier;
+
+impl<T: Tables> HistoryCore<T> {
+    /// Puts the first open hours before `end`, at most so many, into the batch as
+    /// blocks. Returns the hours, and how many stored blocks were damaged.
+    pub(super) fn compact(&self, most: usize, end: u32, batch: &mut WriteBatch) -> Result<(Vec<u32>, u64)> {
+        let mut blocks = BlockBuilders::default();
+        let mut hours = Vec::new();
+        for (hour, rows) in self.open_hours.first(most, end) {
+            add_hour(&mut blocks, self.watermarks.tier_at(u64::from(hour) * 3_600), hour, rows);
+            hours.push(hour);
+        }
+        let damaged = blocks.write(&self.tables, &self.series, batch)?;
+        Ok((hours, damaged))
+    }
+
+    /// Rolls up everything that is old enough, one period at a time.
+    pub(super) fn roll_up(&mut self) -> Result<()> {
+        for tier in Tier::ALL {
+            let Some(coarser) = tier.coarser() else { continue };
+            let due_s = tier.due_s(self.watermarks.newest_s());
+            while let Some(start_s) = first_chunk(&self.tables, tier, due_s)? {
+                self.roll_up_period(tier, coarser, start_s - start_s % tier.roll_up_s())?;
+            }
+            if self.watermarks.range_of(tier).0 < due_s {
+                self.watermarks.advance(tier, due_s);
+                self.commit(WriteBatch::default())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn roll_up_period(&mut self, tier: Tier, coarser: Tier, start_s: u64) -> Result<()> {
+        let end_s = start_s + tier.roll_up_s();
+        let (from, to) = block_range(tier, start_s, end_s);
+        let mut period =
+            RollUpPeriod { tier, coarser, blocks: BlockBuilders::default(), totals: BTreeMap::new() };
+        let mut batch = WriteBatch::default();
+        let mut damaged = 0;
+        self.tables.scan(TableId::Blocks, &from..&to, &mut |key, value| {
+            batch.remove(TableId::Blocks, key.to_vec());
+            match period.add_block(key, value) {
+                // Its counts are lost, which must not stop the roll-up for ever.
+                Err(Error::Corrupt { .. }) => damaged += 1,
+                done => done?,
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        period.add_peaks();
+        damaged += period.blocks.write(&self.tables, &self.series, &mut batch)?;
+        self.watermarks.advance(tier, end_s);
+        self.commit(batch)?;
+        self.damaged += damaged;
+        Ok(())
+    }
+}
+
+/// Where the first chunk of a tier before `end_s` starts.
+pub(crate) fn first_chunk(tables: &(impl Tables + ?Sized), tier: Tier, end_s: u64) -> Result<Option<u64>> {
+    let (from, to) = block_range(tier, 0, end_s);
+    let first = tables.first_key(TableId::Blocks, &from..&to)?;
+    first.map(|key| read_block_key(&key).map(|(start_s, _)| start_s)).transpose()
+}
+
+/// Adds an hour to the chunk of the tier that its time belongs to.
+fn add_hour(blocks: &mut BlockBuilders, tier: Tier, hour: u32, rows: &OpenHour) {
+    let start_s = u64::from(hour) * 3_600;
+    let mut totals = [0_u64; 60];
+    for some in rows.by_block() {
+        let number = some.first().map_or(0, |(id, _)| id.block());
+        let block = blocks.block(tier, tier.chunk_of(start_s), number);
+        for (id, row) in some {
+            add_row(block.row(*id), *id, tier, (start_s, row));
+            if is_request(*id) {
+                for (of_hour, count) in row.each() {
+                    let total = totals.get_mut(usize::from(of_hour));
+                    total.into_iter().for_each(|total| *total = total.saturating_add(count));
+                }
+            }
+        }
+    }
+    // Minutes have no peak: each is its own.
+    if tier != Tier::Minutes {
+        for (second, total) in (start_s..).step_by(60).zip(totals).filter(|(_, total)| *total > 0) {
+            blocks.add(tier, second, RowId::PEAK, total);
+        }
+    }
+}
+
+/// Adds one curve of an hour to the points of its chunk.
+fn add_row(points: &mut [u64], id: RowId, tier: Tier, (start_s, row): (u64, &HourRow)) {
+    if tier == Tier::Minutes {
+        // The common case, in which minutes are points one by one.
+        let points = points.iter_mut().skip(usize::from(row.first()));
+        return points.zip(row.each()).for_each(|(kept, (_, count))| *kept = id.merge(*kept, count));
+    }
+    for (of_hour, count) in row.each() {
+        let second = start_s + u64::from(of_hour) * 60;
+        if let Some(kept) = points.get_mut(tier.point_of(second)) {
+            *kept = id.merge(*kept, count);
+        }
+    }
+}
+
+fn is_request(id: RowId) -> bool {
+    id.series() == SeriesId::REQUESTS && id.outcome().is_some()
+}
+
+/// A period that is rolled up from one tier into the next.
+struct RollUpPeriod {
+    tier: Tier,
+    coarser: Tier,
+    blocks: BlockBuilders,
+    /// All requests by minute, if the period has minutes: peaks are made of it.
+    totals: BTreeMap<u64, u64>,
+}
+
+impl RollUpPeriod {
+    fn add_block(&mut self, key: &[u8], bytes: &[u8]) -> Result<()> {
+        let (start_s, _) = read_block_key(key)?;
+        let Self { tier, coarser, blocks, totals } = self;
+        let mut points = Vec::with_capacity(64);
+        for row in SeriesBlock::open(bytes)?.rows() {
+            let row = row?;
+            // Read whole before anything is added, so that a damaged row adds nothing.
+            points.clear();
+            row.each(&mut |at, count| {
+                points.push((start_s + wide(at) * tier.step_s(), count));
+                Ok(())
+            })?;
+            let mut coarse_start = coarser.chunk_of(start_s);
+            let mut coarse = blocks.row(*coarser, coarse_start, row.id);
+            for (second, count) in points.iter().copied() {
+                // A week may lie in two chunks of days.
+                if coarser.chunk_of(second) != coarse_start {
+                    coarse_start = coarser.chunk_of(second);
+                    coarse = blocks.row(*coarser, coarse_start, row.id);
+                }
+                if let Some(kept) = coarse.get_mut(coarser.point_of(second)) {
+                    *kept = row.id.merge(*kept, count);
+                }
+                if *tier == Tier::Minutes && is_request(row.id) {
+                    *totals.entry(second).or_insert(0) += count;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_peaks(&mut self) {
+        for (second, total) in std::mem::take(&mut self.totals) {
+            self.blocks.add(self.coarser, second, RowId::PEAK, total);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Times and durations as people write them.
+//!
+//! Queries come with RFC 3339, unix seconds, or `now-6h`; here they become seconds
+//! since the epoch. `now` is an argument.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use crate::error::{Error, Result};
+
+const UNITS: [(&str, u64); 6] =
+    [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("w", 604_800), ("y", 31_536_000)];
+
+/// A time in seconds since the epoch.
+///
+/// ```
+/// use tollgate_history::time_text::instant;
+/// let now = 1_800_000_000;
+/// assert_eq!(instant("now-6h", now).unwrap(), now - 6 * 3_600);
+/// assert_eq!(instant("2027-01-15T08:00:00Z", now).unwrap(), now);
+/// assert_eq!(instant("1800000000", 0).unwrap(), now);
+/// assert_eq!(instant("now-1d/d", now).unwrap(), 1_799_884_800);
+/// ```
+///
+/// # Errors
+///
+/// If the text is none of these.
+pub fn instant(text: &str, now_s: u64) -> Result<u64> {
+    let wrong =
+        || Error::Query { what: "a time is RFC 3339, unix seconds, or now-6h, not", text: text.to_owned() };
+    let trimmed = text.trim();
+    if let Some(rest) = trimmed.strip_prefix("now") {
+        return relative(rest, now_s).ok_or_else(wrong);
+    }
+    if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
+        return trimmed.parse().map_err(|_| wrong());
+    }
+    let at = trimmed
+        .parse::<Timestamp>()
+        .ok()
+        .or_else(|| trimmed.parse::<Zoned>().ok().map(|zoned| zoned.timestamp()))
+        .or_else(|| utc(trimmed.parse::<DateTime>().ok()?));
+    at.and_then(|at| u64::try_from(at.as_second()).ok()).ok_or_else(wrong)
+}
+
+fn utc(at: DateTime) -> Option<Timestamp> {
+    at.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+}
+
+/// What follows `now`: a sign and a duration, and perhaps a unit to round down to.
+fn relative(rest: &str, now_s: u64) -> Option<u64> {
+    let (shift, unit) = match rest.split_once('/') {
+        Some((shift, unit)) => (shift, Some(unit)),
+        None => (rest, None),
+    };
+    let at = match shift.split_at_checked(1) {
+        None => now_s,
+        Some(("-", length)) => now_s.saturating_sub(duration_of(length)?),
+        Some(("+", length)) => now_s.saturating_add(duration_of(length)?),
+        Some(_) => return None,
+    };
+    let Some(unit) = unit else { return Some(at) };
+    let (_, length) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
+    Some(at - at % length)
+}
+
+/// The seconds of a duration such as `90s`, `15m`, `24h`, `7d`, `4w` or `1y`.
+///
+/// ```
+/// use tollgate_history::time_text::duration;
+/// assert_eq!(span("24h").unwrap(), 86_400);
+/// assert!(span("24 parsecs").is_err());
+/// ```
+///
+/// # Errors
+///
+/// If the text is not a number and a unit.
+pub fn duration(text: &str) -> Result<u64> {
+    duration_of(text.trim()).filter(|seconds| *seconds > 0).ok_or_else(|| Error::Query {
+        what: "a span is a number with s, m, h, d, w or y, such as 24h, not",
+        text: text.to_owned(),
+    })
+}
+
+fn duration_of(text: &str) -> Option<u64> {
+    let (unit, length) = UNITS.into_iter().find(|(unit, _)| text.ends_with(unit))?;
+    let number = text.strip_suffix(unit)?;
+    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    number.parse::<u64>().ok()?.checked_mul(length)
+}
+
+/// A second as RFC 3339 in UTC.
+pub fn rfc3339(second: u64) -> String {
+    let at = i64::try_from(second).ok().and_then(|second| Timestamp::from_second(second).ok());
+    at.map_or_else(|| second.to_string(), |at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_every_form_and_wrong_ones_are_named() {
+        let now = 1_800_000_000;
+        let good = [
+            ("now", now),
+            (" now-90s ", now - 90),
+            ("now+1m", now + 60),
+            ("now/h", now),
+            ("now-30m/h", now - 3_600),
+            ("2027-01-15T10:00:00+02:00", now),
+            ("2027-01-15", now - 8 * 3_600),
+            ("2027-01-15T08:00", now),
+            ("2027-01-15 08:00:00", now),
+            ("0", 0),
+        ];
+        for (text, second) in good {
+            assert_eq!(instant(text, now).unwrap(), second, "{text}");
+        }
+        for text in ["", "now-", "now-6", "now-6x", "now*6h", "now/x", "yesterday", "-5", "1e9", "now--6h"] {
+            let error = instant(text, now).unwrap_err();
+            assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
+        }
+        assert_eq!((duration("24h").unwrap(), rfc3339(now).as_str()), (86_400, "2027-01-15T08:00:00Z"));
+        for text in ["", "h", "0h", "-1h", "1", "99999999999999999999y", "+5m"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

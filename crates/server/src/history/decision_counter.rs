@@ -1,0 +1,126 @@
+//! Decisions become counts.
+//!
+//! Called on the path of every decision: it adds to counts of the thread's own and
+//! never waits. Refunds and peeks are not counted; reports are.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use tollgate_core::{Entry, Time};
+use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
+use tollgate_http::PathTemplates;
+use tollgate_limiter::{Event, EventSink};
+use tollgate_settings::{KeyNames, Secret};
+
+use super::routes::RouteResolver;
+
+/// Counts decisions of this process.
+#[derive(Debug)]
+pub struct DecisionCounter {
+    recorder: Recorder,
+    routes: RouteResolver,
+    counts_keys: bool,
+    /// What names of keys are hashed with, if they are.
+    salt: Option<Secret>,
+}
+
+impl DecisionCounter {
+    /// Counts as settings say.
+    pub fn new(settings: &tollgate_settings::HistorySettings) -> Self {
+        Self {
+            recorder: Recorder::new(InstanceId::random(), settings.caps),
+            routes: RouteResolver {
+                keys: settings.route_keys.clone(),
+                templates: settings.templates.clone(),
+            },
+            counts_keys: settings.keys != KeyNames::Off,
+            salt: (settings.keys == KeyNames::Hashed).then(|| settings.salt.clone()),
+        }
+    }
+
+    /// What was counted since the last flush.
+    pub(super) fn flush(&self, now: Time) -> Flush {
+        self.hashed(self.recorder.flush(now))
+    }
+
+    /// What the next flush will have, as of a moment ago.
+    pub(super) fn peek(&self, now: Time) -> Flush {
+        self.hashed(self.recorder.peek(now))
+    }
+
+    fn hashed(&self, mut flush: Flush) -> Flush {
+        if let Some(salt) = &self.salt {
+            flush.counts.rename_keys(|name| Label::hashed(name, salt.expose()));
+        }
+        flush
+    }
+
+    /// How many names have a series of their own.
+    pub(super) fn tracked(&self) -> usize {
+        self.recorder.tracked()
+    }
+
+    /// The route of a path: the first template that matches, of the settings or else of
+    /// the mapping, or else the path itself.
+    pub fn route_of<'a>(&'a self, path: &'a [u8], mapped: Option<&'a PathTemplates>) -> Cow<'a, str> {
+        let by_template = self.routes.templates.matched(path);
+        if let Some(template) = by_template.or_else(|| mapped?.matched(path)) {
+            return Cow::Borrowed(template);
+        }
+        match String::from_utf8_lossy(path) {
+            Cow::Borrowed(path) => self.routes.of_path(path),
+            Cow::Owned(path) => Cow::Owned(self.routes.of_path(&path).into_owned()),
+        }
+    }
+
+    /// Counts a request that no limit applies to.
+    pub fn passed(&self, route: &str, now: Time) {
+        self.recorder.request(&RequestCount { route: Some(route), outcome: Outcome::Allowed, count: 1 }, now);
+    }
+}
+
+impl EventSink for DecisionCounter {
+    fn offer(&self, event: Event<'_>) {
+        let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
+        let outcome = event.reply.outcome();
+        let request = event.is_request.then(|| RequestCount { route: route.as_deref(), outcome, count: 1 });
+        let now = event.reply.now;
+        let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
+        let rule = event.rule_name();
+        if !self.counts_keys {
+            let decision = DecisionCount { rule, key: None, outcome, count: 1 };
+            return self.recorder.record(request.as_ref(), Some(&decision), now);
+        }
+        with_key(event.entries(), |key| {
+            let decision = DecisionCount { rule, key: Some(key), outcome, count: 1 };
+            self.recorder.record(request.as_ref(), Some(&decision), now);
+        });
+    }
+}
+
+/// The entries as `key=value,key=value`, in a buffer that is reused.
+fn with_key(entries: &[Entry<'_>], act: impl FnOnce(&str)) {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        for (place, entry) in entries.iter().enumerate() {
+            if place > 0 {
+                text.push(',');
+            }
+            // The counter of a limit that the caller brings has a name and no key.
+            if !entry.key.is_empty() {
+                text.push_str(entry.key);
+                text.push('=');
+            }
+            text.push_str(entry.value);
+        }
+        act(text);
+        // One long value must not keep its memory for ever.
+        text.shrink_to(KEY_BYTES_KEPT);
+    });
+}
+
+/// Bytes of the buffer that each thread keeps: more than any usual key has.
+const KEY_BYTES_KEPT: usize = 4 << 10;
