@@ -10,7 +10,7 @@ use std::io;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use tollgate_server::{Control, Error, Listeners, telemetry, workers};
-use tollgate_settings::{Flags, Settings, Warning, rows};
+use tollgate_settings::{Flags, Settings, Warning, help, rows};
 
 use crate::console::{Console, Exit};
 
@@ -48,7 +48,7 @@ impl clap::Args for FlagArgs {
             Arg::new(row.flag)
                 .long(row.flag.trim_start_matches('-'))
                 .value_name(row.value_name)
-                .help(row.plain_help())
+                .help(help::flag(row))
                 .action(action)
         }))
     }
@@ -78,7 +78,7 @@ impl FromArgMatches for FlagArgs {
 fn long_help() -> String {
     format!(
         "{EXAMPLES}\n\nSettings by flag, environment variable or key in tollgate.yaml, and what holds without:\n\n{}",
-        rows::help()
+        help::terminal()
     )
 }
 

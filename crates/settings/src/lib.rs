@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`rows`], `row` | the table of all settings: names, type, default, help |
+//! | [`help`] | the table for the guide and the terminal |
 //! | `flags`, `variables`, `file` | what was said where |
 //! | `settings_reader` | finds a setting by its row, and collects what is wrong |
 //! | `raw_value`, `go_syntax` | a text or a piece of YAML → a value |
@@ -27,6 +28,7 @@ mod file;
 mod flags;
 mod forward_auth;
 mod go_syntax;
+pub mod help;
 mod history;
 mod ignored;
 mod listeners;

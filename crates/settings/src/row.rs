@@ -11,9 +11,6 @@ use std::fmt;
 
 use crate::raw_value::RawValue;
 
-/// As many columns as the narrowest usual terminal has.
-const HELP_WIDTH: usize = 80;
-
 /// The names of a setting, its default and its help.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingRow {
@@ -49,7 +46,7 @@ pub struct SettingRow {
 pub struct Setting<T, const HAS_DEFAULT: bool = true> {
     /// What does not depend on the type.
     pub row: SettingRow,
-    parser: Parser<T>,
+    parser: SettingParser<T>,
 }
 
 /// A setting without a value unless it is set.
@@ -57,7 +54,7 @@ pub type OptionalSetting<T> = Setting<T, false>;
 
 /// How a value is read; an error says what is wrong and what to write.
 #[derive(Debug)]
-pub(crate) enum Parser<T> {
+pub(crate) enum SettingParser<T> {
     /// One word, without space around it.
     Word(fn(&str) -> Result<T, String>),
     /// Anything else.
@@ -103,29 +100,27 @@ impl SettingRow {
     }
 
     /// The setting with a value for when it is not set.
-    pub(crate) const fn default<T>(self, default: &'static str, parser: Parser<T>) -> Setting<T> {
+    pub(crate) const fn default<T>(self, default: &'static str, parser: SettingParser<T>) -> Setting<T> {
         Setting { row: Self { default, ..self }, parser }
     }
 
     /// The setting without a value unless it is set.
-    pub(crate) const fn optional<T>(self, parser: Parser<T>) -> OptionalSetting<T> {
+    pub(crate) const fn optional<T>(self, parser: SettingParser<T>) -> OptionalSetting<T> {
         Setting { row: self, parser }
     }
 
     /// The same, with words about what holds instead.
-    pub(crate) const fn otherwise<T>(self, words: &'static str, parser: Parser<T>) -> OptionalSetting<T> {
+    pub(crate) const fn otherwise<T>(
+        self,
+        words: &'static str,
+        parser: SettingParser<T>,
+    ) -> OptionalSetting<T> {
         Setting { row: Self { default: words, ..self }, parser }
     }
 
     /// What messages call it: its variable, or else its key, or else its flag.
     pub fn name(&self) -> &'static str {
         [self.variable, self.key].into_iter().find(|name| !name.is_empty()).unwrap_or(self.flag)
-    }
-
-    /// What it does and what holds without it, for a terminal.
-    pub fn plain_help(&self) -> String {
-        let default = if self.default.is_empty() { String::new() } else { format!(" [{}]", self.default) };
-        format!("{}{default}", self.help.replace('`', ""))
     }
 }
 
@@ -139,8 +134,8 @@ impl<T, const HAS_DEFAULT: bool> Setting<T, HAS_DEFAULT> {
 
     pub(crate) fn parse(&self, value: &RawValue) -> Result<T, String> {
         match self.parser {
-            Parser::Word(parse) => parse(value.text()?.trim()),
-            Parser::Value(parse) => parse(value),
+            SettingParser::Word(parse) => parse(value.text()?.trim()),
+            SettingParser::Value(parse) => parse(value),
         }
     }
 }
@@ -169,54 +164,4 @@ pub struct SettingSection {
     pub note: &'static str,
     /// The settings.
     pub rows: &'static [SettingRow],
-}
-
-impl SettingSection {
-    /// The section as `docs/guide/settings.md` has it.
-    pub(crate) fn markdown(&self) -> String {
-        let Self { title, note, rows } = self;
-        let mut out = format!("## {title}\n\n");
-        if !note.is_empty() {
-            out.push_str(&format!("{}\n\n", note.replace(". ", ".\n")));
-        }
-        out.push_str("| flag | variable | `tollgate.yaml` | default | meaning |\n|---|---|---|---|---|\n");
-        for row in *rows {
-            let code = |text: &str| if text.is_empty() { "–".to_owned() } else { format!("`{text}`") };
-            let names = [row.flag, row.variable, row.key, row.default].map(code).join(" | ");
-            out.push_str(&format!("| {names} | {} |\n", row.help));
-        }
-        out.push('\n');
-        out
-    }
-
-    /// The section as `serve --help` lists it.
-    pub(crate) fn help(&self) -> String {
-        let mut out = format!("{}:\n", self.title);
-        for row in self.rows {
-            let names = [row.flag, row.variable, row.key].into_iter().filter(|name| !name.is_empty());
-            let default = if row.default.is_empty() { String::new() } else { format!(" [{}]", row.default) };
-            out.push_str(&format!("  {}{default}\n", names.collect::<Vec<_>>().join(", ")));
-            put_wrapped(&mut out, &row.help.replace('`', ""));
-        }
-        out.push('\n');
-        out
-    }
-}
-
-/// Puts a text below the names it is about, in lines of their own indent: what
-/// is broken by the terminal's width alone cannot be told from a name.
-fn put_wrapped(out: &mut String, text: &str) {
-    const INDENT: &str = "      ";
-    let mut column = 0;
-    for word in text.split(' ') {
-        let width = word.chars().count();
-        if column > 0 && column + 1 + width > HELP_WIDTH {
-            out.push('\n');
-            column = 0;
-        }
-        out.push_str(if column == 0 { INDENT } else { " " });
-        column += if column == 0 { INDENT.len() } else { 1 } + width;
-        out.push_str(word);
-    }
-    out.push('\n');
 }

@@ -19,12 +19,11 @@ use crate::address::{GrpcAddress, ListenAddress, host};
 use crate::forward_auth::{self, RequestFrom};
 use crate::go_syntax::{duration, number, permille, port, ratio, truth};
 use crate::history::{self, KeyNames};
-use crate::ignored::{IGNORED, IgnoredVariables};
 use crate::log::{self, LogFormat, LogLevel};
 use crate::metrics;
 use crate::raw_value::{RawValue, colon_pairs, equals_pairs, path, paths, secret, text};
 use crate::replies::{self, EnvoyPassThrough};
-use crate::row::Parser::{Value, Word};
+use crate::row::SettingParser::{Value, Word};
 use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, variable};
 use crate::rule_source::{self, ConfigType};
 use crate::secret::Secret;
@@ -59,21 +58,6 @@ pub fn flags() -> impl Iterator<Item = &'static SettingRow> {
     all().filter(|row| !row.flag.is_empty())
 }
 
-/// The tables of `docs/guide/settings.md`.
-pub fn markdown() -> String {
-    let mut out: String = SECTIONS.iter().map(SettingSection::markdown).collect();
-    out.push_str("## Accepted without effect\n\nOne warning at start-up names those that are set.\n\n");
-    for IgnoredVariables { variables, reason } in IGNORED {
-        out.push_str(&format!("- `{}`: {reason}.\n", variables.join("`, `")));
-    }
-    out
-}
-
-/// The settings as `serve --help` lists them, one paragraph a section.
-pub fn help() -> String {
-    SECTIONS.iter().map(SettingSection::help).collect()
-}
-
 /// Makes the constants of a section, and the section that lists all of them.
 macro_rules! section {
     (
@@ -97,8 +81,7 @@ section! {
     LOG_LEVEL: Setting<LogLevel> = variable("LOG_LEVEL").key("log.level").default("info", Word(log::level));
     /// `text`, or `json` with one object a line.
     LOG_FORMAT: Setting<LogFormat> = variable("LOG_FORMAT")
-        .key("log.format")
-        .default("text", Word(log::format));
+        .key("log.format").default("text", Word(log::format));
 }
 
 section! {
@@ -108,8 +91,7 @@ section! {
     /// `memory`, `redis://[user:password@]host:port[/db]`, `redis+unix:///path`,
     /// `redis+cluster://host:port,…` or `redis+sentinel://host:port,…/master`; `rediss…` for TLS.
     STORE: Setting<Option<Endpoint>> = flag("--store", "STORE")
-        .key("store")
-        .default("memory", Word(store::endpoint));
+        .key("store").default("memory", Word(store::endpoint));
     /// The most keys that the memory store holds; each takes 27 to 41 bytes.
     MEMORY_KEYS: Setting<usize> = key("memory.keys").default("10000000", Word(store::memory_keys));
     /// The most bytes that logs and sub-windows take besides.
@@ -144,28 +126,24 @@ section! {
         variable("REDIS_TLS_CLIENT_KEY").key("redis.tls.key").optional(Word(store::pem));
     /// Accept a certificate for any name; the chain is verified all the same.
     REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: Setting<bool> = variable("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION")
-        .key("redis.tls.skip_hostname")
-        .default("false", Word(truth));
+        .key("redis.tls.skip_hostname").default("false", Word(truth));
     /// Stands before every key, so that several services can share a Redis.
     CACHE_KEY_PREFIX: Setting<String> = variable("CACHE_KEY_PREFIX")
-        .key("redis.key_prefix")
-        .default("", Value(text));
+        .key("redis.key_prefix").default("", Value(text));
     /// `envoy` keeps limits that envoyproxy/ratelimit knows exactly as it does, so that both can share
     /// a Redis while one replaces the other.
     REDIS_LAYOUT: Setting<Layout> =
         variable("TOLLGATE_REDIS_LAYOUT").key("redis.layout").default("tollgate", Word(store::layout));
     /// With the layout `envoy`, keys live longer by a random time of at most this.
     EXPIRATION_JITTER_MAX_SECONDS: Setting<u32> = variable("EXPIRATION_JITTER_MAX_SECONDS")
-        .key("redis.expiration_jitter_s")
-        .default("300", Word(number));
+        .key("redis.expiration_jitter_s").default("300", Word(number));
     /// How much memory remembers who is denied until when, so that the store is not asked about them
     /// before; 0 for none.
     LOCAL_CACHE_SIZE_IN_BYTES: Setting<usize> =
         variable("LOCAL_CACHE_SIZE_IN_BYTES").key("redis.denial_bytes").default("0", Word(number));
     /// Be healthy only while the store answers; otherwise a node goes on without it.
     REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: Setting<bool> = variable("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION")
-        .key("redis.health_needs_store")
-        .default("false", Word(truth));
+        .key("redis.health_needs_store").default("false", Word(truth));
     /// Another Redis for limits by the second, written as for `store`.
     REDIS_PER_SECOND: OptionalSetting<Option<Endpoint>> = key("redis.per_second")
         .optional(Word(store::endpoint));
@@ -225,8 +203,7 @@ section! {
         variable("GRPC_MAX_CONNECTION_AGE").key("connections.max_age").default("24h", Word(duration));
     /// How long its calls may go on after that; 0 for any time.
     GRPC_MAX_CONNECTION_AGE_GRACE: Setting<Duration> = variable("GRPC_MAX_CONNECTION_AGE_GRACE")
-        .key("connections.max_age_grace")
-        .default("1h", Word(duration));
+        .key("connections.max_age_grace").default("1h", Word(duration));
 }
 
 section! {
@@ -235,8 +212,7 @@ section! {
     /// Where `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` are served, such as `127.0.0.1:6380`.
     RESP_ADDRESS: OptionalSetting<ListenAddress> = variable("TOLLGATE_RESP")
         .flag("--resp", "ADDRESS")
-        .key("listen.resp")
-        .otherwise("off", Word(ListenAddress::parse));
+        .key("listen.resp").otherwise("off", Word(ListenAddress::parse));
     /// What callers must show with `AUTH`.
     RESP_PASSWORD: OptionalSetting<Secret> = variable("TOLLGATE_RESP_PASSWORD").optional(Value(secret));
     /// The certificate chain, in PEM; with it the listener speaks TLS.
@@ -307,8 +283,7 @@ section! {
         variable("FORCE_START_WITHOUT_INITIAL_CONFIG").key("force_start").default("false", Word(truth));
     /// Be healthy only with at least one domain.
     HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: Setting<bool> = variable("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED")
-        .key("healthy_needs_domain")
-        .default("false", Word(truth));
+        .key("healthy_needs_domain").default("false", Word(truth));
     /// The root of the rule folders, perhaps a link that is swapped.
     RUNTIME_ROOT: Setting<PathBuf> = variable("RUNTIME_ROOT")
         .default("/srv/runtime_data/current", Value(path));
@@ -327,8 +302,7 @@ section! {
 
     /// The server, `HOST:PORT`.
     CONFIG_GRPC_XDS_SERVER_URL: Setting<String> = variable("CONFIG_GRPC_XDS_SERVER_URL")
-        .key("xds.server")
-        .default("localhost:18000", Word(rule_source::xds_server));
+        .key("xds.server").default("localhost:18000", Word(rule_source::xds_server));
     /// The name of this node.
     CONFIG_GRPC_XDS_NODE_ID: Setting<String> =
         variable("CONFIG_GRPC_XDS_NODE_ID").key("xds.node_id").default("default", Value(text));
@@ -337,12 +311,10 @@ section! {
         variable("CONFIG_GRPC_XDS_NODE_METADATA").key("xds.node_metadata").default("", Value(equals_pairs));
     /// Extra headers, as `k=v,k=v` or `k:v,k:v`.
     CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: Setting<Vec<(String, Secret)>> = variable("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS")
-        .key("xds.headers")
-        .default("", Value(rule_source::xds_headers));
+        .key("xds.headers").default("", Value(rule_source::xds_headers));
     /// How long to wait after a connection that failed.
     CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: Setting<Duration> = variable("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL")
-        .key("xds.retry_interval")
-        .default("3s", Word(duration));
+        .key("xds.retry_interval").default("3s", Word(duration));
     /// Speak TLS.
     CONFIG_GRPC_XDS_SERVER_USE_TLS: Setting<bool> =
         variable("CONFIG_GRPC_XDS_SERVER_USE_TLS").key("xds.tls.enabled").default("false", Word(truth));
@@ -360,8 +332,7 @@ section! {
         variable("CONFIG_GRPC_XDS_CLIENT_TLS_KEY").key("xds.tls.key").optional(Value(path));
     /// The first wait after a stream that broke; it doubles, and starts again after a success.
     XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: Setting<Duration> = variable("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL")
-        .key("xds.backoff.initial")
-        .default("10s", Word(duration));
+        .key("xds.backoff.initial").default("10s", Word(duration));
     /// The longest wait.
     XDS_CLIENT_BACKOFF_MAX_INTERVAL: Setting<Duration> =
         variable("XDS_CLIENT_BACKOFF_MAX_INTERVAL").key("xds.backoff.max").default("60s", Word(duration));
@@ -373,8 +344,7 @@ section! {
         variable("XDS_CLIENT_BACKOFF_JITTER").key("xds.backoff.jitter").default("true", Word(truth));
     /// The largest message that is accepted.
     XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: Setting<usize> = variable("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES")
-        .key("xds.max_message_bytes")
-        .default("67108864", Word(rule_source::xds_message_bytes));
+        .key("xds.max_message_bytes").default("67108864", Word(rule_source::xds_message_bytes));
 }
 
 section! {
@@ -389,29 +359,23 @@ section! {
         variable("RESPONSE_DYNAMIC_METADATA").key("answers.dynamic_metadata").default("false", Word(truth));
     /// From this part of a limit on a request counts as near it, in metrics.
     NEAR_LIMIT_RATIO: Setting<f32> = variable("NEAR_LIMIT_RATIO")
-        .key("answers.near_limit_ratio")
-        .default("0.8", Word(replies::near_limit_ratio));
+        .key("answers.near_limit_ratio").default("0.8", Word(replies::near_limit_ratio));
     /// A rejected request is counted by no limit, the exhausted one included. A limit that says
     /// `algorithm` or `count_rejected` does as it says.
     STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: Setting<bool> = variable("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT")
-        .key("answers.stop_counting_rejected")
-        .default("false", Word(truth));
+        .key("answers.stop_counting_rejected").default("false", Word(truth));
     /// Replies carry the three headers below.
     LIMIT_RESPONSE_HEADERS_ENABLED: Setting<bool> = variable("LIMIT_RESPONSE_HEADERS_ENABLED")
-        .key("answers.headers.enabled")
-        .default("false", Word(truth));
+        .key("answers.headers.enabled").default("false", Word(truth));
     /// How many are allowed.
     LIMIT_LIMIT_HEADER: Setting<String> = variable("LIMIT_LIMIT_HEADER")
-        .key("answers.headers.limit")
-        .default("RateLimit-Limit", Word(replies::header_name));
+        .key("answers.headers.limit").default("RateLimit-Limit", Word(replies::header_name));
     /// How many are left.
     LIMIT_REMAINING_HEADER: Setting<String> = variable("LIMIT_REMAINING_HEADER")
-        .key("answers.headers.remaining")
-        .default("RateLimit-Remaining", Word(replies::header_name));
+        .key("answers.headers.remaining").default("RateLimit-Remaining", Word(replies::header_name));
     /// In how many seconds it starts again.
     LIMIT_RESET_HEADER: Setting<String> = variable("LIMIT_RESET_HEADER")
-        .key("answers.headers.reset")
-        .default("RateLimit-Reset", Word(replies::header_name));
+        .key("answers.headers.reset").default("RateLimit-Reset", Word(replies::header_name));
 }
 
 section! {
@@ -419,21 +383,18 @@ section! {
 
     /// The IETF's `RateLimit` and `RateLimit-Policy`, in the form of this draft; `off` for none.
     RATELIMIT_HEADERS: Setting<RateLimitFields> = variable("TOLLGATE_RATELIMIT_HEADERS")
-        .key("answers.ratelimit_headers")
-        .default("draft-11", Word(replies::ratelimit_fields));
+        .key("answers.ratelimit_headers").default("draft-11", Word(replies::ratelimit_fields));
     /// Those two name the counter, too (`pk`), with the values that the request was counted by.
     PARTITION_KEYS: Setting<bool> =
         variable("TOLLGATE_PARTITION_KEYS").key("answers.partition_keys").default("false", Word(truth));
     /// A random time of at most this is added to `Retry-After`, in whole seconds, so that not all come
     /// back at once.
     RETRY_AFTER_JITTER: Setting<Duration> = variable("TOLLGATE_RETRY_AFTER_JITTER")
-        .key("answers.retry_after_jitter")
-        .default("0s", Word(replies::retry_after_jitter));
+        .key("answers.retry_after_jitter").default("0s", Word(replies::retry_after_jitter));
     /// Replies over gRPC and `/json` ask Envoy to tell callers the same: `headers`, or `all` for the
     /// headers and the body of a denial; `off` for the replies of envoyproxy/ratelimit.
     TELL_THROUGH_ENVOY: Setting<EnvoyPassThrough> = variable("TOLLGATE_TELL_THROUGH_ENVOY")
-        .key("answers.tell_through_envoy")
-        .default("off", Word(replies::envoy_pass_through));
+        .key("answers.tell_through_envoy").default("off", Word(replies::envoy_pass_through));
 }
 
 section! {
@@ -472,18 +433,15 @@ section! {
         variable("PROMETHEUS_MAPPER_YAML").key("metrics.mapper").optional(Value(path));
     /// Response times in milliseconds instead of seconds.
     PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: Setting<bool> = variable("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS")
-        .key("metrics.response_time_in_ms")
-        .default("false", Word(truth));
+        .key("metrics.response_time_in_ms").default("false", Word(truth));
     /// Send metrics to StatsD.
     USE_STATSD: Setting<bool> = variable("USE_STATSD").key("statsd.enabled").default("false", Word(truth));
     /// Send metrics to DogStatsD.
     USE_DOG_STATSD: Setting<bool> = variable("USE_DOG_STATSD")
-        .key("statsd.dog")
-        .default("false", Word(truth));
+        .key("statsd.dog").default("false", Word(truth));
     /// The host of either.
     STATSD_HOST: Setting<String> = variable("STATSD_HOST")
-        .key("statsd.host")
-        .default("localhost", Value(text));
+        .key("statsd.host").default("localhost", Value(text));
     /// Its port.
     STATSD_PORT: Setting<u16> = variable("STATSD_PORT").key("statsd.port").default("8125", Word(port));
     /// `tcp` or `udp`; DogStatsD is always `udp`.
@@ -491,15 +449,13 @@ section! {
         variable("STATSD_PROTOCOL").key("statsd.protocol").default("tcp", Word(metrics::statsd_protocol));
     /// How often counters are sent.
     STATS_FLUSH_INTERVAL: Setting<Duration> = variable("STATS_FLUSH_INTERVAL")
-        .key("metrics.flush_interval")
-        .default("10s", Word(metrics::flush_interval));
+        .key("metrics.flush_interval").default("10s", Word(metrics::flush_interval));
     /// Tags on everything, as `k:v,k:v`.
     EXTRA_TAGS: Setting<Vec<(String, String)>> =
         variable("EXTRA_TAGS").key("metrics.extra_tags").default("", Value(colon_pairs));
     /// Send nothing, and open no Prometheus listener.
     DISABLE_STATS: Setting<bool> = variable("DISABLE_STATS")
-        .key("metrics.disabled")
-        .default("false", Word(truth));
+        .key("metrics.disabled").default("false", Word(truth));
     /// Names of rewritings, as `A,B`; each has `DOG_STATSD_MOGRIFIER_A_PATTERN`, `…_NAME` and `…_TAGS`.
     USE_DOG_STATSD_MOGRIFIERS: Setting<Vec<String>> =
         variable("USE_DOG_STATSD_MOGRIFIERS").default("", Value(RawValue::list));
@@ -522,8 +478,7 @@ section! {
     HISTORY_SALT: Setting<Secret> = variable("TOLLGATE_HISTORY_SALT").default("", Value(secret));
     /// The route of a request is the value of its first entry with one of these keys.
     HISTORY_ROUTE_KEYS: Setting<Vec<String>> = variable("TOLLGATE_HISTORY_ROUTE_KEYS")
-        .key("history.route_keys")
-        .default("path,route,url", Value(history::route_keys));
+        .key("history.route_keys").default("path,route,url", Value(history::route_keys));
     /// Templates of routes, such as `/users/{id}`; what matches none counts under its own path.
     HISTORY_TEMPLATES: Setting<PathTemplates> = key("history.templates").default("", Value(history::templates));
     /// The most routes with a series of their own.
@@ -542,12 +497,10 @@ section! {
 
     /// Send traces by OTLP.
     TRACING_ENABLED: Setting<bool> = variable("TRACING_ENABLED")
-        .key("tracing.enabled")
-        .default("false", Word(truth));
+        .key("tracing.enabled").default("false", Word(truth));
     /// `http` or `grpc`.
     TRACING_EXPORTER_PROTOCOL: Setting<OtlpProtocol> = variable("TRACING_EXPORTER_PROTOCOL")
-        .key("tracing.protocol")
-        .default("http", Word(tracing::protocol));
+        .key("tracing.protocol").default("http", Word(tracing::protocol));
     /// `service.name`.
     TRACING_SERVICE_NAME: Setting<String> =
         variable("TRACING_SERVICE_NAME").key("tracing.service_name").default("RateLimit", Value(text));

@@ -1,5 +1,9 @@
 //! What flags, environment and `tollgate.yaml` together say.
-#![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy knows the tests here, but not the functions that they share"
+)]
 
 mod mapping;
 
@@ -14,7 +18,7 @@ use tollgate_redis::RedisConfig;
 use tollgate_redis::config::Layout;
 use tollgate_settings::{
     ConfigFile, Flags, GrpcAddress, IGNORED, ListenAddress, LogFormat, LogLevel, OtlpProtocol, RuleOrigin,
-    Settings, StoreSettings, Variables, rows,
+    Settings, StoreSettings, Variables, help, rows,
 };
 
 fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
@@ -575,7 +579,7 @@ fn the_page_of_settings_is_made_from_the_list() {
     let mark = "<!-- made from crates/settings/src/rows.rs; do not edit below -->\n";
     let (head, tables) = page.split_once(mark).expect("the page has lost its mark");
     let right = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings.md");
-    std::fs::write(&right, format!("{head}{mark}\n{}", rows::markdown())).unwrap();
-    let is_same = tables.trim() == rows::markdown().trim();
+    std::fs::write(&right, format!("{head}{mark}\n{}", help::markdown())).unwrap();
+    let is_same = tables.trim() == help::markdown().trim();
     assert!(is_same, "the page is old; run: cp {} docs/guide/settings.md", right.display());
 }
