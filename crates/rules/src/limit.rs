@@ -29,8 +29,10 @@ pub(crate) enum OneLimit {
     Limited(RuleSpec),
 }
 
+type HasParameter = fn(&Parameters) -> bool;
+
 /// The keys of a limit that only some algorithms have, and whether one has it.
-const PARAMETERS: [(&str, fn(&Parameters) -> bool); 4] = [
+const PARAMETERS: [(&str, HasParameter); 4] = [
     ("burst", |parameters| parameters.burst.is_some()),
     ("refill", |parameters| parameters.refill.is_some()),
     ("buckets", |parameters| parameters.buckets.is_some()),

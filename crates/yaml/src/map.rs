@@ -316,7 +316,9 @@ mod tests {
 
     #[test]
     fn a_missing_field_is_reported_once_and_not_if_it_was_misspelled() {
-        let read = |map: &YamlMap, problems: &mut Problems| drop(map.required("times", "3", problems));
+        let read = |map: &YamlMap, problems: &mut Problems| {
+            map.required("times", "3", problems);
+        };
         assert_eq!(problems_of("at: 1", read), ["f:1:1: error: a step needs times; write times: 3"]);
         assert_eq!(problems_of("times:", read), ["f:1:6: error: a step needs times; write times: 3"]);
         assert_eq!(problems_of("tims: 1", read), ["f:1:1: error: unknown key 'tims'; write times"]);
@@ -324,7 +326,9 @@ mod tests {
 
     #[test]
     fn numbers_are_whole_and_in_range() {
-        let read = |map: &YamlMap, problems: &mut Problems| drop(map.number("times", 1..=9, problems));
+        let read = |map: &YamlMap, problems: &mut Problems| {
+            map.number("times", 1..=9, problems);
+        };
         let range = "write times: N, with N from 1 to 9";
         let cases = [
             ("0", format!("times of '0' is out of range; {range}")),
