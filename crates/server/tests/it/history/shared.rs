@@ -55,7 +55,13 @@ async fn what_was_counted_while_redis_was_gone_comes_later_and_once() {
     let mut redis = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let node = node(&redis).await;
     v1(&node, "/v1/check", &check("/before"), 2).await;
-    eventually("it is kept", || async { top(&node, "route").await == [row("/before", 2, 0)] }).await;
+    // It is opened in the background, and read once it is open.
+    eventually("it is kept", || async {
+        get(node.addresses.admin, "/v1/history/top?last=1h").await.0 == 200
+            && top(&node, "route").await == [row("/before", 2, 0)]
+    })
+    .await;
+    eventually("it is written", || async { redis.cli(&["exists", "shop:h1:{history}:root"]) == "1" }).await;
     redis.kill();
     assert_eq!(v1(&node, "/v1/check", &check("/meanwhile"), 3).await, [200, 200, 200], "limiting goes on");
     eventually("the status says so", || async {
