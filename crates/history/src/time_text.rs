@@ -69,8 +69,8 @@ fn relative(rest: &str, now_s: u64) -> Option<u64> {
 ///
 /// ```
 /// use tollgate_history::time_text::duration;
-/// assert_eq!(span("24h").unwrap(), 86_400);
-/// assert!(span("24 parsecs").is_err());
+/// assert_eq!(duration("24h").unwrap(), 86_400);
+/// assert!(duration("24 parsecs").is_err());
 /// ```
 ///
 /// # Errors

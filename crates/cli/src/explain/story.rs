@@ -125,6 +125,11 @@ pub(crate) struct Decided {
 }
 
 impl Story {
+    /// Whether any limit was met, enforced or not.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.descriptors.iter().any(|descriptor| !descriptor.limits.is_empty())
+    }
+
     /// What there is to say about `request` and the `reply` to it.
     pub(crate) fn new(request: &Request<'_>, reply: &Reply) -> Self {
         let rules = reply.rules();

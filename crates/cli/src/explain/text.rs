@@ -115,6 +115,7 @@ fn verdict(story: &Story, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{BOLD}on unused counters{BOLD:#}: {style}{}{style:#}", story.verdict_words)?;
     match &story.binding {
         Some(rule) => writeln!(out, ", by {}", clean(rule)),
+        None if story.has_limits() => writeln!(out, ", no limit is enforced"),
         None => writeln!(out, ", no limit applies"),
     }
 }

@@ -238,7 +238,8 @@ fn got_words(reply: &Reply) -> String {
             parts.push(format!("remaining {}", decision.remaining));
             parts.extend(reply.rule(decision).map(|rule| format!("rule {}", rule.name())));
         }
-        None => parts.push("no limit applies".to_owned()),
+        None if reply.decisions.is_empty() => parts.push("no limit applies".to_owned()),
+        None => parts.push("no limit is enforced".to_owned()),
     }
     parts.join(", ")
 }

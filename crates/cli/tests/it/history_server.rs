@@ -52,7 +52,7 @@ fn a_server_and_its_folder_give_the_same() {
     let when = ["--from", "now-1d/d", "--to", "now+1d/d"];
     let questions: [&[&str]; 7] = [
         &["series", "--by", "route", "--name", "/cart", "--format", "json"],
-        &["series", "--by", "rule", "--compare", "previous_week", "--step", "1m", "--format", "csv"],
+        &["series", "--by", "rule", "--compare", "previous_week", "--step", "1h", "--format", "csv"],
         &["top", "--by", "key", "--format", "json"],
         &["top", "--by", "route", "--order", "denied", "--limit", "1", "--format", "ndjson"],
         &["summary", "--format", "json"],

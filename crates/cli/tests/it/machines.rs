@@ -49,7 +49,7 @@ fn test_reports_failures_and_problems_as_json() {
 fn explain_tells_its_story_as_json() {
     let args = ["explain", "--rules", "explain", "api", "path=/api/x", "address=1", "--format", "json"];
     let (story, code) = json(&args);
-    assert_eq!((code, &story["verdict"], &story["binding"]), (Some(0), &"allow".into(), &"address".into()));
+    assert_eq!((code, &story["verdict"], &story["binding"]), (Some(0), &"allow".into(), &"api".into()));
     let limit = &story["descriptors"][0]["limits"][0];
     assert_eq!(limit["counter"]["entries"][0]["value"], "/api/*");
     assert_eq!(limit["counter"]["entries"][0]["shared"], true);

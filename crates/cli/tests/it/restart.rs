@@ -94,6 +94,6 @@ fn one_process_at_a_time_saves_to_a_folder() {
     let node = start(folder.path());
     let mut second = Serving::start(folder.path(), &["--rules", "rules.yaml", "--data", "data"]);
     let told = second.until("counters are not saved: ");
-    assert_eq!(told, "data cannot be used: another process saves its counters there; give another --data");
+    assert_eq!(told, "cannot use data: another process saves its counters there; give another --data");
     assert_eq!(left(&node), [4, 4], "the first one goes on");
 }

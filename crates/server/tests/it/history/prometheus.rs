@@ -80,7 +80,9 @@ async fn what_grafana_asks_when_a_data_source_is_added_is_answered() {
     assert_eq!(names["data"].as_array().unwrap().len(), 3);
     let labels = asked(&server, "/prometheus/api/v1/labels").await;
     assert_eq!(labels["data"], json!(["__name__", "key", "route", "rule", "verdict"]));
-    let end = asked(&server, "/v1/history/status").await["newest"].as_u64().unwrap() + 60;
+    let counted = asked(&server, "/v1/history/series?by=route&from=now-1h").await;
+    let points = counted["series"][0]["points"].as_array().unwrap();
+    let end = points.last().unwrap()[0].as_u64().unwrap() + 60;
     let body = format!(
         "query=sum by (verdict) (increase(tollgate_requests_total[5m]))&start={}&end={end}&step=60",
         end - 60
