@@ -60,7 +60,9 @@ impl<'a> Charge<'a> {
         match self.operation {
             Operation::Check if self.limit().is_postpaid() && self.cost > 0 => (Operation::Report, self.cost),
             Operation::Check | Operation::Peek if self.limit().is_postpaid() => (Operation::Peek, 1),
-            operation => (operation, self.cost),
+            Operation::Check | Operation::Peek | Operation::Report | Operation::Refund => {
+                (self.operation, self.cost)
+            }
         }
     }
 

@@ -72,10 +72,10 @@ pub enum Error {
 
 impl From<crate::Error> for Error {
     fn from(error: crate::Error) -> Self {
-        match error {
-            crate::Error::TooManySamples { series, instants } => Self::TooMuch { series, instants },
-            other => Self::History(other),
+        if let crate::Error::TooManySamples { series, instants } = error {
+            return Self::TooMuch { series, instants };
         }
+        Self::History(error)
     }
 }
 

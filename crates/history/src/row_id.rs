@@ -6,7 +6,6 @@
 
 use tollgate_core::Outcome;
 
-use crate::codec::bytes::index;
 use crate::label::SeriesKind;
 
 /// The number of a series in one history.
@@ -85,7 +84,7 @@ impl RowId {
 
     /// Its index among the rows of its block.
     pub(crate) fn index_in_block(self) -> usize {
-        index(u64::from(self.0)) % BLOCK_ROWS
+        usize::try_from(self.0).unwrap_or_default() % BLOCK_ROWS
     }
 
     /// What two parts of one point make together.

@@ -9,8 +9,11 @@
 
 use tollgate_core::{Entry, Operation, Outcome, Request};
 
-use crate::limiter::CALLER_LIMITS;
 use crate::reply::{Reply, RuleDecision};
+
+/// The domain of counters whose limits callers bring along. No rule file has
+/// it, so that rules and callers never share one.
+pub const CALLER_LIMITS: &str = "\0brought";
 
 /// One decision, with the request it belongs to.
 ///

@@ -14,15 +14,11 @@ use tollgate_core::{
 };
 
 use crate::clock::{Clock, SystemClock};
-use crate::event::{Event, EventSink, NoSink};
+use crate::event::{CALLER_LIMITS, Event, EventSink, NoSink};
 use crate::memory::MemoryStore;
 use crate::pending::Pending;
 use crate::reply::{self, Decided, FreeList, Reply, RuleDecision};
 use crate::store::{ChargeSet, Store};
-
-/// The domain of counters whose limits callers bring along. No rule file has
-/// it, so that rules and callers never share one.
-pub const CALLER_LIMITS: &str = "\0brought";
 
 /// Decides requests by rules.
 ///

@@ -38,8 +38,7 @@ use crate::config::RedisConfig;
 use crate::error::StoreFailure;
 use client::BlockingClient;
 use keys::HistoryKeys;
-use manifest::Manifest;
-use read::unexpected;
+use manifest::{Manifest, unexpected};
 use redo::RedoChanges;
 
 /// How long the leader's lease lasts: two flushes. Nobody compacts meanwhile if the

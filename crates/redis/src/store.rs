@@ -294,7 +294,7 @@ impl RedisStore {
         for (placement, until) in until {
             let indexes = placements.at(placement, &due);
             let placed = (placement, placements.keys_of(&indexes), until);
-            self.give_back(charge_set, &mut check, &indexes, placed, context).await;
+            self.give_back(&mut check, &indexes, placed, context).await;
         }
         let (mut decisions, degraded) = check.finish();
         if charge_set.is_denied(&decisions) {
@@ -312,13 +312,12 @@ impl RedisStore {
     /// denied.
     async fn give_back(
         &self,
-        charge_set: &ChargeSet<'_>,
         check: &mut MultiSlotCheck<'_, '_>,
         indexes: &ChargeIndexes,
         (placement, keys, until): (Placement, RedisKeys, Time),
         context: CheckContext,
     ) {
-        let taken = indexes.iter().filter_map(|index| charge_set.charges.get(*index));
+        let taken = indexes.iter().filter_map(|index| check.charge(*index));
         let refunds = taken.map(|charge| Charge { operation: Operation::Refund, ..*charge });
         let refund = ChargeSet { charges: refunds.collect(), ..ChargeSet::default() };
         if refund.charges.is_empty() {

@@ -83,6 +83,16 @@ pub(super) const fn damaged(what: &'static str) -> Error {
     Error::Corrupt { what }
 }
 
+/// The names of the parts of a commit, which no other commit has.
+pub(super) fn part_names(manifest: &Manifest) -> impl Iterator<Item = Vec<u8>> + '_ {
+    (0..manifest.redo_parts).map(|part| [manifest.generation.as_slice(), &part.to_be_bytes()].concat())
+}
+
+/// Redis answered something that none of our commands is answered with.
+pub(super) const fn unexpected() -> Error {
+    damaged("an unexpected reply of Redis")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

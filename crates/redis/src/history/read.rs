@@ -12,9 +12,8 @@ use tollgate_history::tables::TableId;
 use tollgate_history::{Error, Result};
 
 use super::keys::HashField;
-use super::manifest::{GENERATION_BYTES, Manifest, damaged};
+use super::manifest::{GENERATION_BYTES, Manifest, part_names, unexpected};
 use super::redo::{self, RedoChanges};
-use super::write::part_names;
 use super::{RedisTables, WriteBatch, script};
 
 /// Fields that are read at once: blocks of some kilobytes each, so that nobody else
@@ -175,8 +174,4 @@ pub(super) fn bytes(value: Value) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     if let Value::BulkString(bytes) = value { Ok(Some(bytes)) } else { Err(unexpected()) }
-}
-
-pub(super) const fn unexpected() -> Error {
-    damaged("an unexpected reply of Redis")
 }

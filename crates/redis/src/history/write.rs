@@ -17,8 +17,7 @@ use tollgate_history::tables::{TableId, WriteBatch};
 use tollgate_history::{AppendResult, Error, FlushId, Result};
 
 use super::keys::{HashField, split_block};
-use super::manifest::{Manifest, damaged};
-use super::read::unexpected;
+use super::manifest::{Manifest, damaged, part_names, unexpected};
 use super::redo::{self, PART_BYTES, RedoChanges};
 use super::{RedisTables, script};
 
@@ -121,11 +120,6 @@ impl RedisTables {
 /// A script that finds another generation returns nothing.
 fn done(reply: &Value) -> Result<()> {
     if *reply == Value::Int(1) { Ok(()) } else { Err(Error::Stale) }
-}
-
-/// The names of the parts of a commit, which no other commit has.
-pub(super) fn part_names(manifest: &Manifest) -> impl Iterator<Item = Vec<u8>> + '_ {
-    (0..manifest.redo_parts).map(|part| [manifest.generation.as_slice(), &part.to_be_bytes()].concat())
 }
 
 /// The keys of all blocks after these changes.

@@ -12,7 +12,7 @@
 //! Deliberately not here: which slots there are, and who asks them.
 
 use smallvec::SmallVec;
-use tollgate_core::{Decision, Operation};
+use tollgate_core::{Charge, Decision, Operation};
 use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, counts_anyway};
 
 /// Indexes of charges in their set.
@@ -78,6 +78,11 @@ impl<'b, 'a> MultiSlotCheck<'b, 'a> {
                 *settled = Some(SettledCharge { decision: *decision, degraded, took });
             }
         }
+    }
+
+    /// The charge of that index.
+    pub(crate) fn charge(&self, index: usize) -> Option<&'b Charge<'a>> {
+        self.charge_set.charges.get(index)
     }
 
     /// Whether what is settled denies the request, whatever comes later.

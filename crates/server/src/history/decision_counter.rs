@@ -83,7 +83,7 @@ impl EventSink for DecisionCounter {
     fn offer(&self, event: Event<'_>) {
         let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
         let outcome = event.reply.outcome();
-        let request = event.is_request.then(|| RequestCount { route: route.as_deref(), outcome, count: 1 });
+        let request = event.is_request.then_some(RequestCount { route: route.as_deref(), outcome, count: 1 });
         let now = event.reply.now;
         let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
         let rule = event.rule_name();

@@ -193,8 +193,8 @@ impl HistoryService {
 
     /// How it is doing. It may wait for a write.
     pub fn status(&self) -> HistoryServiceStatus {
-        let status = |history: &Box<dyn History>| history.reader().and_then(|reader| reader.status());
-        let (history, read_error) = match self.history.read().as_ref().map(status) {
+        let status = |history: &dyn History| history.reader().and_then(|reader| reader.status());
+        let (history, read_error) = match self.history.read().as_deref().map(status) {
             Some(Ok(status)) => (Some(status), None),
             Some(Err(error)) => (None, Some(error.full())),
             None => (None, None),

@@ -29,10 +29,6 @@ pub(super) enum RespRequest<'a> {
 }
 
 /// What was decided.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is written and gone at once, and a box would be an allocation for each command"
-)]
 enum RespReply {
     Throttle(Dialect, Reply),
     Check(Result<Reply, ServiceError>),
