@@ -13,7 +13,7 @@
 //! | `discard` | discards states that cannot be read |
 //! | `heartbeat` | tells the store that this node is alive, and counts the nodes |
 //!
-//! [`crate::RedisStore`] calls [`decide`] for charges that have one placement.
+//! [`crate::RedisStore`] calls `decide` for charges that have one placement.
 //!
 //! Deliberately not here: where a charge lives (`placement`).
 

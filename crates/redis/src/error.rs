@@ -2,7 +2,7 @@
 //!
 //! [`Error`] is for whoever configures the store. [`StoreFailure`] says why a
 //! server could not be asked: the circuit breaker acts on it, and
-//! [`crate::Stats`] counts by it. [`ServerError`] is an error reply of a server,
+//! [`crate::Stats`] counts by it. `ServerError` is an error reply of a server,
 //! which may also be a redirection.
 //!
 //! Invariant: a failure is never an error for callers. Each limit does its

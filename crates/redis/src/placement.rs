@@ -1,6 +1,6 @@
 //! Where a charge lives: on which servers, in which slot, under which key.
 //!
-//! [`crate::RedisStore`] gives every charge a [`Placement`]. Charges with the
+//! [`crate::RedisStore`] gives every charge a `Placement`. Charges with the
 //! same placement are decided in one call; `multi_slot` holds together a request
 //! whose charges have several. `denial_memory` answers before a server is asked,
 //! `local_fallback` while none can be.

@@ -2,7 +2,7 @@
 //!
 //! Redis takes longer to start a script than to decide a charge in it, and a
 //! client longer to send a command than to write its words. So requests that
-//! arrive together share one call ([`super::batcher`] collects them). Each is
+//! arrive together share one call (`batcher` collects them). Each is
 //! decided as if it had come alone, one after the other.
 
 use redis::{Cmd, Value};
