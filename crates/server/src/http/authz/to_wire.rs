@@ -40,7 +40,7 @@ pub(super) enum AuthzError {
     },
     /// Two descriptions of the request that differ.
     #[error(
-        "X-Forwarded-… and X-OriginalRequest-… headers describe different requests; \
+        "X-Forwarded-… and X-Original-… headers describe different requests; \
          set forward_auth.request_from to the kind that the proxy writes"
     )]
     Disagree,
