@@ -14,7 +14,6 @@
 
 mod fixed_window;
 mod leaky_bucket;
-pub(crate) mod pace;
 mod sliding_buckets;
 mod sliding_counter;
 mod sliding_log;

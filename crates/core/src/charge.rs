@@ -7,8 +7,7 @@ use crate::algorithm::{Change, Operation, decide};
 use crate::decision::Decision;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::rule::Mode;
-use crate::ruleset::RuleId;
+use crate::rule::{Mode, RuleId};
 use crate::state::StateRef;
 use crate::time::Time;
 

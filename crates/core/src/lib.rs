@@ -10,6 +10,7 @@
 //! | [`time`] | [`Time`] and [`Micros`], whole microseconds below 2^53 |
 //! | `duration` | `1m30s` → [`Micros`] |
 //! | [`request`] | [`Request`], [`Descriptor`], [`Entry`], [`Override`] |
+//! | `pace` | the time that tokens take, to the fraction of a microsecond |
 //! | [`limit`] | [`Limit`]: the numbers of a rule, checked once |
 //! | [`rule`] | [`Rule`] and the specification a [`RuleSet`] is built from |
 //! | [`ruleset`] | [`RuleSet`]: which rules a request meets |
@@ -19,6 +20,7 @@
 //! | [`outcome`] | [`Outcome`]: how a request or a decision is counted |
 //! | [`state`] | [`State`]: what a store keeps per key, packed |
 //! | [`algorithm`] | [`decide`], one file per algorithm |
+//! | `state_bytes`, `state_text` | a state as stores write it |
 //!
 //! Invariant: nothing here does I/O, reads a clock, allocates per matched
 //! rule, or uses a floating point number. Every quantity fits in 53 bits, so
@@ -34,11 +36,14 @@ pub mod key;
 pub mod limit;
 pub mod metadata;
 pub mod outcome;
+mod pace;
 mod pattern;
 pub mod request;
 pub mod rule;
 pub mod ruleset;
 pub mod state;
+mod state_bytes;
+mod state_text;
 pub mod time;
 
 pub use algorithm::{Change, Operation, decide};
@@ -50,7 +55,7 @@ pub use limit::{Algorithm, KeyTag, Limit, LimitError, OnStoreError, Parameters, 
 pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
 pub use request::{Descriptor, Entry, Override, Request};
-pub use rule::{Mode, Rule, Unit};
-pub use ruleset::{RuleError, RuleId, RuleSet};
+pub use rule::{Mode, Rule, RuleId, Unit};
+pub use ruleset::{RuleError, RuleSet};
 pub use state::{Cell, Log, State, StateRef};
 pub use time::{Micros, Time};

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::algorithm::pace::{Pace, Span};
+use crate::pace::{Pace, Span};
 use crate::time::Micros;
 
 /// No window is longer: 50 years of 365 days. `now` (up to the year 2112)

@@ -285,3 +285,27 @@ impl RuleSpec {
         }
     }
 }
+
+/// Which rule of a [`RuleSet`](crate::RuleSet).
+///
+/// ```
+/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
+/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
+/// let limits = LimitsSpec::Limits(vec![rule]);
+/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
+/// assert_eq!(trace.rules[0].index(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub(crate) u32);
+
+impl RuleId {
+    /// Its place among all rules of the set.
+    pub fn index(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}

@@ -26,7 +26,7 @@ use crate::algorithm::Operation;
 use crate::charge::Charge;
 use crate::key::Key;
 use crate::request::{Descriptor, Entry, Request};
-use crate::rule::{DomainSpec, Mode, Rule, Unlimited};
+use crate::rule::{DomainSpec, Mode, Rule, RuleId, Unlimited};
 
 pub use children::How;
 pub use trace::{Candidate, Level, Trace};
@@ -34,30 +34,6 @@ use tree::{DescriptorNode, Limits, Tree};
 
 /// Rules nest at most this deep; a bound for every walk.
 pub const DEPTH_MAX: usize = 64;
-
-/// Which rule of a [`RuleSet`].
-///
-/// ```
-/// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
-/// use tollgate_core::{Limit, RuleSet, Shape, Unit};
-/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
-/// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
-/// let limits = LimitsSpec::Limits(vec![rule]);
-/// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
-/// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
-/// assert_eq!(trace.rules[0].index(), 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId(u32);
-
-impl RuleId {
-    /// Its place among all rules of the set.
-    pub fn index(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
-}
 
 /// All rules of all domains.
 ///

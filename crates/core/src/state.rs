@@ -9,9 +9,6 @@
 //! Deliberately not here: maps, locks, hashes, and the meaning of the words,
 //! which each algorithm keeps to itself.
 
-mod bytes;
-mod text;
-
 use crate::time::Time;
 
 /// Bits of a packed cell that hold the deadline.

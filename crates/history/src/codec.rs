@@ -8,7 +8,6 @@
 //! error, and allocates no more than a few times their length.
 
 pub(crate) mod block;
-pub(crate) mod bytes;
 pub(crate) mod log_entry;
 pub(crate) mod record;
 pub(crate) mod row;

@@ -17,7 +17,7 @@ use std::io::BufRead;
 use sha2::{Digest as _, Sha256};
 use tollgate_core::{Outcome, Time};
 
-use crate::codec::bytes::wide;
+use crate::bytes::wide;
 use crate::error::{Error, Result};
 use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts};
 use crate::recorder::{Caps, NameFilter};

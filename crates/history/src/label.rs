@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::codec::bytes::{ByteReader, put_bytes};
+use crate::bytes::{ByteReader, put_bytes};
 use crate::error::{Error, Result, corrupt};
 
 /// The three kinds of named series.

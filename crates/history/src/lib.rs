@@ -11,7 +11,7 @@
 //! | `lazy_heap` | the least of many numbers that grow: which name to drop |
 //! | `flush` | [`Flush`]: what was counted since the last one, under an id |
 //! | [`import`] | access logs of web servers become flushes |
-//! | `codec` | records, log entries and blocks as bytes |
+//! | `bytes`, `codec` | varints and checksums; records, log entries and blocks made of them |
 //! | [`tables`] | where the bytes are: memory, a folder, or a server that processes share |
 //! | `tier` | how finely which past is kept |
 //! | `store` | [`LocalHistory`] and [`SharedHistory`]: append, compact, roll up |
@@ -24,6 +24,7 @@
 //! Deliberately not here: the limiter and its events (a sink in the server calls
 //! the recorder), the clock, timers, threads, HTTP.
 
+mod bytes;
 mod codec;
 mod counts;
 mod error;

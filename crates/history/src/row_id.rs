@@ -6,6 +6,8 @@
 
 use tollgate_core::Outcome;
 
+use crate::bytes::{ByteReader, put_varint};
+use crate::error::{Result, corrupt};
 use crate::label::SeriesKind;
 
 /// The number of a series in one history.
@@ -54,6 +56,19 @@ pub(crate) const BLOCK_ROWS: usize = 512;
 pub(crate) struct RowId(pub(crate) u32);
 
 impl RowId {
+    /// Appends it as the difference from the last one, which it becomes.
+    pub(crate) fn put(self, bytes: &mut Vec<u8>, last: &mut u32) {
+        put_varint(bytes, u64::from(self.0 - *last));
+        *last = self.0;
+    }
+
+    /// Reads what [`RowId::put`] has written.
+    pub(crate) fn read(reader: &mut ByteReader<'_>, last: &mut u32) -> Result<Self> {
+        let id = last.checked_add(reader.varint_u32()?).ok_or(corrupt("a row's number is too large"))?;
+        *last = id;
+        Ok(Self(id))
+    }
+
     /// The busiest minute of all requests within a coarse point; merged by maximum.
     pub(crate) const PEAK: Self = Self(6);
     /// How many flushes cover a point. Zero means that no process was counting.

@@ -13,7 +13,7 @@
 //! | `block_builder`, `compaction` | from the log to blocks, from fine blocks to coarse ones |
 //! | `keys` | the keys of every table |
 //!
-//! Both are read by a [`HistoryReader`].
+//! Both are read by a [`HistoryReader`], with stored points of a time range (`reader`).
 //!
 //! Invariants:
 //! - Each step is one atomic batch: after a crash it has happened or not, and what
@@ -31,6 +31,7 @@ mod keys;
 mod label_addresses;
 mod local;
 mod open_hours;
+mod reader;
 mod series_index;
 mod shared;
 mod watermarks;
@@ -43,7 +44,6 @@ use crate::codec::record::MinuteRows;
 use crate::counts::Counts;
 use crate::error::{Error, Result};
 use crate::flush::{AppendResult, Flush, FlushId, InstanceId, MinuteCounts};
-use crate::query::HistoryReader;
 use crate::row_id::{RowId, SeriesId};
 use crate::tables::{TableId, Tables, WriteBatch};
 pub(crate) use compaction::first_chunk;
@@ -51,6 +51,7 @@ use keys::last_flush_key;
 pub(crate) use keys::{block_key, block_range, read_block_key};
 pub use local::LocalHistory;
 pub(crate) use open_hours::{OpenHour, OpenHours};
+pub use reader::HistoryReader;
 pub(crate) use series_index::SeriesIndex;
 pub use shared::SharedHistory;
 pub(crate) use watermarks::Watermarks;

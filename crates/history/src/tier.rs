@@ -15,7 +15,7 @@
 
 use tollgate_core::Time;
 
-use crate::codec::bytes::index;
+use crate::bytes::index;
 
 const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 3_600;

@@ -1,4 +1,4 @@
-//! Times and durations as people write them.
+//! Times, durations and ranges as people write them.
 //!
 //! Queries come with RFC 3339, unix seconds, or `now-6h`; here they become seconds
 //! since the epoch. `now` is an argument.
@@ -96,6 +96,66 @@ fn duration_of(text: &str) -> Option<u64> {
 pub fn rfc3339(second: u64) -> String {
     let at = i64::try_from(second).ok().and_then(|second| Timestamp::from_second(second).ok());
     at.map_or_else(|| second.to_string(), |at| at.to_string())
+}
+
+/// The time that a query is about: from a second until before another.
+///
+/// ```
+/// use tollgate_history::query::TimeRange;
+/// let range = TimeRange::parse(None, None, Some("1h"), 1_800_000_000)?;
+/// assert_eq!((range.from_s, range.to_s), (1_799_996_400, 1_800_000_000));
+/// # Ok::<(), tollgate_history::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first second.
+    pub from_s: u64,
+    /// The second after the last.
+    pub to_s: u64,
+}
+
+/// The range of a query that names no time.
+const DEFAULT_S: u64 = 86_400;
+
+impl TimeRange {
+    /// From `from`, or `last` before `to`, until `to`; the last day by default.
+    ///
+    /// # Errors
+    ///
+    /// If a text is not a time, both `from` and `last` are given, or the range is
+    /// empty.
+    pub fn parse(from: Option<&str>, to: Option<&str>, last: Option<&str>, now_s: u64) -> Result<Self> {
+        let to_s = to.filter(|text| !text.is_empty()).map_or(Ok(now_s), |text| instant(text, now_s))?;
+        let from = from.filter(|text| !text.is_empty());
+        let from_s = match (from, last) {
+            (Some(_), Some(last)) => {
+                return Err(Error::Query { what: "give a start or a length, not both", text: last.into() });
+            }
+            (Some(from), None) => instant(from, now_s)?,
+            (None, Some(last)) => to_s.saturating_sub(duration(last)?),
+            (None, None) => to_s.saturating_sub(DEFAULT_S),
+        };
+        if from_s >= to_s {
+            let text = format!("{} to {}", rfc3339(from_s), rfc3339(to_s));
+            return Err(Error::Query { what: "a span must end after it begins", text });
+        }
+        Ok(Self { from_s, to_s })
+    }
+
+    /// How long it is.
+    pub const fn length_s(&self) -> u64 {
+        self.to_s.saturating_sub(self.from_s)
+    }
+
+    /// The same range so many seconds earlier.
+    pub(crate) const fn earlier(&self, by_s: u64) -> Self {
+        Self { from_s: self.from_s.saturating_sub(by_s), to_s: self.to_s.saturating_sub(by_s) }
+    }
+
+    /// Whether a stored point of that length overlaps it.
+    pub(crate) const fn touches(&self, second: u64, length_s: u64) -> bool {
+        second < self.to_s && second + length_s > self.from_s
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
--- Time at which tokens flow, exact to the fraction of a microsecond. Twin: algorithm/pace.rs.
+-- Time at which tokens flow, exact to the fraction of a microsecond. Twin: crates/core/src/pace.rs.
 --
 -- A span is two numbers, whole and part, with part / ask.parts of a microsecond;
 -- tables would cost more than the sums. The spans of the capacity and of the

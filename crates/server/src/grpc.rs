@@ -21,9 +21,9 @@
 mod body;
 mod error;
 mod from_wire;
-mod health;
+mod health_wire;
 mod lenient_authority;
-mod message;
+mod message_wire;
 mod reflection;
 mod serve;
 mod should_rate_limit;
@@ -43,7 +43,7 @@ use crate::service::Service;
 use body::GrpcBody;
 use reflection::Reflection;
 
-pub use from_wire::BadRequest;
+pub use error::BadRequest;
 pub use to_wire::WAIT_HEADER;
 
 pub(crate) use from_wire::RlsRequest;
@@ -59,7 +59,7 @@ type GrpcFuture = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infalli
 #[derive(Clone)]
 pub struct Grpc {
     service: Arc<Service>,
-    health: health::GrpcHealth,
+    health: health_wire::GrpcHealth,
     reflection: Reflection,
 }
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Grpc {
 impl Grpc {
     /// The services around `service`.
     pub fn new(service: Arc<Service>) -> Self {
-        let health = health::server(Arc::clone(&service));
+        let health = health_wire::server(Arc::clone(&service));
         Self { service, health, reflection: Reflection::new() }
     }
 

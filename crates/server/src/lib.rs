@@ -35,6 +35,7 @@ pub mod listen;
 mod resp;
 pub mod run;
 pub mod service;
+mod shutdown;
 pub mod source;
 pub mod store;
 pub mod telemetry;

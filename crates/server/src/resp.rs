@@ -9,11 +9,10 @@
 //! | `from_wire` | words → numbers, keys, requests |
 //! | `to_wire` | numbers, texts, maps → bytes, in RESP2 or RESP3 |
 //! | `commands` | every command: its name, its arguments, what it is for |
-//! | `session` | what is known about a connection; what a command leads to |
+//! | `session` | what is known about a connection; what a command leads to; what clients send on connect |
 //! | `request` | commands that ask for decisions, sent to a store together |
 //! | `throttle` | `CL.THROTTLE` of redis-cell and `THROTTLE` of throttlecrab |
 //! | `check` | `TOLLGATE.CHECK`, by the rules |
-//! | `handshake` | what ordinary clients send on connect |
 //! | `serve` | connections |
 //!
 //! Invariants: with counters in memory a command of usual size is answered
@@ -26,7 +25,6 @@ mod check;
 mod commands;
 mod frame;
 mod from_wire;
-mod handshake;
 mod request;
 mod serve;
 mod session;

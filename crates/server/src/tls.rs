@@ -31,7 +31,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::bounds::{CERTIFICATE_LOOK_EVERY, OPENING_MAX, PEM_MAX};
 use crate::error::Error;
-use crate::listen::lifetime::stopped;
+use crate::shutdown::stopped;
 use tollgate_settings::ServerTls;
 
 /// The TLS of a listener, as the files on disk have it.

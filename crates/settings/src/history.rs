@@ -5,14 +5,10 @@ use std::path::PathBuf;
 use tollgate_history::{Bounds, Caps};
 use tollgate_http::PathTemplates;
 
-use crate::go_syntax::choice;
-use crate::raw_value::RawValue;
 use crate::rows;
 use crate::secret::Secret;
 use crate::settings_reader::SettingsReader;
-
-/// Each is compared with every entry of every request.
-const ROUTE_KEYS_MAX: usize = 16;
+use crate::values::KeyNames;
 
 /// What is remembered, and where.
 #[derive(Debug, Clone)]
@@ -33,30 +29,6 @@ pub struct HistorySettings {
     pub bounds: Bounds,
 }
 
-/// How the names of keys are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyNames {
-    /// As they are.
-    Clear,
-    /// So that the same key has the same name, and nobody can read it.
-    Hashed,
-    /// Not at all.
-    Off,
-}
-
-impl KeyNames {
-    const ALL: [Self; 3] = [Self::Clear, Self::Hashed, Self::Off];
-
-    /// The word in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Clear => "clear",
-            Self::Hashed => "hashed",
-            Self::Off => "off",
-        }
-    }
-}
-
 pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<HistorySettings> {
     let is_on = reader.get(&rows::HISTORY);
     let settings = HistorySettings {
@@ -74,21 +46,4 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<HistorySettings> {
         bounds: Bounds { series: reader.get(&rows::HISTORY_MAX_SERIES) },
     };
     is_on.then_some(settings)
-}
-
-pub(crate) fn key_names(text: &str) -> Result<KeyNames, String> {
-    choice(text, "is not a way to keep keys", &KeyNames::ALL.map(|keys| (keys.name(), keys)))
-}
-
-pub(crate) fn route_keys(value: &RawValue) -> Result<Vec<String>, String> {
-    match value.list()? {
-        keys if keys.len() > ROUTE_KEYS_MAX => {
-            Err(format!("has {} keys; write at most {ROUTE_KEYS_MAX}", keys.len()))
-        }
-        keys => Ok(keys),
-    }
-}
-
-pub(crate) fn templates(value: &RawValue) -> Result<PathTemplates, String> {
-    PathTemplates::new(&value.list()?).map_err(|error| format!("{error}; write paths such as /users/{{id}}"))
 }

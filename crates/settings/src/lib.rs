@@ -10,8 +10,8 @@
 //! | [`help`] | the table for the guide and the terminal |
 //! | `flags`, `variables`, `file` | what was said where |
 //! | `settings_reader` | finds a setting by its row, and collects what is wrong |
-//! | `raw_value`, `go_syntax` | a text or a piece of YAML → a value |
-//! | `listeners`, `store`, `rule_source`, `replies`, `mapping`, `forward_auth`, `history`, `metrics`, `tracing`, `log` | a part of [`Settings`] each, and what follows from several rows together |
+//! | `raw_value`, `go_syntax`, `values` | a text or a piece of YAML → a value |
+//! | `listeners`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
 //! | `ignored` | variables that are set and have no effect |
 //! | `settings` | all of it together |
 //!
@@ -26,13 +26,11 @@ mod address;
 mod error;
 mod file;
 mod flags;
-mod forward_auth;
 mod go_syntax;
 pub mod help;
 mod history;
 mod ignored;
 mod listeners;
-mod log;
 mod mapping;
 mod metrics;
 mod raw_value;
@@ -45,24 +43,24 @@ mod settings;
 mod settings_reader;
 mod store;
 mod tracing;
+mod values;
 mod variables;
 
 pub use address::{GrpcAddress, ListenAddress, ListenAddressError};
 pub use error::{Mistake, SettingsError, Warning};
 pub use file::{ConfigFile, FILE_NAME};
 pub use flags::Flags;
-pub use forward_auth::{ForwardAuthSettings, RequestFrom};
-pub use history::{HistorySettings, KeyNames};
+pub use history::HistorySettings;
 pub use ignored::{IGNORED, IgnoredVariables};
 pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
-pub use log::{LogFormat, LogLevel, LogSettings};
 pub use mapping::MappingSettings;
 pub use metrics::{MetricsSettings, PrometheusSettings};
-pub use replies::{EnvoyPassThrough, HeaderNames, ReplySettings};
+pub use replies::{HeaderNames, ReplySettings};
 pub use row::{OptionalSetting, Setting, SettingRow, SettingSection};
-pub use rule_source::{ConfigType, RuleOrigin, RuleSettings, RuntimeLayout, XdsBackoff, XdsSettings, XdsTls};
+pub use rule_source::{RuleOrigin, RuleSettings, RuntimeLayout, XdsBackoff, XdsSettings, XdsTls};
 pub use secret::Secret;
-pub use settings::Settings;
+pub use settings::{ForwardAuthSettings, LogSettings, Settings};
 pub use store::StoreSettings;
-pub use tracing::{OtlpProtocol, TracingSettings};
+pub use tracing::TracingSettings;
+pub use values::{ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, OtlpProtocol, RequestFrom};
 pub use variables::{Environment, Variables};

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Settings;
 use crate::address::{GrpcAddress, ListenAddress};
 use crate::row::{OptionalSetting, Setting};
 use crate::rows;
@@ -263,30 +262,4 @@ fn grpc_tls(reader: &mut SettingsReader<'_>) -> Option<ServerTls> {
         }
     }
     Some(ServerTls { cert: cert?, key: key?, client_ca, client_san })
-}
-
-/// Two listeners on one port would share its connections at random, because
-/// ports are opened so that several threads can listen.
-pub(crate) fn check_apart(settings: &Settings, reader: &mut SettingsReader<'_>) {
-    let mut listeners = vec![("HTTP", &settings.http), ("admin", &settings.admin.address)];
-    if let GrpcAddress::Tcp(address) = &settings.grpc.address {
-        listeners.push(("gRPC", address));
-    }
-    if let Some(resp) = &settings.resp {
-        listeners.push(("RESP", &resp.address));
-    }
-    if let Some(prometheus) = &settings.metrics.prometheus {
-        listeners.push(("Prometheus", &prometheus.address));
-    }
-    for (index, (name, one)) in listeners.iter().enumerate() {
-        for (other_name, other) in listeners.iter().skip(index + 1) {
-            let is_any = |address: &ListenAddress| matches!(address.host.as_str(), "" | "::" | "0.0.0.0");
-            let is_host_shared = one.host == other.host || is_any(one) || is_any(other);
-            if one.port != 0 && one.port == other.port && is_host_shared {
-                let message = format!("{name} on {one} and {other_name} on {other} take each other's calls");
-                let place = SettingPlace::Name("listeners".to_owned());
-                reader.mistake(place, format!("{message}; write different ports"));
-            }
-        }
-    }
 }

@@ -1,12 +1,10 @@
 //! Where metrics go besides the admin listener.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tollgate_metrics::{Mogrifier, StatsdConfig, StatsdDialect, StatsdProtocol};
 
 use crate::address::ListenAddress;
-use crate::go_syntax::{choice, duration};
 use crate::raw_value;
 use crate::rows;
 use crate::settings_reader::{SettingPlace, SettingsReader};
@@ -104,27 +102,4 @@ fn mogrifiers(reader: &mut SettingsReader<'_>) -> Vec<Mogrifier> {
         }
     }
     mogrifiers
-}
-
-pub(crate) fn url_path(text: &str) -> Result<String, String> {
-    if text.starts_with('/') {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("'{text}' is not a path; write one that begins with /, such as /metrics"))
-    }
-}
-
-pub(crate) fn statsd_protocol(text: &str) -> Result<StatsdProtocol, String> {
-    choice(
-        text,
-        "is not a protocol for StatsD",
-        &[("tcp", StatsdProtocol::Tcp), ("udp", StatsdProtocol::Udp)],
-    )
-}
-
-pub(crate) fn flush_interval(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("0 would send all the time; write 1s or more".to_owned()),
-        interval => Ok(interval),
-    }
 }

@@ -1,15 +1,10 @@
 //! What replies say, and what callers learn about their limits.
 
-use std::time::Duration;
+use tollgate_http::ResponseSettings;
 
-use tollgate_http::{RateLimitFields, ResponseSettings};
-
-use crate::go_syntax::{choice, duration, ratio};
 use crate::rows;
 use crate::settings_reader::SettingsReader;
-
-/// Who is told to come back later than this after the time has given up.
-const JITTER_MAX: Duration = Duration::from_secs(3_600);
+use crate::values::EnvoyPassThrough;
 
 /// How requests are answered.
 #[derive(Debug, Clone)]
@@ -28,17 +23,6 @@ pub struct ReplySettings {
     pub responses: ResponseSettings,
     /// What of it goes through Envoy.
     pub through_envoy: EnvoyPassThrough,
-}
-
-/// What Envoy is asked to tell the caller, beyond what the reference tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EnvoyPassThrough {
-    /// Nothing: replies are those of envoyproxy/ratelimit.
-    Off,
-    /// The headers.
-    Headers,
-    /// The headers, and the body of a denial.
-    All,
 }
 
 /// The names of the headers that replies carry.
@@ -71,45 +55,5 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> ReplySettings {
             retry_after_jitter: reader.get(&rows::RETRY_AFTER_JITTER),
         },
         through_envoy: reader.get(&rows::TELL_THROUGH_ENVOY),
-    }
-}
-
-#[expect(clippy::as_conversions, reason = "the reference compares in 32 bits, and so must we")]
-pub(crate) fn near_limit_ratio(text: &str) -> Result<f32, String> {
-    ratio(text).map(|ratio| ratio as f32)
-}
-
-pub(crate) fn header_name(text: &str) -> Result<String, String> {
-    if is_header_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("'{text}' is not a header name; write letters, digits and dashes"))
-    }
-}
-
-/// A token in the words of HTTP.
-pub(crate) fn is_header_name(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
-}
-
-pub(crate) fn ratelimit_fields(text: &str) -> Result<RateLimitFields, String> {
-    let words = [("draft-11", RateLimitFields::Draft11), ("off", RateLimitFields::Off)];
-    choice(text, "is not a form of these headers", &words)
-}
-
-pub(crate) fn envoy_pass_through(text: &str) -> Result<EnvoyPassThrough, String> {
-    let words = [
-        ("off", EnvoyPassThrough::Off),
-        ("headers", EnvoyPassThrough::Headers),
-        ("all", EnvoyPassThrough::All),
-    ];
-    choice(text, "is not what can go through Envoy", &words)
-}
-
-pub(crate) fn retry_after_jitter(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        span if span > JITTER_MAX => Err(format!("'{text}' is too long; write at most 1h")),
-        span => Ok(span),
     }
 }

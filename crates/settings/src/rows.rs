@@ -16,19 +16,14 @@ use tollgate_redis::config::{Endpoint, Layout, SocketType};
 use tollgate_yaml::YamlNode;
 
 use crate::address::{GrpcAddress, ListenAddress, host};
-use crate::forward_auth::{self, RequestFrom};
 use crate::go_syntax::{duration, number, permille, port, ratio, truth};
-use crate::history::{self, KeyNames};
-use crate::log::{self, LogFormat, LogLevel};
-use crate::metrics;
 use crate::raw_value::{RawValue, colon_pairs, equals_pairs, path, paths, secret, text};
-use crate::replies::{self, EnvoyPassThrough};
 use crate::row::SettingParser::{Value, Word};
 use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, variable};
-use crate::rule_source::{self, ConfigType};
 use crate::secret::Secret;
-use crate::store;
-use crate::tracing::{self, OtlpProtocol};
+use crate::values::{
+    self, ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, OtlpProtocol, RequestFrom,
+};
 
 /// All settings, section by section.
 pub const SECTIONS: &[SettingSection] = &[
@@ -78,10 +73,10 @@ section! {
     CONFIG_FILE: OptionalSetting<PathBuf> =
         flag("--config", "FILE").otherwise("./tollgate.yaml if it exists", Value(path));
     /// `trace`, `debug`, `info`, `warn` or `error`; `fatal` and `panic` mean `error`.
-    LOG_LEVEL: Setting<LogLevel> = variable("LOG_LEVEL").key("log.level").default("info", Word(log::level));
+    LOG_LEVEL: Setting<LogLevel> = variable("LOG_LEVEL").key("log.level").default("info", Word(values::log_level));
     /// `text`, or `json` with one object a line.
     LOG_FORMAT: Setting<LogFormat> = variable("LOG_FORMAT")
-        .key("log.format").default("text", Word(log::format));
+        .key("log.format").default("text", Word(values::log_format));
 }
 
 section! {
@@ -91,9 +86,9 @@ section! {
     /// `memory`, `redis://[user:password@]host:port[/db]`, `redis+unix:///path`,
     /// `redis+cluster://host:port,…` or `redis+sentinel://host:port,…/master`; `rediss…` for TLS.
     STORE: Setting<Option<Endpoint>> = flag("--store", "STORE")
-        .key("store").default("memory", Word(store::endpoint));
+        .key("store").default("memory", Word(values::redis_endpoint));
     /// The most keys that the memory store holds; each takes 27 to 41 bytes.
-    MEMORY_KEYS: Setting<usize> = key("memory.keys").default("10000000", Word(store::memory_keys));
+    MEMORY_KEYS: Setting<usize> = key("memory.keys").default("10000000", Word(values::memory_keys));
     /// The most bytes that logs and sub-windows take besides.
     MEMORY_LOG_BYTES: Setting<usize> = key("memory.log_bytes").default("1073741824", Word(number));
     /// `redis`; `memcache` is not used, and a warning says so.
@@ -103,7 +98,7 @@ section! {
         .default("/var/run/nutcracker/ratelimit.sock", Value(text));
     /// `unix` or `tcp`.
     REDIS_SOCKET_TYPE: Setting<SocketType> =
-        variable("REDIS_SOCKET_TYPE").default("unix", Word(store::socket_type));
+        variable("REDIS_SOCKET_TYPE").default("unix", Word(values::socket_type));
     /// `SINGLE`, `CLUSTER` or `SENTINEL`.
     REDIS_TYPE: Setting<String> = variable("REDIS_TYPE").default("SINGLE", Value(text));
     /// `password` or `user:password`.
@@ -112,18 +107,18 @@ section! {
     REDIS_SENTINEL_AUTH: OptionalSetting<Secret> = variable("REDIS_SENTINEL_AUTH").optional(Value(secret));
     /// No request waits longer for the store; envoyproxy/ratelimit waits 10 s.
     REDIS_TIMEOUT: Setting<Duration> =
-        variable("REDIS_TIMEOUT").key("redis.timeout").default("20ms", Word(store::timeout));
+        variable("REDIS_TIMEOUT").key("redis.timeout").default("20ms", Word(values::redis_timeout));
     /// Speak TLS; an address with `rediss` does, too.
     REDIS_TLS: Setting<bool> = variable("REDIS_TLS").default("false", Word(truth));
     /// Authorities to accept besides the system's, in PEM.
     REDIS_TLS_CACERT: OptionalSetting<String> =
-        variable("REDIS_TLS_CACERT").key("redis.tls.ca").optional(Word(store::pem));
+        variable("REDIS_TLS_CACERT").key("redis.tls.ca").optional(Word(values::pem));
     /// The certificate to show, in PEM.
     REDIS_TLS_CLIENT_CERT: OptionalSetting<String> =
-        variable("REDIS_TLS_CLIENT_CERT").key("redis.tls.cert").optional(Word(store::pem));
+        variable("REDIS_TLS_CLIENT_CERT").key("redis.tls.cert").optional(Word(values::pem));
     /// Its key, in PEM.
     REDIS_TLS_CLIENT_KEY: OptionalSetting<String> =
-        variable("REDIS_TLS_CLIENT_KEY").key("redis.tls.key").optional(Word(store::pem));
+        variable("REDIS_TLS_CLIENT_KEY").key("redis.tls.key").optional(Word(values::pem));
     /// Accept a certificate for any name; the chain is verified all the same.
     REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: Setting<bool> = variable("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION")
         .key("redis.tls.skip_hostname").default("false", Word(truth));
@@ -133,7 +128,7 @@ section! {
     /// `envoy` keeps limits that envoyproxy/ratelimit knows exactly as it does, so that both can share
     /// a Redis while one replaces the other.
     REDIS_LAYOUT: Setting<Layout> =
-        variable("TOLLGATE_REDIS_LAYOUT").key("redis.layout").default("tollgate", Word(store::layout));
+        variable("TOLLGATE_REDIS_LAYOUT").key("redis.layout").default("tollgate", Word(values::redis_layout));
     /// With the layout `envoy`, keys live longer by a random time of at most this.
     EXPIRATION_JITTER_MAX_SECONDS: Setting<u32> = variable("EXPIRATION_JITTER_MAX_SECONDS")
         .key("redis.expiration_jitter_s").default("300", Word(number));
@@ -146,7 +141,7 @@ section! {
         .key("redis.health_needs_store").default("false", Word(truth));
     /// Another Redis for limits by the second, written as for `store`.
     REDIS_PER_SECOND: OptionalSetting<Option<Endpoint>> = key("redis.per_second")
-        .optional(Word(store::endpoint));
+        .optional(Word(values::redis_endpoint));
     /// Keep limits by the second on another Redis.
     REDIS_PERSECOND: Setting<bool> = variable("REDIS_PERSECOND").default("false", Word(truth));
     /// Where it is, as `REDIS_URL`.
@@ -154,7 +149,7 @@ section! {
         variable("REDIS_PERSECOND_URL").default("/var/run/nutcracker/ratelimitpersecond.sock", Value(text));
     /// As `REDIS_SOCKET_TYPE`.
     REDIS_PERSECOND_SOCKET_TYPE: Setting<SocketType> =
-        variable("REDIS_PERSECOND_SOCKET_TYPE").default("unix", Word(store::socket_type));
+        variable("REDIS_PERSECOND_SOCKET_TYPE").default("unix", Word(values::socket_type));
     /// As `REDIS_TYPE`.
     REDIS_PERSECOND_TYPE: Setting<String> = variable("REDIS_PERSECOND_TYPE").default("SINGLE", Value(text));
     /// As `REDIS_AUTH`.
@@ -164,7 +159,7 @@ section! {
         variable("REDIS_PERSECOND_SENTINEL_AUTH").optional(Value(secret));
     /// As `REDIS_TIMEOUT`.
     REDIS_PERSECOND_TIMEOUT: Setting<Duration> =
-        variable("REDIS_PERSECOND_TIMEOUT").default("20ms", Word(store::timeout));
+        variable("REDIS_PERSECOND_TIMEOUT").default("20ms", Word(values::redis_timeout));
     /// As `REDIS_TLS`, with the same certificates.
     REDIS_PERSECOND_TLS: Setting<bool> = variable("REDIS_PERSECOND_TLS").default("false", Word(truth));
 }
@@ -274,7 +269,7 @@ section! {
         flag("--rules", "PATH").repeatable().key("rules").otherwise("./rules", Value(paths));
     /// `FILE` or `GRPC_XDS_SOTW`.
     CONFIG_TYPE: Setting<ConfigType> =
-        variable("CONFIG_TYPE").key("rule_source").default("FILE", Word(rule_source::config_type));
+        variable("CONFIG_TYPE").key("rule_source").default("FILE", Word(values::config_type));
     /// Several files may be about one domain.
     MERGE_DOMAIN_CONFIG: Setting<bool> =
         variable("MERGE_DOMAIN_CONFIG").key("merge_domains").default("false", Word(truth));
@@ -302,7 +297,7 @@ section! {
 
     /// The server, `HOST:PORT`.
     CONFIG_GRPC_XDS_SERVER_URL: Setting<String> = variable("CONFIG_GRPC_XDS_SERVER_URL")
-        .key("xds.server").default("localhost:18000", Word(rule_source::xds_server));
+        .key("xds.server").default("localhost:18000", Word(values::xds_server));
     /// The name of this node.
     CONFIG_GRPC_XDS_NODE_ID: Setting<String> =
         variable("CONFIG_GRPC_XDS_NODE_ID").key("xds.node_id").default("default", Value(text));
@@ -311,7 +306,7 @@ section! {
         variable("CONFIG_GRPC_XDS_NODE_METADATA").key("xds.node_metadata").default("", Value(equals_pairs));
     /// Extra headers, as `k=v,k=v` or `k:v,k:v`.
     CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: Setting<Vec<(String, Secret)>> = variable("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS")
-        .key("xds.headers").default("", Value(rule_source::xds_headers));
+        .key("xds.headers").default("", Value(values::xds_headers));
     /// How long to wait after a connection that failed.
     CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: Setting<Duration> = variable("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL")
         .key("xds.retry_interval").default("3s", Word(duration));
@@ -344,7 +339,7 @@ section! {
         variable("XDS_CLIENT_BACKOFF_JITTER").key("xds.backoff.jitter").default("true", Word(truth));
     /// The largest message that is accepted.
     XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: Setting<usize> = variable("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES")
-        .key("xds.max_message_bytes").default("67108864", Word(rule_source::xds_message_bytes));
+        .key("xds.max_message_bytes").default("67108864", Word(number));
 }
 
 section! {
@@ -359,7 +354,7 @@ section! {
         variable("RESPONSE_DYNAMIC_METADATA").key("answers.dynamic_metadata").default("false", Word(truth));
     /// From this part of a limit on a request counts as near it, in metrics.
     NEAR_LIMIT_RATIO: Setting<f32> = variable("NEAR_LIMIT_RATIO")
-        .key("answers.near_limit_ratio").default("0.8", Word(replies::near_limit_ratio));
+        .key("answers.near_limit_ratio").default("0.8", Word(values::near_limit_ratio));
     /// A rejected request is counted by no limit, the exhausted one included. A limit that says
     /// `algorithm` or `count_rejected` does as it says.
     STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: Setting<bool> = variable("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT")
@@ -369,13 +364,13 @@ section! {
         .key("answers.headers.enabled").default("false", Word(truth));
     /// How many are allowed.
     LIMIT_LIMIT_HEADER: Setting<String> = variable("LIMIT_LIMIT_HEADER")
-        .key("answers.headers.limit").default("RateLimit-Limit", Word(replies::header_name));
+        .key("answers.headers.limit").default("RateLimit-Limit", Word(values::header_name));
     /// How many are left.
     LIMIT_REMAINING_HEADER: Setting<String> = variable("LIMIT_REMAINING_HEADER")
-        .key("answers.headers.remaining").default("RateLimit-Remaining", Word(replies::header_name));
+        .key("answers.headers.remaining").default("RateLimit-Remaining", Word(values::header_name));
     /// In how many seconds it starts again.
     LIMIT_RESET_HEADER: Setting<String> = variable("LIMIT_RESET_HEADER")
-        .key("answers.headers.reset").default("RateLimit-Reset", Word(replies::header_name));
+        .key("answers.headers.reset").default("RateLimit-Reset", Word(values::header_name));
 }
 
 section! {
@@ -383,18 +378,18 @@ section! {
 
     /// The IETF's `RateLimit` and `RateLimit-Policy`, in the form of this draft; `off` for none.
     RATELIMIT_HEADERS: Setting<RateLimitFields> = variable("TOLLGATE_RATELIMIT_HEADERS")
-        .key("answers.ratelimit_headers").default("draft-11", Word(replies::ratelimit_fields));
+        .key("answers.ratelimit_headers").default("draft-11", Word(values::ratelimit_fields));
     /// Those two name the counter, too (`pk`), with the values that the request was counted by.
     PARTITION_KEYS: Setting<bool> =
         variable("TOLLGATE_PARTITION_KEYS").key("answers.partition_keys").default("false", Word(truth));
     /// A random time of at most this is added to `Retry-After`, in whole seconds, so that not all come
     /// back at once.
     RETRY_AFTER_JITTER: Setting<Duration> = variable("TOLLGATE_RETRY_AFTER_JITTER")
-        .key("answers.retry_after_jitter").default("0s", Word(replies::retry_after_jitter));
+        .key("answers.retry_after_jitter").default("0s", Word(values::retry_after_jitter));
     /// Replies over gRPC and `/json` ask Envoy to tell callers the same: `headers`, or `all` for the
     /// headers and the body of a denial; `off` for the replies of envoyproxy/ratelimit.
     TELL_THROUGH_ENVOY: Setting<EnvoyPassThrough> = variable("TOLLGATE_TELL_THROUGH_ENVOY")
-        .key("answers.tell_through_envoy").default("off", Word(replies::envoy_pass_through));
+        .key("answers.tell_through_envoy").default("off", Word(values::envoy_pass_through));
 }
 
 section! {
@@ -405,14 +400,14 @@ section! {
     MAPPING: OptionalSetting<YamlNode> = key("mapping").optional(Value(RawValue::node));
     /// The status of a denial: `429`, or `403` for nginx, which passes on no other.
     FORWARD_AUTH_DENY_STATUS: Setting<u16> =
-        key("forward_auth.deny_status").default("429", Word(forward_auth::deny_status));
+        key("forward_auth.deny_status").default("429", Word(values::deny_status));
     /// A request that is to wait is held for at most this long, and denied if that is not enough; up to 20s.
     FORWARD_AUTH_MAX_HOLD: Setting<Duration> =
-        key("forward_auth.max_hold").default("5s", Word(forward_auth::max_hold));
+        key("forward_auth.max_hold").default("5s", Word(values::max_hold));
     /// Where the request is described: `x-forwarded` headers, `x-original` headers, the question
     /// `itself`, or whichever is there.
     FORWARD_AUTH_REQUEST_FROM: Setting<RequestFrom> =
-        key("forward_auth.request_from").default("auto", Word(forward_auth::request_from));
+        key("forward_auth.request_from").default("auto", Word(values::request_from));
 }
 
 section! {
@@ -427,7 +422,7 @@ section! {
         variable("PROMETHEUS_ADDR").key("prometheus.address").default(":9090", Word(ListenAddress::parse));
     /// Under which path.
     PROMETHEUS_PATH: Setting<String> =
-        variable("PROMETHEUS_PATH").key("prometheus.path").default("/metrics", Word(metrics::url_path));
+        variable("PROMETHEUS_PATH").key("prometheus.path").default("/metrics", Word(values::url_path));
     /// A mapping in the form of statsd_exporter; the file may be absent.
     PROMETHEUS_MAPPER_YAML: OptionalSetting<PathBuf> =
         variable("PROMETHEUS_MAPPER_YAML").key("metrics.mapper").optional(Value(path));
@@ -446,10 +441,10 @@ section! {
     STATSD_PORT: Setting<u16> = variable("STATSD_PORT").key("statsd.port").default("8125", Word(port));
     /// `tcp` or `udp`; DogStatsD is always `udp`.
     STATSD_PROTOCOL: Setting<StatsdProtocol> =
-        variable("STATSD_PROTOCOL").key("statsd.protocol").default("tcp", Word(metrics::statsd_protocol));
+        variable("STATSD_PROTOCOL").key("statsd.protocol").default("tcp", Word(values::statsd_protocol));
     /// How often counters are sent.
     STATS_FLUSH_INTERVAL: Setting<Duration> = variable("STATS_FLUSH_INTERVAL")
-        .key("metrics.flush_interval").default("10s", Word(metrics::flush_interval));
+        .key("metrics.flush_interval").default("10s", Word(values::flush_interval));
     /// Tags on everything, as `k:v,k:v`.
     EXTRA_TAGS: Setting<Vec<(String, String)>> =
         variable("EXTRA_TAGS").key("metrics.extra_tags").default("", Value(colon_pairs));
@@ -473,14 +468,14 @@ section! {
     HISTORY: Setting<bool> = variable("TOLLGATE_HISTORY").key("history.enabled").default("true", Word(truth));
     /// How the names of keys are kept: `clear`, `hashed`, or `off` for not at all.
     HISTORY_KEYS: Setting<KeyNames> =
-        variable("TOLLGATE_HISTORY_KEYS").key("history.keys").default("clear", Word(history::key_names));
+        variable("TOLLGATE_HISTORY_KEYS").key("history.keys").default("clear", Word(values::key_names));
     /// What hashed names are mixed with, so that they cannot be guessed; the same on all nodes.
     HISTORY_SALT: Setting<Secret> = variable("TOLLGATE_HISTORY_SALT").default("", Value(secret));
     /// The route of a request is the value of its first entry with one of these keys.
     HISTORY_ROUTE_KEYS: Setting<Vec<String>> = variable("TOLLGATE_HISTORY_ROUTE_KEYS")
-        .key("history.route_keys").default("path,route,url", Value(history::route_keys));
+        .key("history.route_keys").default("path,route,url", Value(values::route_keys));
     /// Templates of routes, such as `/users/{id}`; what matches none counts under its own path.
-    HISTORY_TEMPLATES: Setting<PathTemplates> = key("history.templates").default("", Value(history::templates));
+    HISTORY_TEMPLATES: Setting<PathTemplates> = key("history.templates").default("", Value(values::templates));
     /// The most routes with a series of their own.
     HISTORY_MAX_ROUTES: Setting<usize> = key("history.max_routes").default("10000", Word(number));
     /// The most keys of one rule with a series.
@@ -500,7 +495,7 @@ section! {
         .key("tracing.enabled").default("false", Word(truth));
     /// `http` or `grpc`.
     TRACING_EXPORTER_PROTOCOL: Setting<OtlpProtocol> = variable("TRACING_EXPORTER_PROTOCOL")
-        .key("tracing.protocol").default("http", Word(tracing::protocol));
+        .key("tracing.protocol").default("http", Word(values::otlp_protocol));
     /// `service.name`.
     TRACING_SERVICE_NAME: Setting<String> =
         variable("TRACING_SERVICE_NAME").key("tracing.service_name").default("RateLimit", Value(text));

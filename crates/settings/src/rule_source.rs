@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::address::ListenAddress;
-use crate::go_syntax::{choice, number};
-use crate::raw_value::RawValue;
-use crate::replies::is_header_name;
 use crate::rows;
 use crate::secret::Secret;
 use crate::settings_reader::{SettingSource, SettingsReader};
+use crate::values::ConfigType;
 
 /// Where rules come from, and what is done without them.
 #[derive(Debug, Clone)]
@@ -37,15 +34,6 @@ pub enum RuleOrigin {
     Xds(XdsSettings),
     /// Nothing was said: `./rules` if it exists, else the built-in example.
     Default,
-}
-
-/// What `CONFIG_TYPE` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConfigType {
-    /// Files.
-    File,
-    /// The state of the world by xDS.
-    Xds,
 }
 
 /// The folder layout of envoyproxy/ratelimit.
@@ -185,7 +173,7 @@ fn xds(reader: &mut SettingsReader<'_>) -> XdsSettings {
         tls: xds_tls(reader),
         retry_interval: reader.get(&rows::CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL),
         backoff: xds_backoff(reader),
-        max_message_bytes: reader.get(&rows::XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES),
+        max_message_bytes: xds_message_bytes(reader),
     }
 }
 
@@ -217,36 +205,10 @@ fn xds_tls(reader: &mut SettingsReader<'_>) -> Option<XdsTls> {
     Some(XdsTls { ca, identity: cert.zip(key), server_name })
 }
 
-pub(crate) fn config_type(text: &str) -> Result<ConfigType, String> {
-    let words = [("FILE", ConfigType::File), ("GRPC_XDS_SOTW", ConfigType::Xds)];
-    choice(text, "is no source of rules", &words)
-}
-
-pub(crate) fn xds_server(text: &str) -> Result<String, String> {
-    let bare = ["http://", "https://"].into_iter().find_map(|scheme| text.strip_prefix(scheme));
-    match bare.unwrap_or(text).parse::<ListenAddress>() {
-        Ok(address) if !address.host.is_empty() => Ok(address.to_string()),
-        _ => Err(format!("'{text}' is no server; write HOST:PORT, such as envoy-gateway:18001")),
-    }
-}
-
-/// The value of a header may be a secret, and is not repeated.
-pub(crate) fn xds_headers(value: &RawValue) -> Result<Vec<(String, Secret)>, String> {
-    let header = |(name, value): (String, String)| {
-        let is_name = is_header_name(&name) && !name.ends_with("-bin");
-        if is_name && value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            Ok((name, Secret::new(value)))
-        } else {
-            Err(format!("header '{name}' cannot be sent; write a header of plain text"))
-        }
-    };
-    value.pairs(&['=', ':'])?.into_iter().map(header).collect()
-}
-
 /// The reference takes 0 as "not set".
-pub(crate) fn xds_message_bytes(text: &str) -> Result<usize, String> {
-    match number(text)? {
-        0 => Ok(rows::XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES.default_value()),
-        bytes => Ok(bytes),
+fn xds_message_bytes(reader: &mut SettingsReader<'_>) -> usize {
+    match reader.get(&rows::XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES) {
+        0 => rows::XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES.default_value(),
+        bytes => bytes,
     }
 }

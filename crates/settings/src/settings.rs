@@ -1,24 +1,24 @@
 //! All settings together: from what was said to what holds.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::address::ListenAddress;
+use crate::address::{GrpcAddress, ListenAddress};
 use crate::error::{SettingsError, Warning};
 use crate::file::ConfigFile;
 use crate::flags::Flags;
-use crate::forward_auth::{self, ForwardAuthSettings};
 use crate::history::{self, HistorySettings};
 use crate::ignored::{warn_of_ignored, warn_of_unknown};
 use crate::listeners::{self, AdminSettings, GrpcSettings, RespSettings, ServerTls};
-use crate::log::{self, LogSettings};
 use crate::mapping::{self, MappingSettings};
 use crate::metrics::{self, MetricsSettings};
 use crate::replies::{self, ReplySettings};
 use crate::rows;
 use crate::rule_source::{self, RuleSettings};
-use crate::settings_reader::SettingsReader;
+use crate::settings_reader::{SettingPlace, SettingsReader};
 use crate::store::{self, StoreSettings};
 use crate::tracing::{self, TracingSettings};
+use crate::values::{LogFormat, LogLevel, RequestFrom};
 use crate::variables::{Environment, Variables};
 
 /// What the server is to do.
@@ -58,6 +58,26 @@ pub struct Settings {
     pub forward_auth: ForwardAuthSettings,
 }
 
+/// What is logged, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSettings {
+    /// From which level on.
+    pub level: LogLevel,
+    /// In which form.
+    pub format: LogFormat,
+}
+
+/// How proxies are answered that ask before they forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwardAuthSettings {
+    /// The status of a denial: 429, or 403 where the proxy passes on no other.
+    pub deny_status: u16,
+    /// A request that is to wait is held for at most this long.
+    pub max_hold: Duration,
+    /// Where the request that is asked about is described.
+    pub request_from: RequestFrom,
+}
+
 impl Settings {
     /// What flags, environment and file together say.
     ///
@@ -87,7 +107,7 @@ impl Settings {
             http_tls: listeners::http_tls(r),
             grpc: listeners::grpc(r),
             resp: listeners::resp(r),
-            log: log::read(r),
+            log: LogSettings { level: r.get(&rows::LOG_LEVEL), format: r.get(&rows::LOG_FORMAT) },
             rules: rule_source::read(r),
             replies: replies::read(r),
             store: store::read(r),
@@ -96,9 +116,13 @@ impl Settings {
             history: history::read(r),
             tracing: tracing::read(r),
             mapping: mapping::read(r),
-            forward_auth: forward_auth::read(r),
+            forward_auth: ForwardAuthSettings {
+                deny_status: r.get(&rows::FORWARD_AUTH_DENY_STATUS),
+                max_hold: r.get(&rows::FORWARD_AUTH_MAX_HOLD),
+                request_from: r.get(&rows::FORWARD_AUTH_REQUEST_FROM),
+            },
         };
-        listeners::check_apart(&settings, r);
+        check_apart(&settings, r);
         warn_of_ignored(r);
         warn_of_unknown(r);
         match reader.finish() {
@@ -116,5 +140,31 @@ impl Settings {
         let named = flags.get(&rows::CONFIG_FILE.row).and_then(<[String]>::last);
         let file = ConfigFile::find(named.map(Path::new))?;
         Self::resolve(flags, &Environment, file.as_ref())
+    }
+}
+
+/// Two listeners on one port would share its connections at random, because
+/// ports are opened so that several threads can listen.
+fn check_apart(settings: &Settings, reader: &mut SettingsReader<'_>) {
+    let mut listeners = vec![("HTTP", &settings.http), ("admin", &settings.admin.address)];
+    if let GrpcAddress::Tcp(address) = &settings.grpc.address {
+        listeners.push(("gRPC", address));
+    }
+    if let Some(resp) = &settings.resp {
+        listeners.push(("RESP", &resp.address));
+    }
+    if let Some(prometheus) = &settings.metrics.prometheus {
+        listeners.push(("Prometheus", &prometheus.address));
+    }
+    for (index, (name, one)) in listeners.iter().enumerate() {
+        for (other_name, other) in listeners.iter().skip(index + 1) {
+            let is_any = |address: &ListenAddress| matches!(address.host.as_str(), "" | "::" | "0.0.0.0");
+            let is_host_shared = one.host == other.host || is_any(one) || is_any(other);
+            if one.port != 0 && one.port == other.port && is_host_shared {
+                let message = format!("{name} on {one} and {other_name} on {other} take each other's calls");
+                let place = SettingPlace::Name("listeners".to_owned());
+                reader.mistake(place, format!("{message}; write different ports"));
+            }
+        }
     }
 }

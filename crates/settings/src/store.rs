@@ -7,23 +7,18 @@
 //! Invariant: no mistake repeats an address, which may hold a password, nor
 //! what stands in a file of keys.
 
-use std::fs;
 use std::time::Duration;
 
 use tollgate_limiter::Capacity;
 use tollgate_redis::config::{
-    ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings, JITTER_DEFAULT_S, Layout, RedisConfig,
-    RedisSecret, RedisTls, SocketType,
+    ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings, Layout, RedisConfig, RedisSecret, RedisTls,
+    SocketType,
 };
 
-use crate::go_syntax::{choice, duration, number};
 use crate::row::{OptionalSetting, Setting};
 use crate::rows;
 use crate::secret::Secret;
 use crate::settings_reader::{SettingPlace, SettingSource, SettingsReader};
-
-/// Files of certificates are no longer than this.
-const PEM_MAX: u64 = 1024 * 1024;
 
 /// Where counters live.
 #[derive(Debug, Clone)]
@@ -177,48 +172,4 @@ fn tls(reader: &mut SettingsReader<'_>) -> RedisTls {
     }
     let client = chain.zip(key).map(|(chain, key)| ClientCertificate { chain, key: RedisSecret::new(key) });
     RedisTls { ca, client, skip_hostname: reader.get(&rows::REDIS_TLS_SKIP_HOSTNAME_VERIFICATION) }
-}
-
-/// A store as we write it; none for memory.
-pub(crate) fn endpoint(text: &str) -> Result<Option<Endpoint>, String> {
-    if text == "memory" {
-        return Ok(None);
-    }
-    match text.parse() {
-        Ok(endpoint) => Ok(Some(endpoint)),
-        Err(error) => Err(format!("{error}")),
-    }
-}
-
-pub(crate) fn memory_keys(text: &str) -> Result<usize, String> {
-    match number(text)? {
-        0 => Err("0 keys would hold nothing; write 1 or more".to_owned()),
-        keys => Ok(keys),
-    }
-}
-
-pub(crate) fn socket_type(text: &str) -> Result<SocketType, String> {
-    choice(text, "is not a type of sockets", &[("tcp", SocketType::Tcp), ("unix", SocketType::Unix)])
-}
-
-pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("no time at all is too short; write such as 20ms".to_owned()),
-        timeout => Ok(timeout),
-    }
-}
-
-pub(crate) fn layout(text: &str) -> Result<Layout, String> {
-    let envoy = Layout::Envoy { jitter_max_s: JITTER_DEFAULT_S };
-    choice(text, "is not a layout", &[("tollgate", Layout::Tollgate), ("envoy", envoy)])
-}
-
-/// The text of a file of certificates or keys.
-pub(crate) fn pem(path: &str) -> Result<String, String> {
-    let wrong = |why: String| format!("cannot read '{path}': {why}; write the path of a PEM file");
-    let length = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if length > PEM_MAX {
-        return Err(wrong(format!("its {length} bytes are too many for a certificate")));
-    }
-    fs::read_to_string(path).map_err(|error| wrong(error.to_string()))
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::go_syntax::choice;
 use crate::rows;
 use crate::secret::Secret;
 use crate::settings_reader::SettingsReader;
+use crate::values::OtlpProtocol;
 
 /// Traces by OTLP.
 #[derive(Debug, Clone)]
@@ -31,15 +31,6 @@ pub struct TracingSettings {
     pub service_instance_id: Option<String>,
     /// Which part of requests is traced, from 0 to 1.
     pub sampling_rate: f64,
-}
-
-/// How traces travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OtlpProtocol {
-    /// Protobuf over HTTP.
-    Http,
-    /// gRPC.
-    Grpc,
 }
 
 /// All is read, so that a mistake is told even while tracing is off.
@@ -67,12 +58,4 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<TracingSettings> {
         sampling_rate: reader.get(&rows::TRACING_SAMPLING_RATE),
     };
     is_on.then_some(settings)
-}
-
-pub(crate) fn protocol(text: &str) -> Result<OtlpProtocol, String> {
-    choice(
-        text,
-        "is not a protocol for traces",
-        &[("http", OtlpProtocol::Http), ("grpc", OtlpProtocol::Grpc)],
-    )
 }

@@ -10,9 +10,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::node::{Located, MapEntry, YamlNode, YamlValue};
-use crate::problem::{Problems, quoted};
+use crate::problem::{Location, Problems, quoted};
 use crate::scalar::ScalarType;
-use crate::source::Location;
 use crate::suggest::{nearest, one_of};
 
 /// What a kind of map is called, which keys it may have, and what it looks like.
@@ -270,7 +269,7 @@ impl YamlMap {
 mod tests {
     use super::*;
     use crate::parse::parse;
-    use crate::source::SourceFile;
+    use crate::problem::SourceFile;
 
     const STEP: MapSchema =
         MapSchema { what: "a step", keys: &["at", "times", "words"], example: "{ at: 0s, times: 3 }" };

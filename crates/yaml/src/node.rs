@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::problem::{Problems, quoted};
+use crate::problem::{Location, Problems, quoted};
 use crate::scalar::{ScalarType, YamlScalar};
-use crate::source::Location;
 
 /// A piece of YAML and where it stands. Cloning shares what is below.
 #[derive(Debug, Clone)]

@@ -16,9 +16,9 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use crate::node::{YamlNode, YamlValue};
-use crate::problem::{Problems, quoted};
+use crate::problem::{Location, Problems, quoted};
 use crate::scalar::{ScalarType, YamlScalar};
-use crate::source::{FILE_BYTES_MAX, Location, TOO_LARGE};
+use crate::source::{FILE_BYTES_MAX, TOO_LARGE};
 
 /// Maps and lists nest at most this deep: more than twice the depth of rules,
 /// each level of which is a list and a map, and shallow enough to recurse.

@@ -11,8 +11,6 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::source::{Location, SourceFile};
-
 /// The most errors, and the most warnings, that are collected: beyond that
 /// nobody reads on, and a hostile file must not fill the memory with them.
 pub const PROBLEMS_MAX: usize = 1_000;
@@ -22,6 +20,26 @@ const EXCERPT_MAX: usize = 240;
 const EXCERPT_BEFORE: usize = 60;
 /// The most characters of a piece of a file that a message quotes.
 const QUOTE_MAX: usize = 60;
+
+/// A file's text and what to call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The path as the user gave it; messages show it.
+    pub name: String,
+    /// The YAML.
+    pub text: String,
+}
+
+/// A place in one of several files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Location {
+    /// Which file, by its index in [`crate::Problems::new`].
+    pub file: usize,
+    /// From 1; 0 for the file as a whole.
+    pub line: usize,
+    /// From 1, in characters; 0 for the file as a whole.
+    pub column: usize,
+}
 
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

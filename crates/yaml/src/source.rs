@@ -1,27 +1,18 @@
-//! Files to read, and places in them.
+//! Files to read.
 //!
 //! First in the flow. A [`SourceFile`] may come from anywhere; one from disk
 //! is bounded in size.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::problem::Problem;
+use crate::problem::{Problem, SourceFile};
 
 /// The largest file: 16 MiB, some hundred thousand rules.
 pub const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) const TOO_LARGE: (&str, &str) = ("the file is larger than 16 MiB", "write several smaller files");
-
-/// A file's text and what to call it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceFile {
-    /// The path as the user gave it; messages show it.
-    pub name: String,
-    /// The YAML.
-    pub text: String,
-}
 
 impl SourceFile {
     /// Reads a file, called by its path.
@@ -55,15 +46,4 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// A place in one of several files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Location {
-    /// Which file, by its index in [`crate::Problems::new`].
-    pub file: usize,
-    /// From 1; 0 for the file as a whole.
-    pub line: usize,
-    /// From 1, in characters; 0 for the file as a whole.
-    pub column: usize,
 }

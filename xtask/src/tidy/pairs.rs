@@ -27,7 +27,9 @@ pub(super) fn lua_twins(tree: &FileTree) -> Vec<Violation> {
     let lonely = |file: &File| {
         let name = file.name().strip_suffix(".lua")?;
         let twin = format!("{ALGORITHM_FOLDER}{name}.rs");
-        let is_alone = !LUA_WITHOUT_TWIN.contains(&name) && tree.get(&twin).is_none();
+        let has_twin =
+            [&twin, &format!("crates/core/src/{name}.rs")].iter().any(|path| tree.get(path).is_some());
+        let is_alone = !LUA_WITHOUT_TWIN.contains(&name) && !has_twin;
         is_alone.then(|| Violation::new(&file.path, 1, "no Rust twin", format!("write {twin}")))
     };
     tree.with_extension("lua").filter(is_script).filter_map(lonely).collect()

@@ -38,17 +38,6 @@ const WIRE_CRATES: &[&str] = &["envoy_types", "opentelemetry_proto", "prost", "p
 const WIRE_TYPES: &[(&str, &str)] =
     &[("tonic", "Request"), ("tonic", "Response"), ("tonic", "Streaming"), ("tonic_health", "pb")];
 
-/// Files that use such types all the same. A ratchet: it may only shrink.
-const WIRE_FILES: &[&str] = &[
-    "crates/server/src/grpc/error.rs",
-    "crates/server/src/grpc/health.rs",
-    "crates/server/src/grpc/message.rs",
-    "crates/server/src/grpc/reflection.rs",
-    "crates/server/src/source/xds.rs",
-    "crates/server/src/source/xds/channel.rs",
-    "crates/server/src/source/xds/resources.rs",
-];
-
 /// A name that many types share is no name to search for.
 pub(super) fn names(tree: &FileTree) -> Vec<Violation> {
     shared_names(tree, SHARED_NAMES)
@@ -77,36 +66,30 @@ fn shared_names(tree: &FileTree, known: &[(&str, usize)]) -> Vec<Violation> {
 
 /// Types of the wire are in `from_wire` and `to_wire`, so that no protocol shapes what is behind it.
 pub(super) fn wire(tree: &FileTree) -> Vec<Violation> {
-    wire_types(tree, WIRE_FILES)
-}
-
-fn wire_types(tree: &FileTree, known: &[&str]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in tree.with_extension("rs").filter(|file| !may_use_wire_types(file)) {
         let Some(source) = parsed(file).map(RustSource::without_tests) else { continue };
         let mut crates: Vec<&str> = WIRE_CRATES.to_vec();
         crates.extend(WIRE_TYPES.iter().map(|(of, _)| of));
-        let is_wire = |segments: &[String]| match segments {
-            [first, ..] if WIRE_CRATES.contains(&first.as_str()) => true,
-            [first, second, ..] => WIRE_TYPES.contains(&(first.as_str(), second.as_str())),
-            _ => false,
-        };
         let paths = source.paths_into(&crates);
-        let path = paths.iter().find(|path| is_wire(&path.segments));
-        match (path, known.contains(&file.path.as_str())) {
-            (Some(path), false) => {
-                let what = format!("`{}` is a type of the wire", path.segments.join("::"));
-                let remedy = "use it in a file `from_wire.rs`, `to_wire.rs` or `…_wire.rs`";
-                violations.push(Violation::new(&file.path, path.line, what, remedy));
-            }
-            (None, true) => {
-                let remedy = "remove it from WIRE_FILES (xtask/src/tidy/types.rs)";
-                violations.push(Violation::new(&file.path, 1, "no types of the wire any more", remedy));
-            }
-            (Some(_), true) | (None, false) => {}
+        if let Some(path) = paths.iter().find(|path| is_wire(&path.segments)) {
+            let what = format!("`{}` is a type of the wire", path.segments.join("::"));
+            let remedy = "use it in a file `from_wire.rs`, `to_wire.rs` or `…_wire.rs`";
+            violations.push(Violation::new(&file.path, path.line, what, remedy));
         }
     }
     violations
+}
+
+/// Messages are; a generated client is a connection.
+fn is_wire(segments: &[String]) -> bool {
+    match segments {
+        [first, rest @ ..] if WIRE_CRATES.contains(&first.as_str()) => {
+            !rest.iter().any(|segment| segment.ends_with("_client"))
+        }
+        [first, second, ..] => WIRE_TYPES.contains(&(first.as_str(), second.as_str())),
+        _ => false,
+    }
 }
 
 /// Files at the wire, tests, and the load generator, which is nothing but a caller.
@@ -155,8 +138,6 @@ mod tests {
             ("crates/load/src/codec/h.rs", message),
         ];
         let tree = FileTree::of_texts(&texts);
-        assert_eq!(places(&wire_types(&tree, &[])), ["crates/a/src/b.rs:2", "crates/a/src/c.rs:1"]);
-        let known = ["crates/a/src/b.rs", "crates/a/src/c.rs", "crates/a/src/d.rs"];
-        assert_eq!(places(&wire_types(&tree, &known)), ["crates/a/src/d.rs:1"]);
+        assert_eq!(places(&wire(&tree)), ["crates/a/src/b.rs:2", "crates/a/src/c.rs:1"]);
     }
 }

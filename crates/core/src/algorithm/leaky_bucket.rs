@@ -8,10 +8,10 @@
 
 use super::Ask;
 use super::Step;
-use super::pace::Span;
 use super::token_bucket::{is_soft, span_change, step_missing};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
+use crate::pace::Span;
 use crate::state::Cell;
 use crate::time::Micros;
 

@@ -5,11 +5,11 @@
 //! State, by interval: that instant and how many tokens are missing. Refills
 //! come one period apart, the first one a period after the bucket was full.
 
-use super::pace::Span;
 use super::{Ask, Step, USED_MAX};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
 use crate::limit::Refill;
+use crate::pace::Span;
 use crate::state::{Cell, State};
 use crate::time::{Micros, Time};
 

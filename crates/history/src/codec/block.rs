@@ -9,8 +9,8 @@
 //! A curve reads one row without the others, and a top list reads only the totals
 //! in the header; a sparse row is short enough to be summed.
 
-use super::bytes::{ByteReader, index, put_bytes, put_checksum, put_row_id, put_varint, versioned, wide};
 use super::row::{self, RowEncoder, RowEncoding};
+use crate::bytes::{ByteReader, index, put_bytes, put_checksum, put_varint, versioned, wide};
 use crate::error::{Result, corrupt};
 use crate::row_id::RowId;
 
@@ -34,7 +34,7 @@ pub(crate) fn encode<'a>(points: usize, rows: impl Iterator<Item = (RowId, &'a [
         }
         let start = payload.len();
         let encoding = encoder.put(&mut payload, values);
-        put_row_id(&mut header, id, &mut last);
+        id.put(&mut header, &mut last);
         row::put_head(&mut header, encoding, payload.len() - start);
         if encoding == RowEncoding::Dense {
             put_varint(&mut header, total);
@@ -145,7 +145,7 @@ pub(crate) struct BlockRows<'a> {
 
 impl<'a> BlockRows<'a> {
     fn read(&mut self) -> Result<BlockRow<'a>> {
-        let id = self.header.row_id(&mut self.last)?;
+        let id = RowId::read(&mut self.header, &mut self.last)?;
         let (encoding, length) = row::read_head(&mut self.header)?;
         let total = if encoding == RowEncoding::Dense { Some(self.header.varint()?) } else { None };
         let (bytes, rest) =

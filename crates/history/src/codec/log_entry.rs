@@ -9,8 +9,8 @@
 //! others: those are listed in full, and their rows have unnumbered series ids.
 //! Instance and sequence number are the key of the entry and not part of it.
 
-use super::bytes::{put_bytes, put_checksum, put_varint, versioned, wide};
 use super::record::{self, MinuteRows};
+use crate::bytes::{put_bytes, put_checksum, put_varint, versioned, wide};
 use crate::error::{Result, corrupt};
 use crate::label::Label;
 use crate::row_id::RowId;

@@ -7,7 +7,7 @@
 //!
 //! Hour, instance and sequence number are the key of the record and not part of it.
 
-use super::bytes::{put_checksum, put_row_id, put_varint, versioned, wide};
+use crate::bytes::{put_checksum, put_varint, versioned, wide};
 use crate::error::{Result, corrupt};
 use crate::row_id::RowId;
 
@@ -33,7 +33,7 @@ pub(crate) fn encode(minutes: &[MinuteRows]) -> Vec<u8> {
         put_varint(&mut bytes, wide(minute.rows.len()));
         let mut last = 0;
         for (id, count) in &minute.rows {
-            put_row_id(&mut bytes, *id, &mut last);
+            id.put(&mut bytes, &mut last);
             put_varint(&mut bytes, *count);
         }
     }
@@ -51,7 +51,7 @@ pub(crate) fn decode(bytes: &[u8], visit: &mut impl FnMut(u8, RowId, u64)) -> Re
         }
         let mut last = 0_u32;
         for _ in 0..reader.varint()? {
-            visit(of_hour, reader.row_id(&mut last)?, reader.varint()?);
+            visit(of_hour, RowId::read(&mut reader, &mut last)?, reader.varint()?);
         }
     }
     if reader.is_empty() { Ok(()) } else { Err(corrupt("a record has bytes at its end")) }

@@ -8,7 +8,7 @@
 //!   minimum, a bit width, and every value's excess over the minimum, bit-packed.
 //!   Zero frames at the end are left out.
 
-use super::bytes::{ByteReader, index, low_byte, put_varint, varint_length, wide};
+use crate::bytes::{ByteReader, index, low_byte, put_varint, varint_length, wide};
 use crate::error::{Result, corrupt};
 
 /// Values in one frame: enough to share a header, few enough that an outlier

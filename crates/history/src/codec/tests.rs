@@ -1,7 +1,7 @@
 //! Wrong bytes, for every decoder: damage is found, and a forged checksum does no harm.
 
-use super::bytes::put_checksum;
 use super::{block, log_entry, record};
+use crate::bytes::put_checksum;
 
 /// A format: bytes of a sample, and a decoder that reads all of it.
 type CodecSample = (&'static str, Vec<u8>, fn(&[u8]) -> bool);

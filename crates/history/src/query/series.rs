@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::Outcome;
 
 use super::{HistoryReader, TimeRange};
-use crate::codec::bytes::{index, wide};
+use crate::bytes::{index, wide};
 use crate::counts::OUTCOMES;
 use crate::error::{Error, Result};
 use crate::label::{Label, SeriesKind};

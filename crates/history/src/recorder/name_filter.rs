@@ -12,7 +12,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use crate::Map;
-use crate::codec::bytes::index;
+use crate::bytes::index;
 use crate::flush::TrafficCounts;
 use crate::label::Label;
 use crate::lazy_heap::LazyHeap;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::codec::bytes::wide;
+use crate::bytes::wide;
 use crate::counts::Counts;
 
 const NOW: Time = Time::from_secs(1_800_000_000);

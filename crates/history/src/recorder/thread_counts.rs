@@ -18,7 +18,7 @@ use hashbrown::HashTable;
 
 use super::label_cache::LabelCache;
 use crate::Map;
-use crate::codec::bytes::index;
+use crate::bytes::index;
 use crate::counts::Counts;
 use crate::flush::TrafficCounts;
 use crate::label::Label;
@@ -248,7 +248,7 @@ impl ThreadCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::bytes::wide;
+    use crate::bytes::wide;
 
     #[test]
     fn more_names_than_there_is_room_for_count_without_a_name() {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::keys::block_key;
 use super::series_index::SeriesIndex;
+use crate::bytes::index;
 use crate::codec::block::{self, SeriesBlock};
-use crate::codec::bytes::index;
 use crate::error::{Error, Result, corrupt};
 use crate::row_id::{BLOCK_ROWS, RowId};
 use crate::tables::{TableId, Tables, WriteBatch};

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::label_addresses::LabelAddresses;
 use crate::Map;
-use crate::codec::bytes::{ByteReader, index, put_varint};
+use crate::bytes::{ByteReader, index, put_varint};
 use crate::error::Result;
 use crate::label::Label;
 use crate::lazy_heap::LazyHeap;

@@ -22,7 +22,7 @@ use super::{
     Bounds, History, HistoryCore, HistoryReader, OpenHours, last_flush, push_rows, retry_stale, rows_by_hour,
 };
 use crate::Map;
-use crate::codec::bytes::index;
+use crate::bytes::index;
 use crate::codec::log_entry::{self, LogEntry};
 use crate::codec::record::MinuteRows;
 use crate::error::{Error, Result};

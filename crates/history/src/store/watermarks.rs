@@ -4,7 +4,7 @@
 //!
 //! Invariant: every second belongs to exactly one tier.
 
-use crate::codec::bytes::{put_checksum, put_varint, versioned};
+use crate::bytes::{put_checksum, put_varint, versioned};
 use crate::error::Result;
 use crate::tables::{TableId, Tables, WriteBatch};
 use crate::tier::Tier;

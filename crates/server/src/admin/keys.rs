@@ -13,15 +13,14 @@ use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::Operation;
 use tollgate_limiter::Reply;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
-use super::openapi::{ForgottenSchema, InspectedSchema};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 use crate::http::v1::decide::receive;
 use crate::http::v1::error::{FieldError, V1Error};
 use crate::http::v1::from_wire::{self, V1Body, V1Request};
-use crate::http::v1::openapi::RequestSchema;
-use crate::http::v1::to_wire::{self, VerdictName};
+use crate::http::v1::schemas::RequestSchema;
+use crate::http::v1::to_wire::{self, ProblemBody, VerdictName};
 use crate::service::Service;
 
 /// What the counters of a key hold.
@@ -75,6 +74,36 @@ pub(super) struct ResetBody {
 }
 
 type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+/// What comes back for a look at a key.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it is only described")]
+enum InspectedSchema {
+    /// What its counters hold.
+    #[response(status = 200)]
+    Fine(KeyBody<'static>),
+    /// The request is not as it must be.
+    #[response(status = "4XX", content_type = "application/problem+json")]
+    Bad(ProblemBody<'static>),
+    /// No rules are loaded yet.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Later(ProblemBody<'static>),
+}
+
+/// What comes back for a reset.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it is only described")]
+enum ForgottenSchema {
+    /// The key is as good as new.
+    #[response(status = 200)]
+    Fine(ResetBody),
+    /// The request is not as it must be.
+    #[response(status = "4XX", content_type = "application/problem+json")]
+    Bad(ProblemBody<'static>),
+    /// No rules are loaded yet.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Later(ProblemBody<'static>),
+}
 
 /// Looks at the key of a query.
 #[utoipa::path(

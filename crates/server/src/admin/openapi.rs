@@ -4,12 +4,13 @@ use std::sync::LazyLock;
 
 use axum::response::Response;
 use hyper::body::Bytes;
-use utoipa::{IntoResponses, OpenApi};
+use utoipa::OpenApi;
 
 use super::history::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
 use super::keys::{KeyBody, ResetBody};
 use super::{history, keys, rules};
-use crate::http::v1::openapi::{DescriptorSchema, RequestSchema, respond, written};
+use crate::http::v1::openapi::{respond, written};
+use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
 use crate::http::v1::to_wire::ProblemBody;
 
 #[derive(OpenApi)]
@@ -35,34 +36,4 @@ struct ForOperators;
 pub(super) async fn document() -> Response {
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| written(&ForOperators::openapi()));
     respond(&DOCUMENT)
-}
-
-/// What comes back for a look at a key.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "it is only described")]
-pub(super) enum InspectedSchema {
-    /// What its counters hold.
-    #[response(status = 200)]
-    Fine(KeyBody<'static>),
-    /// The request is not as it must be.
-    #[response(status = "4XX", content_type = "application/problem+json")]
-    Bad(ProblemBody<'static>),
-    /// No rules are loaded yet.
-    #[response(status = 503, content_type = "application/problem+json")]
-    Later(ProblemBody<'static>),
-}
-
-/// What comes back for a reset.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "it is only described")]
-pub(super) enum ForgottenSchema {
-    /// The key is as good as new.
-    #[response(status = 200)]
-    Fine(ResetBody),
-    /// The request is not as it must be.
-    #[response(status = "4XX", content_type = "application/problem+json")]
-    Bad(ProblemBody<'static>),
-    /// No rules are loaded yet.
-    #[response(status = 503, content_type = "application/problem+json")]
-    Later(ProblemBody<'static>),
 }

@@ -11,87 +11,16 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use hyper::body::Bytes;
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Limit, LimitError, Override, Request, Shape, Unit};
+use tollgate_core::{Descriptor, Entry, Limit, Override, Request, Shape, Unit};
 
-use super::error::GrpcError;
-use super::message;
+use super::error::{BadRequest, GrpcError};
+use super::message_wire;
 use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 
 /// Most requests have no more descriptors than this; more cost an allocation.
 const DESCRIPTORS_USUAL: usize = 4;
 /// Most requests have no more entries than this in all.
 const ENTRIES_USUAL: usize = 12;
-
-/// Why a request is refused before anything is decided.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadRequest {
-    /// More descriptors than are looked at.
-    #[error("{found} descriptors are too many; send at most {DESCRIPTORS_MAX} in a request")]
-    Descriptors {
-        /// How many.
-        found: usize,
-    },
-    /// More entries than are looked at.
-    #[error("descriptor {descriptor} has {found} entries, which are too many; send at most {ENTRIES_MAX}")]
-    Entries {
-        /// Which descriptor, from 0.
-        descriptor: usize,
-        /// How many.
-        found: usize,
-    },
-    /// A domain that is too long.
-    #[error("the domain has {bytes} bytes, which are too many; send at most {KEY_MAX}")]
-    Domain {
-        /// How long.
-        bytes: usize,
-    },
-    /// A key that is too long.
-    #[error(
-        "the key of entry {entry} of descriptor {descriptor} has {bytes} bytes, which are too many; \
-         send at most {KEY_MAX}"
-    )]
-    Key {
-        /// Which descriptor, from 0.
-        descriptor: usize,
-        /// Which entry, from 0.
-        entry: usize,
-        /// How long.
-        bytes: usize,
-    },
-    /// A value that is too long.
-    #[error(
-        "the value of entry {entry} of descriptor {descriptor} has {bytes} bytes, which are too many; \
-         send at most {VALUE_MAX}"
-    )]
-    Value {
-        /// Which descriptor, from 0.
-        descriptor: usize,
-        /// Which entry, from 0.
-        entry: usize,
-        /// How long.
-        bytes: usize,
-    },
-    /// A limit brought along without a unit that means anything.
-    #[error(
-        "the limit of descriptor {descriptor} has the unit {unit}, which is none; \
-         send 1 (SECOND), 2 (MINUTE), 3 (HOUR), 4 (DAY), 5 (MONTH), 6 (YEAR) or 7 (WEEK)"
-    )]
-    Unit {
-        /// Which descriptor, from 0.
-        descriptor: usize,
-        /// The number sent.
-        unit: i32,
-    },
-    /// A limit brought along that makes no sense.
-    #[error("the limit of descriptor {descriptor} cannot be used: {source}")]
-    Limit {
-        /// Which descriptor, from 0.
-        descriptor: usize,
-        /// Why.
-        source: LimitError,
-    },
-}
 
 /// Envoy's request, within bounds. The limiter's request borrows from it in
 /// steps that the caller keeps: [`RlsRequest::entries`],
@@ -114,7 +43,7 @@ pub(crate) type RlsDescriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL
 impl RlsRequest {
     /// The request in the body of a call.
     pub(super) fn decode(body: Bytes, count_rejected: bool) -> Result<Self, GrpcError> {
-        Ok(Self::new(message::decode(body)?, count_rejected)?)
+        Ok(Self::new(message_wire::decode(body)?, count_rejected)?)
     }
 
     /// Checks the bounds of `wire`. Limits that it brings along count what they

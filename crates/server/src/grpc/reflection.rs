@@ -11,6 +11,8 @@ use tonic::body::Body;
 use tonic_reflection::server::Builder;
 use tower::util::BoxCloneSyncService;
 
+use super::health_wire;
+
 /// Envoy's rate limit service and every message it takes.
 const RATE_LIMIT_SERVICE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rls.binpb"));
 
@@ -35,7 +37,7 @@ impl Reflection {
 fn builder() -> Builder<'static> {
     Builder::configure()
         .register_encoded_file_descriptor_set(RATE_LIMIT_SERVICE)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(health_wire::FILE_DESCRIPTOR_SET)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::GrpcFuture;
 use super::body::GrpcBody;
 use super::error::GrpcError;
 use super::from_wire::RlsRequest;
-use super::message;
+use super::message_wire;
 use super::to_wire::{self, RlsResponse};
 use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
@@ -75,11 +75,11 @@ async fn receive_and_check(
     start: Time,
     span: &mut CallSpan,
 ) -> Result<Bytes, GrpcError> {
-    let received = body::receive(body, GRPC_MESSAGE_MAX + message::HEAD).await?;
+    let received = body::receive(body, GRPC_MESSAGE_MAX + message_wire::HEAD).await?;
     // Nearly all bodies come with their head, and are decided as of then.
     let now = if received.has_waited { service.now() } else { start };
     let request = RlsRequest::decode(received.bytes, service.counts_rejected())?;
-    message::encode(&respond::<GrpcError>(service, &request, now, span).await?)
+    message_wire::encode(&respond::<GrpcError>(service, &request, now, span).await?)
 }
 
 /// Decides what Envoy asks, whether it came as protobuf or as JSON.

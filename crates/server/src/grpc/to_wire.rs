@@ -161,9 +161,10 @@ fn header(key: &str, value: impl ToString) -> HeaderValue {
 /// The status of a call that gets no decision.
 pub(super) fn status(error: &GrpcError) -> Status {
     let code = match error {
-        GrpcError::NoMessage | GrpcError::Length { .. } | GrpcError::Decode(_) | GrpcError::Request(_) => {
-            Code::InvalidArgument
-        }
+        GrpcError::NoMessage
+        | GrpcError::Length { .. }
+        | GrpcError::Decode { .. }
+        | GrpcError::Request(_) => Code::InvalidArgument,
         GrpcError::Compressed => Code::Unimplemented,
         GrpcError::TooLarge { .. }
         | GrpcError::AnswerTooLarge

@@ -15,6 +15,7 @@ pub(crate) mod decide;
 pub(crate) mod error;
 pub(crate) mod from_wire;
 pub(crate) mod openapi;
+pub(crate) mod schemas;
 pub(crate) mod to_wire;
 
 use std::sync::Arc;

@@ -17,10 +17,11 @@ use tokio::sync::watch;
 
 use super::Listener;
 use super::connection_limit::ConnectionLimit;
-use super::lifetime::{Lifetime, LifetimePolicy, stopped};
+use super::lifetime::{Lifetime, LifetimePolicy};
 use super::stream::Io;
 use super::worker_pool::WorkerPool;
 use crate::bounds::ACCEPT_PAUSE;
+use crate::shutdown::stopped;
 use crate::tls::Tls;
 
 /// A connection that is ready to be served.

@@ -33,6 +33,7 @@ use super::connection_limit::ConnectionPermit;
 use super::stream::{ByteCount, Io};
 use super::worker_pool::WorkerSlot;
 use crate::bounds::{BODY_WAIT_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX};
+use crate::shutdown::stopped;
 
 /// How long the connections of a listener may stay.
 #[derive(Debug, Clone, Copy, Default)]
@@ -337,12 +338,6 @@ pub(crate) async fn write_in_time(io: &mut Io, bytes: &[u8]) -> io::Result<()> {
         // A timer costs something, so that only those who wait have one.
         None => tokio::time::timeout(BODY_WAIT_MAX, writing).await?,
     }
-}
-
-/// Resolves when the server stops.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone means the same.
-    drop(stop.wait_for(|is_stopping| *is_stopping).await);
 }
 
 #[cfg(test)]

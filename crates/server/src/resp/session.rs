@@ -8,6 +8,8 @@
 //!
 //! Deliberately not here: sockets and timers.
 
+mod handshake;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +19,6 @@ use tollgate_core::Time;
 use super::check::RespCheckRequest;
 use super::commands::{self, CommandKind, RespCommand};
 use super::frame::{self, FramingError, RespFrame};
-use super::handshake;
 use super::request::{Pipeline, RespRequest};
 use super::throttle::{Dialect, LimitCache, ThrottleRequest};
 use super::to_wire::{RespVersion, RespWriter};

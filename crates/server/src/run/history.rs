@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tollgate_history::FLUSH_EVERY_S;
 
 use super::LAST_FLUSH_MAX;
-use crate::listen::lifetime::stopped;
 use crate::service::Service;
+use crate::shutdown::stopped;
 
 const EVERY: Duration = Duration::from_secs(FLUSH_EVERY_S);
 

@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use tollgate_core::Time;
 use tollgate_limiter::{Capacity, MemoryStore};
 
-use crate::listen::lifetime::stopped;
 use crate::service::Service;
+use crate::shutdown::stopped;
 use crate::store::AnyStore;
 
 /// The file in the folder for data.

@@ -8,8 +8,8 @@ use tollgate_limiter::{Clock as _, SystemClock};
 
 use super::snapshot::Snapshots;
 use crate::error::Error;
-use crate::listen::lifetime::stopped;
 use crate::service::Service;
+use crate::shutdown::stopped;
 use crate::store::AnyStore;
 use tollgate_settings::{Settings, StoreSettings};
 

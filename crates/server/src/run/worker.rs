@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::grpc::ServeGrpc;
 use crate::http::ServeHttp;
 use crate::listen::accept::Acceptor;
-use crate::listen::lifetime::stopped;
 use crate::listen::{Listener, for_resp};
 use crate::resp::ServeResp;
+use crate::shutdown::stopped;
 
 /// One thread that answers callers, with its sockets.
 pub(super) struct Worker {

@@ -12,34 +12,25 @@
 
 mod backoff;
 mod channel;
-mod resources;
+mod from_wire;
+mod to_wire;
 
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
-use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
-use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
-use envoy_types::pb::google::rpc::Status as RpcStatus;
-use envoy_types::pb::ratelimit::config::ratelimit::v3::RateLimitConfig;
-use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tollgate_rules::{LoadError, Loaded, Options};
 use tollgate_settings::XdsSettings;
+use tonic::IntoStreamingRequest as _;
 
 use super::report::{LoadOrigin, LoadReporter};
 use backoff::RetryBackoff;
 use channel::error_chain;
-
-/// What a resource of rules is called.
-const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
-/// The most bytes of a reason that the server is sent; it stands in a log there.
-const REASON_MAX: usize = 4_096;
-/// `INVALID_ARGUMENT` of gRPC.
-const INVALID_ARGUMENT: i32 = 3;
+use from_wire::RuleResources;
+use to_wire::Acknowledgement;
 
 /// How a stream ended.
 enum StreamEnd {
@@ -94,13 +85,14 @@ impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
         };
         // One answer for each response, and the first request.
         let (answers, outgoing) = mpsc::channel(2);
-        let request = match channel::request(&self.xds, ReceiverStream::new(outgoing)) {
-            Ok(request) => request,
+        let mut request = ReceiverStream::new(outgoing).into_streaming_request();
+        match channel::headers(&self.xds) {
+            Ok(headers) => *request.metadata_mut() = headers,
             Err(error) => return StreamEnd::NotConnected(error_chain(&error)),
-        };
+        }
         let mut client = AggregatedDiscoveryServiceClient::new(channel)
             .max_decoding_message_size(self.xds.max_message_bytes);
-        let first = self.request(String::new(), String::new(), None);
+        let first = to_wire::request(&self.xds, Acknowledgement::default());
         if answers.send(first).await.is_err() {
             return StreamEnd::Broken("the stream closed at once".to_owned());
         }
@@ -117,14 +109,13 @@ impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
                 Err(status) => return StreamEnd::Broken(shown(&status)),
             };
             let (version, nonce) = (response.version_info.clone(), response.nonce.clone());
-            let answer = match self.take(response).await {
-                Ok(()) => {
-                    acknowledged.clone_from(&version);
-                    self.backoff.reset();
-                    self.request(version, nonce, None)
-                }
-                Err(reason) => self.request(acknowledged.clone(), nonce, Some(reason)),
-            };
+            let refused = self.put_in_force(from_wire::resources(response)).await.err();
+            if refused.is_none() {
+                acknowledged = version;
+                self.backoff.reset();
+            }
+            let answer = Acknowledgement { version: acknowledged.clone(), nonce, refused };
+            let answer = to_wire::request(&self.xds, answer);
             if answers.send(answer).await.is_err() {
                 return StreamEnd::Broken("the server takes no answers".to_owned());
             }
@@ -132,8 +123,8 @@ impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
     }
 
     /// Puts the rules of a response in force, or says why not.
-    async fn take(&mut self, response: DiscoveryResponse) -> Result<(), String> {
-        let resources = match decoded(response) {
+    async fn put_in_force(&mut self, resources: Result<RuleResources, String>) -> Result<(), String> {
+        let resources = match resources {
             Ok(resources) => resources,
             Err(reason) => {
                 let origin = &self.origin;
@@ -148,10 +139,9 @@ impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
             }
         };
         self.reporter.set_source_error(None);
-        let mut files: Vec<String> = resources.iter().map(|one| resources::name_of(one).to_owned()).collect();
-        files.sort();
+        let files = resources.names();
         let options = self.options.clone();
-        let result = match spawn_blocking(move || resources::rules(resources, &options)).await {
+        let result = match spawn_blocking(move || resources.into_rules(&options)).await {
             Ok(result) => result,
             Err(error) => return Err(format!("the rules could not be read: {error}")),
         };
@@ -159,28 +149,6 @@ impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
         let from = LoadOrigin { origin: self.origin.clone(), files, warnings: Vec::new() };
         self.reporter.report(from, result);
         refusal.map_or(Ok(()), Err)
-    }
-
-    fn request(&self, version: String, nonce: String, refusal: Option<String>) -> DiscoveryRequest {
-        let text = |value: &String| Value { kind: Some(Kind::StringValue(value.clone())) };
-        let fields = self.xds.node_metadata.iter().map(|(name, value)| (name.clone(), text(value))).collect();
-        let node = Node {
-            id: self.xds.node_id.clone(),
-            metadata: Some(Struct { fields }).filter(|metadata| !metadata.fields.is_empty()),
-            ..Node::default()
-        };
-        DiscoveryRequest {
-            version_info: version,
-            node: Some(node),
-            type_url: TYPE_URL.to_owned(),
-            response_nonce: nonce,
-            error_detail: refusal.map(|reason| RpcStatus {
-                code: INVALID_ARGUMENT,
-                message: cut(reason),
-                details: Vec::new(),
-            }),
-            ..DiscoveryRequest::default()
-        }
     }
 
     /// The same break again and again is news only once.
@@ -201,32 +169,7 @@ impl<F: FnMut(Result<Loaded, LoadError>)> XdsClient<F> {
     }
 }
 
-/// The resources of a response, all of them ours.
-fn decoded(response: DiscoveryResponse) -> Result<Vec<RateLimitConfig>, String> {
-    let DiscoveryResponse { type_url, resources, .. } = response;
-    if type_url != TYPE_URL {
-        return Err(format!("'{type_url}' was not asked for; send {TYPE_URL}"));
-    }
-    let decode = |(index, any): (usize, envoy_types::pb::google::protobuf::Any)| {
-        if any.type_url != TYPE_URL {
-            return Err(format!("resource {index} is a '{}'; send {TYPE_URL}", any.type_url));
-        }
-        RateLimitConfig::decode(any.value.as_slice())
-            .map_err(|error| format!("resource {index} cannot be decoded: {error}"))
-    };
-    resources.into_iter().enumerate().map(decode).collect()
-}
-
 fn shown(status: &tonic::Status) -> String {
     let code = status.code();
     if status.message().is_empty() { format!("{code:?}") } else { format!("{code:?}: {}", status.message()) }
-}
-
-/// At most [`REASON_MAX`] bytes, cut between characters.
-fn cut(mut text: String) -> String {
-    if text.len() > REASON_MAX {
-        let end = (0..=REASON_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
-    }
-    text
 }

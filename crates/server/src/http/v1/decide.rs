@@ -14,7 +14,7 @@ use tollgate_core::{Operation, Time};
 
 use super::error::V1Error;
 use super::from_wire::{self, V1Request};
-use super::openapi::{BodySchema, DecidedSchema};
+use super::schemas::{BodySchema, DecidedSchema};
 use super::to_wire::{self, V1Response};
 use crate::body::{self, ReceivedBody};
 use crate::bounds::JSON_BODY_MAX;

@@ -1,24 +1,19 @@
 //! The document that describes `/v1` of the HTTP listener, made from its code.
 //!
 //! `admin` has the one about its own paths.
-//! What a request looks like is written by hand in `shapes`; everything else
+//! What a request looks like is written by hand in `schemas`; everything else
 //! comes from the types.
-
-mod shapes;
 
 use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Bytes;
-use utoipa::{IntoResponses, OpenApi};
+use utoipa::OpenApi;
 
 use super::decide;
+use super::schemas::{AnswerSchema, BodySchema, DescriptorSchema, RequestSchema};
 use super::to_wire::{DeniedBody, JSON, ProblemBody};
-use shapes::AnswerSchema;
-
-pub(super) use shapes::BodySchema;
-pub(crate) use shapes::{DescriptorSchema, RequestSchema};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -59,22 +54,4 @@ pub(crate) fn written(document: &utoipa::openapi::OpenApi) -> Bytes {
 
 pub(crate) fn respond(document: &Bytes) -> Response {
     ([(CONTENT_TYPE, JSON)], document.clone()).into_response()
-}
-
-/// What comes back for a check and its like.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "it is only described")]
-pub(super) enum DecidedSchema {
-    /// Go ahead, now or after `wait_ms`; or the replies to a batch, one for each request.
-    #[response(status = 200)]
-    Fine(AnswerSchema),
-    /// Not now.
-    #[response(status = 429, content_type = "application/problem+json")]
-    Denied(DeniedBody<'static>),
-    /// The request is not as it must be.
-    #[response(status = "4XX", content_type = "application/problem+json")]
-    Bad(ProblemBody<'static>),
-    /// No rules are loaded yet, or there is too much to do.
-    #[response(status = 503, content_type = "application/problem+json")]
-    Later(ProblemBody<'static>),
 }

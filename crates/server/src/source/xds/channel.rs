@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use thiserror::Error;
-use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
+use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use tollgate_settings::{XdsSettings, XdsTls};
@@ -63,17 +63,17 @@ async fn file(path: &Path) -> Result<Vec<u8>, ConnectError> {
     tokio::fs::read(path).await.map_err(wrong)
 }
 
-/// A request with the extra headers.
-pub(super) fn request<T>(xds: &XdsSettings, stream: T) -> Result<tonic::Request<T>, ConnectError> {
-    let mut request = tonic::Request::new(stream);
+/// The extra headers of a stream.
+pub(super) fn headers(xds: &XdsSettings) -> Result<MetadataMap, ConnectError> {
+    let mut headers = MetadataMap::new();
     for (name, value) in &xds.headers {
         let wrong = || ConnectError::Header { name: name.clone() };
         let key: AsciiMetadataKey = name.to_ascii_lowercase().parse().map_err(|_| wrong())?;
         let mut value: AsciiMetadataValue = value.expose().parse().map_err(|_| wrong())?;
         value.set_sensitive(true);
-        request.metadata_mut().append(key, value);
+        headers.append(key, value);
     }
-    Ok(request)
+    Ok(headers)
 }
 
 /// An error with what caused it, on one line.

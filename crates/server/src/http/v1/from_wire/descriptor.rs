@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
 
-use super::values::{Bounded, DescriptorMember, JsonText, MemberSeed, Objects, Scalar};
+use super::values::{Bounded, DescriptorMember, EntryObject, JsonText, MemberSeed, Scalar};
 use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// A key and a value as they were sent.
@@ -94,20 +94,4 @@ fn as_list<'a>(pairs: Vec<EntryObject<'a>>, members: &[(Cow<'a, str>, Scalar<'a>
         }
     }
     descriptor
-}
-
-/// An entry of a list.
-#[derive(Debug, serde::Deserialize)]
-#[serde(remote = "Self", deny_unknown_fields, expecting = "an entry, an object with key and value")]
-pub(super) struct EntryObject<'a> {
-    #[serde(borrow)]
-    key: JsonText<'a>,
-    #[serde(borrow, default)]
-    value: Scalar<'a>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for EntryObject<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(Objects(deserializer))
-    }
 }

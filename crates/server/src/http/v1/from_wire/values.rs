@@ -10,7 +10,6 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Un
 use serde::forward_to_deserialize_any;
 
 use super::super::super::json::whole;
-use super::descriptor::EntryObject;
 use crate::bounds::ENTRIES_MAX;
 
 /// A deserializer for which an object is an object and no array will do.
@@ -103,6 +102,22 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
 pub(super) enum DescriptorMember<'a> {
     Scalar(Scalar<'a>),
     List(Vec<EntryObject<'a>>),
+}
+
+/// An entry of a list.
+#[derive(Debug, serde::Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, expecting = "an entry, an object with key and value")]
+pub(super) struct EntryObject<'a> {
+    #[serde(borrow)]
+    pub(super) key: JsonText<'a>,
+    #[serde(borrow, default)]
+    pub(super) value: Scalar<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for EntryObject<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(Objects(deserializer))
+    }
 }
 
 /// What a value must be. A fraction is none, because there are many ways to

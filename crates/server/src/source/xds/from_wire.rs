@@ -1,4 +1,4 @@
-//! From the resources of an xDS server to rules.
+//! A response of an xDS server → rules.
 //!
 //! The same checks as for files, as far as they apply: there are no unknown
 //! keys here, and no lines; a problem names the resource and the path.
@@ -7,53 +7,85 @@
 
 use std::collections::HashMap;
 
-use envoy_types::pb::google::protobuf::{Struct, Value as WireValue, value::Kind};
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
+use envoy_types::pb::google::protobuf::{Any, Struct, Value as WireValue, value::Kind};
 use envoy_types::pb::ratelimit::config::ratelimit::v3::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
+use prost::Message as _;
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
 use tollgate_core::{Limit, MetadataValue, Mode, RuleError, RuleSet, Shape, Unit};
 use tollgate_rules::{LoadError, Loaded, Options, Problem};
 use tollgate_yaml::PROBLEMS_MAX;
 
-/// The rules of all resources, or all that is wrong with them.
-pub(super) fn rules(mut resources: Vec<RateLimitConfig>, options: &Options) -> Result<Loaded, LoadError> {
+/// What a resource of rules is called.
+pub(super) const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
+
+/// All rules that a server has, as it sends them.
+#[derive(Debug)]
+pub(super) struct RuleResources(Vec<RateLimitConfig>);
+
+/// The resources of a response, all of them rules.
+pub(super) fn resources(response: DiscoveryResponse) -> Result<RuleResources, String> {
+    let DiscoveryResponse { type_url, resources, .. } = response;
+    if type_url != TYPE_URL {
+        return Err(format!("'{type_url}' was not asked for; send {TYPE_URL}"));
+    }
+    let decode = |(index, any): (usize, Any)| {
+        if any.type_url != TYPE_URL {
+            return Err(format!("resource {index} is a '{}'; send {TYPE_URL}", any.type_url));
+        }
+        RateLimitConfig::decode(any.value.as_slice())
+            .map_err(|error| format!("resource {index} cannot be decoded: {error}"))
+    };
+    let mut resources: Vec<_> = resources.into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
     resources.sort_by(|one, other| name_of(one).cmp(name_of(other)));
-    let files = resources.len();
-    let mut reader = ResourceReader { options, resource: String::new(), problems: Vec::new() };
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut domains: Vec<DomainSpec> = Vec::new();
-    for resource in resources {
-        reader.resource = name_of(&resource).to_owned();
-        let spec = reader.domain(resource);
-        // On its own first, so that a mistake is put to the resource that makes it.
-        if let Err(error) = RuleSet::new(vec![spec.clone()]) {
-            reader.refuse(&error);
-            continue;
-        }
-        match places.get(&spec.name).and_then(|index| domains.get_mut(*index)) {
-            None => {
-                places.insert(spec.name.clone(), domains.len());
-                domains.push(spec);
+    Ok(RuleResources(resources))
+}
+
+impl RuleResources {
+    /// What they are called in messages.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.0.iter().map(|one| name_of(one).to_owned()).collect()
+    }
+
+    /// The rules of all resources, or all that is wrong with them.
+    pub(super) fn into_rules(self, options: &Options) -> Result<Loaded, LoadError> {
+        let files = self.0.len();
+        let mut reader = ResourceReader { options, resource: String::new(), problems: Vec::new() };
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut domains: Vec<DomainSpec> = Vec::new();
+        for resource in self.0 {
+            reader.resource = name_of(&resource).to_owned();
+            let spec = reader.domain(resource);
+            // On its own first, so that a mistake is put to the resource that makes it.
+            if let Err(error) = RuleSet::new(vec![spec.clone()]) {
+                reader.refuse(&error);
+                continue;
             }
-            Some(known) if options.merge_domains => known.descriptors.extend(spec.descriptors),
-            Some(_) => reader.refuse(&RuleError::DomainTwice { domain: spec.name }),
+            match places.get(&spec.name).and_then(|index| domains.get_mut(*index)) {
+                None => {
+                    places.insert(spec.name.clone(), domains.len());
+                    domains.push(spec);
+                }
+                Some(known) if options.merge_domains => known.descriptors.extend(spec.descriptors),
+                Some(_) => reader.refuse(&RuleError::DomainTwice { domain: spec.name }),
+            }
         }
-    }
-    if !reader.problems.is_empty() {
-        return Err(LoadError { problems: reader.problems });
-    }
-    match RuleSet::new(domains) {
-        Ok(rules) => Ok(Loaded { rules, warnings: Vec::new(), files }),
-        Err(error) => {
-            reader.refuse(&error);
-            Err(LoadError { problems: reader.problems })
+        if !reader.problems.is_empty() {
+            return Err(LoadError { problems: reader.problems });
+        }
+        match RuleSet::new(domains) {
+            Ok(rules) => Ok(Loaded { rules, warnings: Vec::new(), files }),
+            Err(error) => {
+                reader.refuse(&error);
+                Err(LoadError { problems: reader.problems })
+            }
         }
     }
 }
 
-/// What a resource is called in messages.
-pub(super) fn name_of(resource: &RateLimitConfig) -> &str {
+fn name_of(resource: &RateLimitConfig) -> &str {
     if resource.name.is_empty() { &resource.domain } else { &resource.name }
 }
 

@@ -1,12 +1,12 @@
 //! The packed form of a log, for stores that write their memory to disk.
 //!
 //! Five numbers of eight bytes, little-endian, and then the gaps as they are.
-//! A cell needs none of this: [`super::Cell::pack`] is its form.
+//! A cell needs none of this: [`crate::Cell::pack`] is its form.
 //!
 //! Invariant: what does not add up is not read.
 
-use super::Log;
 use crate::algorithm::window_log;
+use crate::state::Log;
 use crate::time::Time;
 
 /// Deadline, first and last tick, cost of the last, total.

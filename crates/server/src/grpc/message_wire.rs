@@ -25,7 +25,7 @@ pub(super) fn decode<M: Message + Default>(body: Bytes) -> Result<M, GrpcError> 
     if message.len() != length {
         return Err(GrpcError::Length { found: message.len(), length });
     }
-    Ok(M::decode(message)?)
+    M::decode(message).map_err(|error| GrpcError::Decode { reason: error.to_string() })
 }
 
 /// A message as it goes out.

@@ -7,9 +7,9 @@
 //! Invariant: what cannot have been written here is not read: a state that
 //! does not add up counts as none.
 
-use super::{Cell, Log, State};
 use crate::algorithm::window_log;
 use crate::limit::{Algorithm, Limit, StateForm};
+use crate::state::{Cell, Log, State};
 use crate::time::Time;
 
 impl State {

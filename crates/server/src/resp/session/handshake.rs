@@ -5,10 +5,10 @@
 
 use tollgate_core::Time;
 
-use super::commands::RespCommand;
-use super::from_wire::{self, Excerpt};
-use super::session::{RespSession, SessionState};
-use super::to_wire::{RespVersion, RespWriter};
+use super::super::commands::RespCommand;
+use super::super::from_wire::{self, Excerpt};
+use super::super::to_wire::{RespVersion, RespWriter};
+use super::{RespSession, SessionState};
 
 /// Clients take the version of Redis for what a server can do; this is the first
 /// that has all that they may send on connect.

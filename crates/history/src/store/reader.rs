@@ -10,28 +10,28 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use super::TimeRange;
+use super::{
+    OpenHour, OpenHours, SeriesIndex, Watermarks, block_key, block_range, first_chunk, last_flush, push_rows,
+    read_block_key, read_last_flush, rows_by_hour,
+};
 use crate::Map;
+use crate::bytes::{index, wide};
 use crate::codec::block::SeriesBlock;
-use crate::codec::bytes::{index, wide};
 use crate::error::Result;
 use crate::flush::{Flush, InstanceId};
 use crate::label::{Label, SeriesKind};
 use crate::row_id::{RowId, SeriesId};
-use crate::store::{
-    OpenHour, OpenHours, SeriesIndex, Watermarks, block_key, block_range, first_chunk, last_flush, push_rows,
-    read_block_key, read_last_flush, rows_by_hour,
-};
 use crate::tables::{TableId, Tables};
 use crate::tier::Tier;
+use crate::time_text::TimeRange;
 
 /// Answers queries about a history, as of one moment.
 pub struct HistoryReader<'a> {
-    pub(super) tables: &'a dyn Tables,
-    pub(super) series: &'a SeriesIndex,
-    pub(super) open_hours: &'a OpenHours,
-    pub(super) watermarks: Watermarks,
-    pub(super) damaged: u64,
+    pub(crate) tables: &'a dyn Tables,
+    pub(crate) series: &'a SeriesIndex,
+    pub(crate) open_hours: &'a OpenHours,
+    pub(crate) watermarks: Watermarks,
+    pub(crate) damaged: u64,
     unwritten: Unwritten,
 }
 

@@ -36,6 +36,9 @@ pub(super) fn server(service: Arc<Service>) -> GrpcHealth {
     HealthServer::new(HealthReporter { service })
 }
 
+/// What reflection tells of it.
+pub(super) use tonic_health::pb::FILE_DESCRIPTOR_SET;
+
 type HealthUpdate = Result<HealthCheckResponse, Status>;
 
 #[tonic::async_trait]

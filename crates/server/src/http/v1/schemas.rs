@@ -5,10 +5,28 @@ use std::borrow::Cow;
 
 use utoipa::openapi::schema::{AdditionalProperties, SchemaType, Type};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
-use super::super::to_wire::ReplyBody;
+use super::to_wire::{DeniedBody, ProblemBody, ReplyBody};
 use crate::bounds::{BATCH_MAX, DESCRIPTORS_MAX, ENTRIES_MAX};
+
+/// What comes back for a check and its like.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it is only described")]
+pub(super) enum DecidedSchema {
+    /// Go ahead, now or after `wait_ms`; or the replies to a batch, one for each request.
+    #[response(status = 200)]
+    Fine(AnswerSchema),
+    /// Not now.
+    #[response(status = 429, content_type = "application/problem+json")]
+    Denied(DeniedBody<'static>),
+    /// The request is not as it must be.
+    #[response(status = "4XX", content_type = "application/problem+json")]
+    Bad(ProblemBody<'static>),
+    /// No rules are loaded yet, or there is too much to do.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Later(ProblemBody<'static>),
+}
 
 /// One request.
 pub(crate) struct RequestSchema;

@@ -1,10 +1,9 @@
 //! Variable-length numbers, texts, versions and checksums.
 //!
-//! Below [`super::record`], [`super::log_entry`] and [`super::block`]. A varint is LEB128:
-//! seven bits a byte, the lowest first, and the high bit says that more follow.
+//! Labels, row ids and everything in `codec` are made of these. A varint is LEB128: seven bits a
+//! byte, the lowest first, and the high bit says that more follow.
 
 use crate::error::{Error, Result, corrupt};
-use crate::row_id::RowId;
 
 /// The longest varint: 64 bits by seven.
 const VARINT_BYTES_MAX: u32 = 10;
@@ -32,12 +31,6 @@ pub(crate) const fn low_byte(value: u64) -> u8 {
 pub(crate) fn put_bytes(bytes: &mut Vec<u8>, piece: &[u8]) {
     put_varint(bytes, wide(piece.len()));
     bytes.extend_from_slice(piece);
-}
-
-/// Appends a row id as the difference from the last one, which it becomes.
-pub(crate) fn put_row_id(bytes: &mut Vec<u8>, id: RowId, last: &mut u32) {
-    put_varint(bytes, u64::from(id.0 - *last));
-    *last = id.0;
 }
 
 /// A length as `u64`.
@@ -147,13 +140,6 @@ impl<'a> ByteReader<'a> {
 
     pub(crate) fn text(&mut self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| corrupt("a text is not UTF-8"))
-    }
-
-    /// A row id, written as the difference from the last one.
-    pub(crate) fn row_id(&mut self, last: &mut u32) -> Result<RowId> {
-        let id = last.checked_add(self.varint_u32()?).ok_or(corrupt("a row's number is too large"))?;
-        *last = id;
-        Ok(RowId(id))
     }
 }
 

@@ -1,0 +1,323 @@
+//! What the values of settings may be: a word becomes a value of its type, or says what to write.
+//!
+//! The table in [`crate::rows`] names one of these for each setting, or one of `go_syntax` and
+//! `raw_value`. An error says what is wrong and what to write instead.
+//!
+//! Deliberately not here: what follows from several settings together.
+
+use std::fs;
+use std::time::Duration;
+
+use tollgate_http::{PathTemplates, RateLimitFields};
+use tollgate_metrics::StatsdProtocol;
+use tollgate_redis::config::{Endpoint, JITTER_DEFAULT_S, Layout, SocketType};
+
+use crate::address::ListenAddress;
+use crate::go_syntax::{choice, duration, number, ratio};
+use crate::raw_value::RawValue;
+use crate::secret::Secret;
+
+/// Half of what a proxy waits for an answer by default, at most, and less than
+/// a server that is to stop waits for its callers.
+const HOLD_MAX: Duration = Duration::from_secs(20);
+/// Each is compared with every entry of every request.
+const ROUTE_KEYS_MAX: usize = 16;
+/// Who is told to come back later than this after the time has given up.
+const JITTER_MAX: Duration = Duration::from_secs(3_600);
+/// Files of certificates are no longer than this.
+const PEM_MAX: u64 = 1024 * 1024;
+
+/// From which level on something is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// What deserves a look.
+    Warn,
+    /// What happened.
+    Info,
+    /// What went on inside.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+pub(crate) fn log_level(text: &str) -> Result<LogLevel, String> {
+    // The reference has levels that we do not.
+    if ["panic", "fatal"].iter().any(|word| word.eq_ignore_ascii_case(text)) {
+        return Ok(LogLevel::Error);
+    }
+    if text.eq_ignore_ascii_case("warning") {
+        return Ok(LogLevel::Warn);
+    }
+    let words = [
+        ("trace", LogLevel::Trace),
+        ("debug", LogLevel::Debug),
+        ("info", LogLevel::Info),
+        ("warn", LogLevel::Warn),
+        ("error", LogLevel::Error),
+    ];
+    choice(text, "is not a level", &words)
+}
+
+pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
+    choice(text, "is not a form of logs", &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+}
+
+/// Where the request that a proxy asks about is described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestFrom {
+    /// Whichever of the headers below is there, or else in the question itself.
+    Auto,
+    /// In `X-Forwarded-Method`, `-Uri` and `-Host`, as Traefik and Caddy do.
+    XForwarded,
+    /// In `X-Original-Method` and `-URI` or `-URL`, as is usual with nginx.
+    XOriginal,
+    /// In the question itself, whose path follows `/v1/authz`, as Envoy does.
+    Itself,
+}
+
+pub(crate) fn deny_status(text: &str) -> Result<u16, String> {
+    match text {
+        "429" => Ok(429),
+        "403" => Ok(403),
+        _ => Err(format!("'{text}' is no status for a denial; write 429, or 403 for nginx")),
+    }
+}
+
+pub(crate) fn max_hold(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        hold if hold > HOLD_MAX => Err(format!("'{text}' is too long to hold a request; write 20s or less")),
+        hold => Ok(hold),
+    }
+}
+
+pub(crate) fn request_from(text: &str) -> Result<RequestFrom, String> {
+    let words = [
+        ("auto", RequestFrom::Auto),
+        ("x-forwarded", RequestFrom::XForwarded),
+        ("x-original", RequestFrom::XOriginal),
+        ("itself", RequestFrom::Itself),
+    ];
+    choice(text, "is unknown", &words)
+}
+
+/// How the names of keys are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyNames {
+    /// As they are.
+    Clear,
+    /// So that the same key has the same name, and nobody can read it.
+    Hashed,
+    /// Not at all.
+    Off,
+}
+
+impl KeyNames {
+    const ALL: [Self; 3] = [Self::Clear, Self::Hashed, Self::Off];
+
+    /// The word in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Hashed => "hashed",
+            Self::Off => "off",
+        }
+    }
+}
+
+pub(crate) fn key_names(text: &str) -> Result<KeyNames, String> {
+    choice(text, "is not a way to keep keys", &KeyNames::ALL.map(|keys| (keys.name(), keys)))
+}
+
+pub(crate) fn route_keys(value: &RawValue) -> Result<Vec<String>, String> {
+    match value.list()? {
+        keys if keys.len() > ROUTE_KEYS_MAX => {
+            Err(format!("has {} keys; write at most {ROUTE_KEYS_MAX}", keys.len()))
+        }
+        keys => Ok(keys),
+    }
+}
+
+pub(crate) fn templates(value: &RawValue) -> Result<PathTemplates, String> {
+    PathTemplates::new(&value.list()?).map_err(|error| format!("{error}; write paths such as /users/{{id}}"))
+}
+
+pub(crate) fn url_path(text: &str) -> Result<String, String> {
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("'{text}' is not a path; write one that begins with /, such as /metrics"))
+    }
+}
+
+pub(crate) fn statsd_protocol(text: &str) -> Result<StatsdProtocol, String> {
+    choice(
+        text,
+        "is not a protocol for StatsD",
+        &[("tcp", StatsdProtocol::Tcp), ("udp", StatsdProtocol::Udp)],
+    )
+}
+
+pub(crate) fn flush_interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("0 would send all the time; write 1s or more".to_owned()),
+        interval => Ok(interval),
+    }
+}
+
+/// What Envoy is asked to tell the caller, beyond what the reference tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnvoyPassThrough {
+    /// Nothing: replies are those of envoyproxy/ratelimit.
+    Off,
+    /// The headers.
+    Headers,
+    /// The headers, and the body of a denial.
+    All,
+}
+
+#[expect(clippy::as_conversions, reason = "the reference compares in 32 bits, and so must we")]
+pub(crate) fn near_limit_ratio(text: &str) -> Result<f32, String> {
+    ratio(text).map(|ratio| ratio as f32)
+}
+
+pub(crate) fn header_name(text: &str) -> Result<String, String> {
+    if is_header_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("'{text}' is not a header name; write letters, digits and dashes"))
+    }
+}
+
+/// A token in the words of HTTP.
+pub(crate) fn is_header_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+pub(crate) fn ratelimit_fields(text: &str) -> Result<RateLimitFields, String> {
+    let words = [("draft-11", RateLimitFields::Draft11), ("off", RateLimitFields::Off)];
+    choice(text, "is not a form of these headers", &words)
+}
+
+pub(crate) fn envoy_pass_through(text: &str) -> Result<EnvoyPassThrough, String> {
+    let words = [
+        ("off", EnvoyPassThrough::Off),
+        ("headers", EnvoyPassThrough::Headers),
+        ("all", EnvoyPassThrough::All),
+    ];
+    choice(text, "is not what can go through Envoy", &words)
+}
+
+pub(crate) fn retry_after_jitter(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        span if span > JITTER_MAX => Err(format!("'{text}' is too long; write at most 1h")),
+        span => Ok(span),
+    }
+}
+
+/// What `CONFIG_TYPE` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigType {
+    /// Files.
+    File,
+    /// The state of the world by xDS.
+    Xds,
+}
+
+pub(crate) fn config_type(text: &str) -> Result<ConfigType, String> {
+    let words = [("FILE", ConfigType::File), ("GRPC_XDS_SOTW", ConfigType::Xds)];
+    choice(text, "is no source of rules", &words)
+}
+
+pub(crate) fn xds_server(text: &str) -> Result<String, String> {
+    let bare = ["http://", "https://"].into_iter().find_map(|scheme| text.strip_prefix(scheme));
+    match bare.unwrap_or(text).parse::<ListenAddress>() {
+        Ok(address) if !address.host.is_empty() => Ok(address.to_string()),
+        _ => Err(format!("'{text}' is no server; write HOST:PORT, such as envoy-gateway:18001")),
+    }
+}
+
+/// The value of a header may be a secret, and is not repeated.
+pub(crate) fn xds_headers(value: &RawValue) -> Result<Vec<(String, Secret)>, String> {
+    let header = |(name, value): (String, String)| {
+        let is_name = is_header_name(&name) && !name.ends_with("-bin");
+        if is_name && value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            Ok((name, Secret::new(value)))
+        } else {
+            Err(format!("header '{name}' cannot be sent; write a header of plain text"))
+        }
+    };
+    value.pairs(&['=', ':'])?.into_iter().map(header).collect()
+}
+
+/// A store as we write it; none for memory.
+pub(crate) fn redis_endpoint(text: &str) -> Result<Option<Endpoint>, String> {
+    if text == "memory" {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(endpoint) => Ok(Some(endpoint)),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+pub(crate) fn memory_keys(text: &str) -> Result<usize, String> {
+    match number(text)? {
+        0 => Err("0 keys would hold nothing; write 1 or more".to_owned()),
+        keys => Ok(keys),
+    }
+}
+
+pub(crate) fn socket_type(text: &str) -> Result<SocketType, String> {
+    choice(text, "is not a type of sockets", &[("tcp", SocketType::Tcp), ("unix", SocketType::Unix)])
+}
+
+pub(crate) fn redis_timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("no time at all is too short; write such as 20ms".to_owned()),
+        timeout => Ok(timeout),
+    }
+}
+
+pub(crate) fn redis_layout(text: &str) -> Result<Layout, String> {
+    let envoy = Layout::Envoy { jitter_max_s: JITTER_DEFAULT_S };
+    choice(text, "is not a layout", &[("tollgate", Layout::Tollgate), ("envoy", envoy)])
+}
+
+/// The text of a file of certificates or keys.
+pub(crate) fn pem(path: &str) -> Result<String, String> {
+    let wrong = |why: String| format!("cannot read '{path}': {why}; write the path of a PEM file");
+    let length = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
+    if length > PEM_MAX {
+        return Err(wrong(format!("its {length} bytes are too many for a certificate")));
+    }
+    fs::read_to_string(path).map_err(|error| wrong(error.to_string()))
+}
+
+/// How traces travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    /// Protobuf over HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
+}
+
+pub(crate) fn otlp_protocol(text: &str) -> Result<OtlpProtocol, String> {
+    choice(
+        text,
+        "is not a protocol for traces",
+        &[("http", OtlpProtocol::Http), ("grpc", OtlpProtocol::Grpc)],
+    )
+}
