@@ -62,7 +62,7 @@ enum HistoryCommand {
     Import(import::Args),
 }
 
-/// The curve of a route, a rule or a key, by verdict
+/// The curve of a route, a rule or a key, by outcome
 #[derive(Debug, clap::Args)]
 struct SeriesArgs {
     /// What kind of series

@@ -53,7 +53,7 @@ Quick start:
   tollgate test rules/                               do they do what the rule tests say?
   tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
   tollgate history import access.log                 a history from logs, to look at
-  tollgate history /cart --last 24h                  how often, when, and with what verdict?
+  tollgate history /cart --last 24h                  how often, when, and with what outcome?
   tollgate top                                       what is a running server doing?
   tollgate bench --grpc 127.0.0.1:8081               how fast is a running server?
 

@@ -167,7 +167,7 @@ impl HistoryReader<'_> {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         match label {
             "__name__" => texts(&Metric::ALL.map(Metric::name)),
-            "verdict" => texts(&crate::Outcome::ALL.map(crate::Outcome::name)),
+            "outcome" => texts(&crate::Outcome::ALL.map(crate::Outcome::name)),
             "route" => self.names(SeriesKind::Route, "", most),
             "rule" => self.names(SeriesKind::Rule, "", most),
             "key" => self.names(SeriesKind::Key, "", most),
@@ -177,7 +177,7 @@ impl HistoryReader<'_> {
 }
 
 /// The names of all labels.
-pub const LABELS: [&str; 5] = ["__name__", "key", "route", "rule", "verdict"];
+pub const LABELS: [&str; 5] = ["__name__", "key", "outcome", "route", "rule"];
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
         for (start, count) in &curve.points {
             let column = columns.entry(*start).or_default();
             column.0 += count;
-            column.1 += if curve.verdict == "denied" { *count } else { 0 };
+            column.1 += if curve.outcome == "denied" { *count } else { 0 };
         }
     }
     let name = result.series.first().map_or("", |curve| curve.name.as_str());
@@ -92,8 +92,8 @@ fn axis(result: &SeriesResult, columns: usize, width: usize, out: &mut dyn Write
 fn foot(result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "total {BOLD}{}{BOLD:#}", grouped(result.total))?;
     for curve in &result.series {
-        let style = if curve.verdict == "denied" { BAD } else { BOLD };
-        write!(out, ", {} {style}{}{style:#}", curve.verdict.replace('_', " "), grouped(curve.total))?;
+        let style = if curve.outcome == "denied" { BAD } else { BOLD };
+        write!(out, ", {} {style}{}{style:#}", curve.outcome.replace('_', " "), grouped(curve.total))?;
     }
     write!(out, "; a column is {}", tollgate_core::Micros::from_secs(result.step_s))?;
     writeln!(out, "{}", if result.partial_last { ", the last is not over" } else { "" })?;

@@ -136,7 +136,7 @@ fn a_series_has_the_shape_of_the_contract_in_both_spellings() {
     assert_eq!(long, short);
     assert_eq!((&long["step_s"], &long["total"]), (&json!(60), &json!(lines_with(&format!(" {name} ")))));
     let curve = &long["series"][0];
-    assert_eq!((&curve["name"], &curve["verdict"]), (&json!(name), &json!("allowed")));
+    assert_eq!((&curve["name"], &curve["outcome"]), (&json!(name), &json!("allowed")));
     let points = curve["points"].as_array().expect("points");
     let sum: u64 = points.iter().filter_map(|point| point[1].as_u64()).sum();
     assert_eq!(json!(sum), curve["total"]);
@@ -144,7 +144,7 @@ fn a_series_has_the_shape_of_the_contract_in_both_spellings() {
 }
 
 #[test]
-fn a_summary_has_every_verdict() {
+fn a_summary_has_every_outcome() {
     let summary = ask_json(&["summary"]);
     let keys: Vec<&String> = summary.as_object().expect("an object").keys().collect();
     assert_eq!(keys.len(), 10, "{keys:?}");

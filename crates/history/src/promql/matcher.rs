@@ -13,11 +13,11 @@ const REGEX_MAX: usize = 1 << 20;
 /// The counters that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
-    /// Requests, by route and verdict.
+    /// Requests, by route and outcome.
     Requests,
-    /// Decisions, by rule and verdict.
+    /// Decisions, by rule and outcome.
     Decisions,
-    /// Decisions, by rule, key and verdict.
+    /// Decisions, by rule, key and outcome.
     KeyDecisions,
 }
 
@@ -37,9 +37,9 @@ impl Metric {
     /// What it counts.
     pub const fn help(self) -> &'static str {
         match self {
-            Self::Requests => "Requests by route and verdict; what has no series of its own is (other).",
-            Self::Decisions => "Decisions by rule and verdict; what has no series of its own is (other).",
-            Self::KeyDecisions => "Decisions by rule, key and verdict, of the most frequent keys.",
+            Self::Requests => "Requests by route and outcome; what has no series of its own is (other).",
+            Self::Decisions => "Decisions by rule and outcome; what has no series of its own is (other).",
+            Self::KeyDecisions => "Decisions by rule, key and outcome, of the most frequent keys.",
         }
     }
 
@@ -52,7 +52,7 @@ impl Metric {
         }
     }
 
-    /// The labels besides the name and the verdict.
+    /// The labels besides the name and the outcome.
     pub(super) const fn labels(self) -> &'static [&'static str] {
         match self {
             Self::Requests => &["route"],
@@ -121,7 +121,7 @@ impl Selector {
 
     /// A condition on a label that a counter does not have must accept the empty text.
     fn ignores_absent(&self, metric: Metric) -> bool {
-        let has = |label: &str| matches!(label, "__name__" | "verdict") || metric.labels().contains(&label);
+        let has = |label: &str| matches!(label, "__name__" | "outcome") || metric.labels().contains(&label);
         self.matchers.iter().filter(|matcher| !has(&matcher.label)).all(|matcher| matcher.takes(""))
     }
 
@@ -131,11 +131,11 @@ impl Selector {
 
     /// Whether it says anything about the names of series.
     pub(super) fn names(&self) -> bool {
-        self.matchers.iter().any(|matcher| !matches!(matcher.label.as_str(), "__name__" | "verdict"))
+        self.matchers.iter().any(|matcher| !matches!(matcher.label.as_str(), "__name__" | "outcome"))
     }
 
     pub(super) fn takes_outcome(&self, outcome: Outcome) -> bool {
-        self.take("verdict", outcome.name())
+        self.take("outcome", outcome.name())
     }
 
     pub(super) fn takes_label(&self, label: &Label) -> bool {

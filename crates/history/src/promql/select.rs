@@ -142,7 +142,7 @@ fn count_metric(
 fn labels_of(metric: Metric, label: Option<&Label>, outcome: Outcome) -> LabelSet {
     let mut labels = LabelSet::new();
     labels.insert("__name__".to_owned(), metric.name().to_owned());
-    labels.insert("verdict".to_owned(), outcome.name().to_owned());
+    labels.insert("outcome".to_owned(), outcome.name().to_owned());
     for name in metric.labels() {
         let value = match (label, *name) {
             (None, _) => OTHER,

@@ -62,23 +62,23 @@ fn is(text: &str, expected: &[(&str, f64)]) {
 #[test]
 fn windows_have_the_counts_of_their_whole_minutes() {
     // Minutes 6 to 10.
-    is("increase(tollgate_requests_total{route=\"/a\"}[5m])", &[("route=/a,verdict=allowed", 40.0)]);
-    is("rate(tollgate_requests_total{route=\"/a\"}[5m])", &[("route=/a,verdict=allowed", 40.0 / 300.0)]);
+    is("increase(tollgate_requests_total{route=\"/a\"}[5m])", &[("outcome=allowed,route=/a", 40.0)]);
+    is("rate(tollgate_requests_total{route=\"/a\"}[5m])", &[("outcome=allowed,route=/a", 40.0 / 300.0)]);
     // Minutes 1 to 5.
     is(
         "increase(tollgate_requests_total{route=\"/a\"}[5m] offset 5m)",
-        &[("route=/a,verdict=allowed", 15.0)],
+        &[("outcome=allowed,route=/a", 15.0)],
     );
     // In the middle of the eleventh minute the tenth is the last whole one.
     let half = at("increase(tollgate_requests_total{route=\"/a\"}[1m])", END_S + 30).unwrap();
-    assert_eq!(half["route=/a,verdict=allowed"], 10.0);
+    assert_eq!(half["outcome=allowed,route=/a"], 10.0);
 }
 
 #[test]
 fn a_counter_only_grows() {
     is(
         "tollgate_requests_total{route=\"/b\"}",
-        &[("__name__=tollgate_requests_total,route=/b,verdict=denied", 10.0)],
+        &[("__name__=tollgate_requests_total,outcome=denied,route=/b", 10.0)],
     );
     let earlier = at("tollgate_requests_total{route=\"/b\"}", START_S + 5 * 60 + 59).unwrap();
     assert_eq!(earlier.into_values().collect::<Vec<_>>(), [5.0]);
@@ -88,11 +88,11 @@ fn a_counter_only_grows() {
 fn sums_are_exact_though_not_all_have_a_name() {
     is("sum(increase(tollgate_requests_total[10m]))", &[("", 75.0)]);
     is(
-        "sum by (verdict) (increase(tollgate_requests_total[10m]))",
-        &[("verdict=allowed", 65.0), ("verdict=denied", 10.0)],
+        "sum by (outcome) (increase(tollgate_requests_total[10m]))",
+        &[("outcome=allowed", 65.0), ("outcome=denied", 10.0)],
     );
     is(
-        "sum without (verdict) (increase(tollgate_requests_total[10m]))",
+        "sum without (outcome) (increase(tollgate_requests_total[10m]))",
         &[("route=/a", 55.0), ("route=/b", 10.0), ("route=(other)", 10.0)],
     );
     is("topk(1, sum by (route) (increase(tollgate_requests_total[10m])))", &[("route=/a", 55.0)]);
@@ -106,7 +106,7 @@ fn sums_are_exact_though_not_all_have_a_name() {
     is("min(increase(tollgate_requests_total[10m]))", &[("", 10.0)]);
     is(
         "increase(tollgate_key_decisions_total{key=~\"user=.*\"}[10m])",
-        &[("key=user=1,rule=r,verdict=denied", 10.0)],
+        &[("key=user=1,outcome=denied,rule=r", 10.0)],
     );
     is("sum(increase(tollgate_decisions_total{rule!=\"x\"}[10m]))", &[("", 10.0)]);
 }
@@ -116,7 +116,7 @@ fn numbers_and_series_are_combined() {
     is("1 + 2 * 3 - -4 / 2", &[("scalar", 9.0)]);
     is("(1 + 2) * 3", &[("scalar", 9.0)]);
     is(
-        "sum(increase(tollgate_requests_total{verdict=\"denied\"}[10m])) / sum(increase(tollgate_requests_total[10m]))",
+        "sum(increase(tollgate_requests_total{outcome=\"denied\"}[10m])) / sum(increase(tollgate_requests_total[10m]))",
         &[("", 10.0 / 75.0)],
     );
     is("60 * sum(rate(tollgate_requests_total[10m]))", &[("", 7.5)]);
@@ -191,9 +191,9 @@ fn too_much_is_refused() {
 fn labels_and_series_are_listed() {
     let history = history();
     assert_eq!(history.reader().unwrap().promql_values("route", 10), ["/a", "/b"]);
-    assert_eq!(history.reader().unwrap().promql_values("verdict", 10).len(), 6);
+    assert_eq!(history.reader().unwrap().promql_values("outcome", 10).len(), 6);
     assert!(history.reader().unwrap().promql_values("colour", 10).is_empty());
-    let sets = history.reader().unwrap().promql_series("{route=\"/b\",verdict=\"denied\"}", 10).unwrap();
+    let sets = history.reader().unwrap().promql_series("{route=\"/b\",outcome=\"denied\"}", 10).unwrap();
     assert_eq!(sets.len(), 1);
     assert_eq!(sets[0]["__name__"], "tollgate_requests_total");
     assert_eq!(history.reader().unwrap().promql_series("tollgate_requests_total", 5).unwrap().len(), 5);

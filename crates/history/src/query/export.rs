@@ -37,7 +37,7 @@ pub trait Tabular {
 
 impl Tabular for SeriesResult {
     fn columns(&self) -> &'static [&'static str] {
-        &["time", "name", "verdict", "count"]
+        &["time", "name", "outcome", "count"]
     }
 
     fn rows(&self) -> Vec<Vec<TableCell>> {
@@ -47,7 +47,7 @@ impl Tabular for SeriesResult {
                 vec![
                     TableCell::Text(rfc3339(*start)),
                     TableCell::Text(curve.name.clone()),
-                    TableCell::Text(curve.verdict.clone().into_owned()),
+                    TableCell::Text(curve.outcome.clone().into_owned()),
                     TableCell::Number(*count),
                 ]
             })

@@ -1,4 +1,4 @@
-//! The curve of a series, by verdict.
+//! The curve of a series, by outcome.
 //!
 //! Buckets are aligned to whole steps since the epoch. A name that ends in `*`
 //! matches every series that starts with what is before it; no name matches all.
@@ -105,7 +105,7 @@ pub struct SeriesResult {
     pub total: u64,
     /// Whether the last bucket is not complete.
     pub partial_last: bool,
-    /// One curve for each verdict that came.
+    /// One curve for each outcome that came.
     pub series: Vec<Curve>,
     /// The curves to compare with, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ pub struct ComparedSeries {
     pub to: u64,
     /// All curves together.
     pub total: u64,
-    /// One curve for each verdict that came.
+    /// One curve for each outcome that came.
     pub series: Vec<Curve>,
 }
 
@@ -131,7 +131,7 @@ pub struct Curve {
     /// The series.
     pub name: String,
     /// What became of the requests.
-    pub verdict: Cow<'static, str>,
+    pub outcome: Cow<'static, str>,
     /// The sum of the points.
     pub total: u64,
     /// The first second of each bucket, and its count. Buckets in which no process was
@@ -140,7 +140,7 @@ pub struct Curve {
 }
 
 impl HistoryReader<'_> {
-    /// The curve of a series, by verdict.
+    /// The curve of a series, by outcome.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl HistoryReader<'_> {
             let starts = (0..buckets).map(|at| first_s + wide(at) * step_s);
             let counted = starts.zip(sums).zip(&up).filter(|(_, up)| **up);
             let points = counted.map(|(point, _)| point).collect();
-            curves.push(Curve { name: name.clone(), verdict: outcome.name().into(), total, points });
+            curves.push(Curve { name: name.clone(), outcome: outcome.name().into(), total, points });
         }
         let total = curves.iter().fold(0_u64, |total, curve| total.saturating_add(curve.total));
         Ok((total, curves))

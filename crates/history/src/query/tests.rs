@@ -52,7 +52,7 @@ fn a_curve_has_zeros_where_nothing_came_and_gaps_where_nobody_was() {
     let answer = sample().reader().unwrap().series(&cart(range(0, 20))).unwrap();
     assert_eq!((answer.step_s, answer.total), (60, 17));
     let [allowed, denied] = answer.series.as_slice() else { panic!("{answer:?}") };
-    assert_eq!((&*allowed.verdict, &*denied.verdict), ("allowed", "denied"));
+    assert_eq!((&*allowed.outcome, &*denied.outcome), ("allowed", "denied"));
     assert_eq!(minutes(allowed), [(0, 5), (1, 7), (2, 0), (10, 3), (11, 0)]);
     assert_eq!(minutes(denied), [(0, 0), (1, 2), (2, 0), (10, 0), (11, 0)]);
 }
@@ -64,8 +64,8 @@ fn the_json_of_a_curve_is_the_contract() {
     let expected = serde_json::json!({
         "from": DAY_S, "to": DAY_S + 120, "step_s": 60, "total": 14, "partial_last": false,
         "series": [
-            {"name": "/cart", "verdict": "allowed", "total": 12, "points": [[DAY_S, 5], [DAY_S + 60, 7]]},
-            {"name": "/cart", "verdict": "denied", "total": 2, "points": [[DAY_S, 0], [DAY_S + 60, 2]]},
+            {"name": "/cart", "outcome": "allowed", "total": 12, "points": [[DAY_S, 5], [DAY_S + 60, 7]]},
+            {"name": "/cart", "outcome": "denied", "total": 2, "points": [[DAY_S, 0], [DAY_S + 60, 2]]},
         ],
     });
     assert_eq!(json, expected);
@@ -155,7 +155,7 @@ fn a_top_list_adds_up() {
 }
 
 #[test]
-fn a_summary_has_every_verdict_and_the_busiest_minute() {
+fn a_summary_has_every_outcome_and_the_busiest_minute() {
     let summary = sample().reader().unwrap().summary(range(0, 20)).unwrap();
     let expected = serde_json::json!({
         "from": DAY_S, "to": DAY_S + 1_200, "total": 27, "allowed": 16, "soft": 0, "delayed": 0,

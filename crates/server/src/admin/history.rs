@@ -30,7 +30,7 @@ use to_wire::{LabelsBody, ValuesBody, respond};
 /// Names of one response, at most.
 const NAMES_MAX: u64 = 1_000;
 
-/// The curve of a route, a rule or a key, by verdict.
+/// The curve of a route, a rule or a key, by outcome.
 #[utoipa::path(
     get, path = "/v1/history/series", tag = "history", operation_id = "history_series",
     params(
@@ -42,7 +42,7 @@ const NAMES_MAX: u64 = 1_000;
         ("step" = Option<String>, Query, description = "A span or seconds; `auto` chooses.", example = "5m"),
         ("max_points" = Option<u64>, Query, description = "How many points a chosen step gives at most; 300 if absent.", example = 300),
         ("compare" = Option<String>, Query, description = "`previous_period`, `previous_week` or `previous_year`.", example = "previous_period"),
-        ("verdict" = Option<String>, Query, description = "Only these, with commas between them.", example = "denied,soft"),
+        ("outcome" = Option<String>, Query, description = "Only these, with commas between them.", example = "denied,soft"),
         ("format" = Option<String>, Query, description = "`json`, `ndjson` or `csv`.", example = "json"),
     ),
     responses(schemas::SeriesResponses)

@@ -11,7 +11,7 @@ use crate::http::v1::error::V1Error;
 
 /// The parameters of each path.
 pub(super) const SERIES: &[&str] =
-    &["by", "name", "from", "to", "last", "step", "max_points", "compare", "verdict", "format"];
+    &["by", "name", "from", "to", "last", "step", "max_points", "compare", "outcome", "format"];
 pub(super) const TOP: &[&str] = &["by", "from", "to", "last", "order", "limit", "format"];
 pub(super) const SUMMARY: &[&str] = &["from", "to", "last", "format"];
 pub(super) const VALUES: &[&str] = &["prefix", "limit"];
@@ -84,11 +84,11 @@ impl HistoryParams {
 
     /// Only these outcomes; all by default.
     fn outcomes(&self) -> Result<Vec<Outcome>, V1Error> {
-        let Some(text) = self.text("verdict") else { return Ok(Outcome::ALL.into()) };
+        let Some(text) = self.text("outcome") else { return Ok(Outcome::ALL.into()) };
         let one = |name: &str| {
             Outcome::from_name(name.trim()).ok_or_else(|| {
                 let known = Outcome::ALL.map(Outcome::name).join(", ");
-                wrong("verdict", format!("there is no verdict {name:?}"), format!("send some of {known}"))
+                wrong("outcome", format!("there is no outcome {name:?}"), format!("send some of {known}"))
             })
         };
         text.split(',').map(one).collect()

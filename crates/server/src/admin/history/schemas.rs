@@ -22,7 +22,7 @@ pub(crate) struct SeriesSchema {
     total: u64,
     /// Whether the last bucket was not over when it was counted or asked for.
     partial_last: bool,
-    /// One for each verdict that came.
+    /// One for each outcome that came.
     series: Vec<CurveSchema>,
     /// The same of an earlier time, if it was asked for.
     #[schema(nullable = false)]
@@ -39,7 +39,7 @@ struct ComparedSchema {
     to: u64,
     /// All curves together.
     total: u64,
-    /// One for each verdict that came.
+    /// One for each outcome that came.
     series: Vec<CurveSchema>,
 }
 
@@ -50,7 +50,7 @@ struct CurveSchema {
     /// The series; `*` for everything.
     name: String,
     /// What became of the requests.
-    verdict: String,
+    outcome: String,
     /// The sum of the points.
     total: u64,
     /// Where each bucket begins, in unix seconds, and its count. A bucket in which
@@ -126,8 +126,8 @@ pub(crate) struct SummarySchema {
 pub(crate) struct LabelsSchema {
     /// One for each kind of series.
     labels: Vec<LabelSchema>,
-    /// All verdicts.
-    verdicts: Vec<String>,
+    /// All outcomes.
+    outcomes: Vec<String>,
 }
 
 /// One kind of series.

@@ -16,7 +16,7 @@ use crate::http::v1::to_wire;
 #[derive(Debug, Serialize)]
 pub(super) struct LabelsBody {
     labels: Vec<LabelBody>,
-    verdicts: Vec<&'static str>,
+    outcomes: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -28,7 +28,7 @@ struct LabelBody {
 impl LabelsBody {
     pub(super) fn new(counts: &[(SeriesKind, usize)]) -> Self {
         let label = |(kind, values): &(SeriesKind, usize)| LabelBody { name: kind.name(), values: *values };
-        Self { labels: counts.iter().map(label).collect(), verdicts: Outcome::ALL.map(Outcome::name).into() }
+        Self { labels: counts.iter().map(label).collect(), outcomes: Outcome::ALL.map(Outcome::name).into() }
     }
 }
 

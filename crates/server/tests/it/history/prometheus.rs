@@ -39,9 +39,9 @@ async fn promtool(server: &Server, args: &[&str]) -> String {
 async fn promtool_reads_what_was_counted() {
     let server = counted().await;
     let counter = promtool(&server, &["instant", "tollgate_requests_total{route=\"/cart\"}"]).await;
-    let labels = "tollgate_requests_total{route=\"/cart\", verdict=\"allowed\"} => 3 @[";
+    let labels = "tollgate_requests_total{outcome=\"allowed\", route=\"/cart\"} => 3 @[";
     assert!(counter.starts_with(labels), "{counter}");
-    let denied = promtool(&server, &["instant", "sum(tollgate_decisions_total{verdict=\"denied\"})"]).await;
+    let denied = promtool(&server, &["instant", "sum(tollgate_decisions_total{outcome=\"denied\"})"]).await;
     assert!(denied.starts_with("{} => 1 @["), "{denied}");
     let all = promtool(&server, &["instant", "sum(tollgate_requests_total)"]).await;
     assert!(all.starts_with("{} => 7 @["), "{all}");
@@ -79,20 +79,20 @@ async fn what_grafana_asks_when_a_data_source_is_added_is_answered() {
     let names = asked(&server, "/prometheus/api/v1/label/__name__/values").await;
     assert_eq!(names["data"].as_array().unwrap().len(), 3);
     let labels = asked(&server, "/prometheus/api/v1/labels").await;
-    assert_eq!(labels["data"], json!(["__name__", "key", "route", "rule", "verdict"]));
+    assert_eq!(labels["data"], json!(["__name__", "key", "outcome", "route", "rule"]));
     let counted = asked(&server, "/v1/history/series?by=route&from=now-1h").await;
     let points = counted["series"][0]["points"].as_array().unwrap();
     let end = points.last().unwrap()[0].as_u64().unwrap() + 60;
     let body = format!(
-        "query=sum by (verdict) (increase(tollgate_requests_total[5m]))&start={}&end={end}&step=60",
+        "query=sum by (outcome) (increase(tollgate_requests_total[5m]))&start={}&end={end}&step=60",
         end - 60
     );
     let (status, answer) = form(&server, "query_range", &body.replace(' ', "+")).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["data"]["resultType"], "matrix");
     let result = answer["data"]["result"].as_array().unwrap();
-    let last = |verdict: &str| {
-        let one = result.iter().find(|one| one["metric"]["verdict"] == verdict).unwrap();
+    let last = |outcome: &str| {
+        let one = result.iter().find(|one| one["metric"]["outcome"] == outcome).unwrap();
         one["values"].as_array().unwrap().last().unwrap().clone()
     };
     assert_eq!((last("allowed"), last("denied")), (json!([end_of(end), "6"]), json!([end_of(end), "1"])));

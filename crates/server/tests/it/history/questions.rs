@@ -24,7 +24,7 @@ async fn a_curve_has_the_shape_of_the_contract() {
     assert_eq!((&answer["step_s"], &answer["total"]), (&json!(60), &json!(3)));
     assert_eq!(answer["partial_last"], true, "this minute is not over");
     let curve = &answer["series"][0];
-    assert_eq!((&curve["name"], &curve["verdict"]), (&json!("/cart"), &json!("allowed")));
+    assert_eq!((&curve["name"], &curve["outcome"]), (&json!("/cart"), &json!("allowed")));
     let points = curve["points"].as_array().unwrap();
     assert!(points.len() <= 2, "before the start nobody counted, so there are gaps: {points:?}");
     let sum: u64 = points.iter().filter_map(|point| point[1].as_u64()).sum();
@@ -33,8 +33,8 @@ async fn a_curve_has_the_shape_of_the_contract() {
     assert_eq!(compared["total"], 7);
     assert_eq!(compared["compare"]["total"], 0);
     assert_eq!(compared["compare"]["to"], compared["from"]);
-    let denied = asked(&server, "/v1/history/series?by=rule&verdict=denied").await;
-    assert_eq!((&denied["total"], &denied["series"][0]["verdict"]), (&json!(1), &json!("denied")));
+    let denied = asked(&server, "/v1/history/series?by=rule&outcome=denied").await;
+    assert_eq!((&denied["total"], &denied["series"][0]["outcome"]), (&json!(1), &json!("denied")));
     let day = asked(&server, "/v1/history/series?last=24h").await;
     assert_eq!(day["step_s"], 300);
     let fine = asked(&server, "/v1/history/series?last=24h&max_points=1440").await;
@@ -72,7 +72,7 @@ async fn every_format_says_the_same() {
     let lines: Vec<Value> = ndjson.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0], json!({"name": "per_path", "total": 4, "denied": 0}));
     let points = get("/v1/history/series?format=csv").await;
-    assert!(points.starts_with("time,name,verdict,count\r\n"), "{points}");
+    assert!(points.starts_with("time,name,outcome,count\r\n"), "{points}");
     let head = raw(
         server.addresses.admin,
         b"GET /v1/history/summary?format=csv HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n",
@@ -94,8 +94,8 @@ async fn a_mistake_is_told_with_the_parameter_and_what_to_send() {
         ("series?compare=never", "/compare", "send previous_period, previous_week or previous_year"),
         ("series?format=xml", "/format", "send json, ndjson or csv"),
         (
-            "series?verdict=maybe",
-            "/verdict",
+            "series?outcome=maybe",
+            "/outcome",
             "send some of allowed, soft, delayed, denied, shadow_denied, degraded",
         ),
         ("top?limit=100000", "/limit", "send 1 to 10000"),

@@ -1,4 +1,4 @@
-//! What is counted: by every interface, under which names, with which verdict.
+//! What is counted: by every interface, under which names, with which outcome.
 
 use serde_json::json;
 
@@ -70,7 +70,7 @@ async fn rules_of_one_name_in_two_domains_are_told_apart() {
 }
 
 #[tokio::test]
-async fn every_verdict_is_told_apart_and_what_is_no_traffic_is_not_counted() {
+async fn every_outcome_is_told_apart_and_what_is_no_traffic_is_not_counted() {
     let server = Server::with(RULES).await;
     let body = |key: &str| format!(r#"{{"domain":"shop","descriptors":[{{"{key}":"x"}}]}}"#);
     assert_eq!(v1(&server, "/v1/check", &body("user_id"), 3).await, [200, 200, 429]);
@@ -88,13 +88,13 @@ async fn every_verdict_is_told_apart_and_what_is_no_traffic_is_not_counted() {
         .map(|name| summary[name].as_u64().unwrap());
     assert_eq!(told, [11, 7, 1, 1, 1, 1, 0]);
     let rules = asked(&server, "/v1/history/series?by=rule&name=in_the_dark").await;
-    let verdicts: Vec<_> = rules["series"]
+    let outcomes: Vec<_> = rules["series"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|curve| (&curve["verdict"], &curve["total"]))
+        .map(|curve| (&curve["outcome"], &curve["total"]))
         .collect();
-    assert_eq!(verdicts, [(&json!("allowed"), &json!(1)), (&json!("shadow_denied"), &json!(1))]);
+    assert_eq!(outcomes, [(&json!("allowed"), &json!(1)), (&json!("shadow_denied"), &json!(1))]);
 }
 
 #[tokio::test]
