@@ -119,9 +119,6 @@ const TABLE: &[CrateRow] = &[
     },
 ];
 
-/// Uses between modules that make a cycle today. A ratchet: a row goes when the use goes.
-const KNOWN_CYCLES: &[(&str, &str, &str)] = &[];
-
 /// Compares every crate with its row and looks for cycles between modules; reports all at once.
 pub(crate) fn run() -> Result<()> {
     let folders = workspace::crate_folders()?;
@@ -160,7 +157,7 @@ fn module_cycles(folders: &[String]) -> Result<Vec<String>> {
         let mut texts = Vec::new();
         read_sources(&workspace::root().join(&folder).join("src"), "", &mut texts)?;
         let graph = ModuleGraph::new(texts.iter().map(|(path, text)| (path.as_str(), text.as_str())))?;
-        wrong.extend(complaints(name, &graph.edges(), KNOWN_CYCLES));
+        wrong.extend(cycle_complaints(name, &graph.edges()));
     }
     Ok(wrong)
 }
@@ -180,27 +177,13 @@ fn read_sources(folder: &Path, prefix: &str, texts: &mut Vec<(String, String)>) 
     Ok(())
 }
 
-/// The cycles that are not known, and known ones that are gone.
-fn complaints(name: &str, edges: &[ModuleEdge], known: &[(&str, &str, &str)]) -> Vec<String> {
-    let is = |edge: &ModuleEdge, (of, from, to): &(&str, &str, &str)| {
-        *of == name && edge.from == *from && edge.to == *to
-    };
-    let unknown: Vec<ModuleEdge> =
-        edges.iter().filter(|edge| !known.iter().any(|row| is(edge, row))).cloned().collect();
-    let cycle = |group: Vec<&ModuleEdge>| {
+fn cycle_complaints(name: &str, edges: &[ModuleEdge]) -> Vec<String> {
+    let complaint = |cycle: Vec<&ModuleEdge>| {
         let uses: Vec<_> =
-            group.iter().map(|edge| format!("{} → {} ({})", edge.from, edge.to, edge.place)).collect();
+            cycle.iter().map(|edge| format!("{} → {} ({})", edge.from, edge.to, edge.place)).collect();
         format!("modules of {name} use each other: {}; let one of them not know the other", uses.join(", "))
     };
-    let all = cycles(edges);
-    let is_needed = |row: &&(&str, &str, &str)| all.iter().flatten().any(|edge| is(edge, row));
-    let stale = known.iter().filter(|row| row.0 == name).filter(|row| !is_needed(row));
-    let stale = stale.map(|(_, from, to)| {
-        format!(
-            "{name}: {from} → {to} is no cycle any more; remove it from KNOWN_CYCLES (xtask/src/edges.rs)"
-        )
-    });
-    cycles(&unknown).into_iter().map(cycle).chain(stale).collect()
+    cycles(edges).into_iter().map(complaint).collect()
 }
 
 /// What the crate is built from, every feature on, itself first, as `cargo tree` prints it.
@@ -283,21 +266,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_reported_until_it_is_known_and_a_known_one_until_it_is_gone() {
+    fn a_cycle_is_reported() {
         let edge =
             |from: &str, to: &str| ModuleEdge { from: from.into(), to: to.into(), place: "a.rs:1".into() };
         let edges = [edge("a", "b"), edge("b", "a"), edge("b", "c")];
-        let complaint = super::complaints("core", &edges, &[]);
         assert_eq!(
-            complaint,
+            cycle_complaints("core", &edges),
             [
                 "modules of core use each other: a → b (a.rs:1), b → a (a.rs:1); let one of them not know the other"
             ]
         );
-        assert_eq!(super::complaints("core", &edges, &[("core", "b", "a")]), [""; 0]);
-        let stale = super::complaints("core", &edges, &[("core", "b", "a"), ("core", "b", "c")]);
-        assert_eq!(stale.len(), 1);
-        assert!(stale[0].starts_with("core: b → c is no cycle any more"), "{stale:?}");
     }
 
     #[test]

@@ -12,25 +12,6 @@ const SHARED_MAX: usize = 2;
 /// Names that convention fixes: of a crate's error and result, and of a command's arguments.
 const CONVENTION: &[&str] = &["Args", "Error", "Result"];
 
-/// Names that more types share, with their number. A ratchet: it may only shrink.
-const SHARED_NAMES: &[(&str, usize)] = &[
-    ("Asked", 4),
-    ("Caller", 3),
-    ("Decided", 3),
-    ("Format", 4),
-    ("Kind", 3),
-    ("Names", 3),
-    ("Node", 4),
-    ("Pairs", 3),
-    ("Place", 3),
-    ("Reader", 3),
-    ("Server", 3),
-    ("State", 3),
-    ("Step", 5),
-    ("Value", 3),
-    ("World", 4),
-];
-
 /// Crates whose types are what goes over a wire.
 const WIRE_CRATES: &[&str] = &["envoy_types", "opentelemetry_proto", "prost", "prost_types", "tonic_prost"];
 
@@ -40,21 +21,15 @@ const WIRE_TYPES: &[(&str, &str)] =
 
 /// A name that many types share is no name to search for.
 pub(super) fn names(tree: &FileTree) -> Vec<Violation> {
-    shared_names(tree, SHARED_NAMES)
-}
-
-fn shared_names(tree: &FileTree, known: &[(&str, usize)]) -> Vec<Violation> {
     let mut places: BTreeMap<String, Vec<(String, usize)>> = BTreeMap::new();
     for file in tree.with_extension("rs") {
         for (name, line) in parsed(file).map(|source| source.types()).unwrap_or_default() {
             places.entry(name).or_default().push((file.path.clone(), line));
         }
     }
-    let most =
-        |name: &str| known.iter().find(|(known, _)| *known == name).map_or(SHARED_MAX, |(_, most)| *most);
     let mut violations = Vec::new();
     for (name, places) in places {
-        if places.len() > most(&name) && !CONVENTION.contains(&name.as_str()) {
+        if places.len() > SHARED_MAX && !CONVENTION.contains(&name.as_str()) {
             for (path, line) in &places {
                 let what = format!("one of {} types called {name}", places.len());
                 violations.push(Violation::new(path, *line, what, "call it what one would search for"));
@@ -121,8 +96,7 @@ mod tests {
             ("c.rs", "#[cfg(test)]\nmod tests {\n    struct Asked;\n    type Error = u8;\n}"),
         ];
         let tree = FileTree::of_texts(&texts);
-        assert_eq!(places(&shared_names(&tree, &[])), ["a.rs:1", "b.rs:3", "c.rs:3"]);
-        assert_eq!(shared_names(&tree, &[("Asked", 3)]), []);
+        assert_eq!(places(&names(&tree)), ["a.rs:1", "b.rs:3", "c.rs:3"]);
     }
 
     #[test]

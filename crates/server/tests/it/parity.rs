@@ -14,7 +14,7 @@ mod ways;
 
 use std::collections::BTreeMap;
 
-use script::{SCENES, Scene, Step};
+use script::{SCENES, Scene, ScriptStep};
 use ways::{Seen, WAYS, Way};
 
 use crate::support::Setup;
@@ -23,7 +23,7 @@ const RULES: &str = include_str!("parity/rules.yaml");
 const SETTINGS: &str = include_str!("parity/tollgate.yaml");
 
 /// What must be seen of a step, where the way tells it.
-fn expected(step: &Step) -> Seen {
+fn expected(step: &ScriptStep) -> Seen {
     let words: Vec<&str> = step.expected.split(' ').collect();
     Seen {
         verdict: words[0].to_owned(),

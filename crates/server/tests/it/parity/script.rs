@@ -3,11 +3,11 @@
 /// Requests about keys of their own, one after the other.
 pub(super) struct Scene {
     pub(super) name: &'static str,
-    pub(super) steps: &'static [Step],
+    pub(super) steps: &'static [ScriptStep],
 }
 
 /// One request in the domain `shop`.
-pub(super) struct Step {
+pub(super) struct ScriptStep {
     pub(super) descriptors: &'static [&'static [(&'static str, &'static str)]],
     pub(super) cost: u64,
     /// The verdict, what remains of the limit that is told, and `soft`.
@@ -19,8 +19,8 @@ const fn step(
     descriptors: &'static [&'static [(&'static str, &'static str)]],
     cost: u64,
     expected: &'static str,
-) -> Step {
-    Step { descriptors, cost, expected }
+) -> ScriptStep {
+    ScriptStep { descriptors, cost, expected }
 }
 
 pub(super) const SCENES: &[Scene] = &[

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
-use super::script::{Scene, Step};
+use super::script::{Scene, ScriptStep};
 use crate::support::http::{self, post};
 use crate::support::wire::{OVER, ask, descriptor, request, with_hits};
 use crate::support::{Client, Server};
@@ -85,7 +85,7 @@ pub(super) enum Caller {
 
 impl Caller {
     /// Asks, and tells what came of it.
-    pub(super) async fn ask(&mut self, step: &Step) -> Seen {
+    pub(super) async fn ask(&mut self, step: &ScriptStep) -> Seen {
         match self {
             Self::Grpc(client) => grpc(client, step).await,
             Self::Json(address) => json(*address, step).await,
@@ -110,7 +110,7 @@ fn by_headers<'a>(is_refused: bool, find: impl Fn(&str) -> Option<&'a str>) -> S
     }
 }
 
-async fn grpc(client: &mut Client, step: &Step) -> Seen {
+async fn grpc(client: &mut Client, step: &ScriptStep) -> Seen {
     // A cost of 0 for the whole request is one of 1 on this wire.
     let descriptors = step.descriptors.iter().map(|entries| with_hits(step.cost, descriptor(entries)));
     let asked = RateLimitRequest { hits_addend: 1, ..request("shop", descriptors.collect()) };
@@ -122,7 +122,7 @@ async fn grpc(client: &mut Client, step: &Step) -> Seen {
     })
 }
 
-async fn json(address: SocketAddr, step: &Step) -> Seen {
+async fn json(address: SocketAddr, step: &ScriptStep) -> Seen {
     let entry = |(key, value): &(&str, &str)| json!({ "key": key, "value": value });
     let of = |entries: &&[(&str, &str)]| {
         let entries: Vec<Value> = entries.iter().map(entry).collect();
@@ -142,7 +142,7 @@ async fn json(address: SocketAddr, step: &Step) -> Seen {
     })
 }
 
-async fn check(address: SocketAddr, step: &Step) -> Seen {
+async fn check(address: SocketAddr, step: &ScriptStep) -> Seen {
     // By hand, since the order of entries matters and a map would sort them.
     let of = |entries: &&[(&str, &str)]| {
         let entries: Vec<String> =
@@ -166,7 +166,7 @@ async fn check(address: SocketAddr, step: &Step) -> Seen {
     }
 }
 
-async fn resp(connection: &mut MultiplexedConnection, step: &Step) -> Seen {
+async fn resp(connection: &mut MultiplexedConnection, step: &ScriptStep) -> Seen {
     let mut command = redis::cmd("TOLLGATE.CHECK");
     command.arg("shop");
     for (key, value) in step.descriptors[0] {
@@ -181,7 +181,7 @@ async fn resp(connection: &mut MultiplexedConnection, step: &Step) -> Seen {
     Seen { verdict, remaining, is_soft: None }
 }
 
-async fn authz(address: SocketAddr, step: &Step) -> Seen {
+async fn authz(address: SocketAddr, step: &ScriptStep) -> Seen {
     let headers = step.descriptors.iter().copied().flatten();
     let headers: String = headers.map(|(key, value)| format!("x-{key}: {value}\r\n")).collect();
     let asked = format!("GET /v1/authz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n");

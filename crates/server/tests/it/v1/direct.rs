@@ -13,9 +13,9 @@ use crate::support::{DEADLINE, Server};
 const MANY_HEADERS: usize = 40;
 
 /// A connection that stays.
-struct Caller(TcpStream);
+struct RawClient(TcpStream);
 
-impl Caller {
+impl RawClient {
     async fn at(server: &Server) -> Self {
         Self(TcpStream::connect(server.addresses.http).await.unwrap())
     }
@@ -61,7 +61,7 @@ fn asked(path: &str, headers: &str, body: &str) -> String {
 #[tokio::test]
 async fn the_short_way_answers_with_the_same_bytes_as_the_long_one() {
     let (short, long) = (Server::with(RULES).await, Server::with(RULES).await);
-    let (mut short, mut long) = (Caller::at(&short).await, Caller::at(&long).await);
+    let (mut short, mut long) = (RawClient::at(&short).await, RawClient::at(&long).await);
     let many = "a: b\r\n".repeat(MANY_HEADERS);
     let waits = format!("[{},{}]", one("queue", "a"), one("queue", "a"));
     for (path, headers, body, expected) in [
@@ -87,7 +87,7 @@ async fn the_short_way_answers_with_the_same_bytes_as_the_long_one() {
 #[tokio::test]
 async fn a_connection_goes_on_whatever_is_asked_on_it() {
     let server = Server::with(RULES).await;
-    let mut caller = Caller::at(&server).await;
+    let mut caller = RawClient::at(&server).await;
     // Two at once, and half of a third.
     let check = asked("/v1/check", "", &one("user_id", "a"));
     let (half, rest) = check.split_at(check.len() / 2);
@@ -108,7 +108,7 @@ async fn a_connection_goes_on_whatever_is_asked_on_it() {
 #[tokio::test]
 async fn a_server_that_ends_answers_what_has_come_and_closes() {
     let server = Server::with(RULES).await;
-    let (mut busy, mut silent) = (Caller::at(&server).await, Caller::at(&server).await);
+    let (mut busy, mut silent) = (RawClient::at(&server).await, RawClient::at(&server).await);
     busy.say(&asked("/v1/check", "", &one("team", "a"))).await;
     assert!(busy.hear().await.starts_with("HTTP/1.1 200 OK\n"));
     tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
