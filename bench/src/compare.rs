@@ -21,6 +21,7 @@ mod redis;
 mod server_process;
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -29,22 +30,34 @@ use tollgate_load::transport::ConnectOptions;
 use tollgate_load::{LoadReport, run as load};
 
 use medians::{Contest, LoadFigures};
+use server_process::program;
 
 /// A million users.
 const KEYS: KeySpace = KeySpace { count: 1_000_000, zipf: None };
 
 /// How long and how often each server is loaded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Turns {
     /// Seconds of each load.
     pub seconds: u64,
     /// How often each server has its turn.
     pub count: usize,
+    /// Another build of `tollgate`, to be compared as well: what a change did shows only beside the build
+    /// before it, in one run.
+    pub before: Option<PathBuf>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { seconds: 3, count: 3 }
+        Self { seconds: 3, count: 3, before: None }
+    }
+}
+
+impl Turns {
+    /// The builds of `tollgate` that are compared, by what they are called in tables.
+    fn builds(&self) -> Result<Vec<(&'static str, PathBuf)>> {
+        let before = self.before.as_ref().map(|path| ("before: ", path.clone()));
+        Ok([("", program("tollgate")?)].into_iter().chain(before).collect())
     }
 }
 
@@ -52,7 +65,7 @@ impl Default for Turns {
 ///
 /// # Errors
 /// If a server cannot be started, or does not answer every request well.
-pub fn run(what: &str, turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn run(what: &str, turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     match what {
         "grpc" => protocols::grpc(turns, print),
         "http" => protocols::http(turns, print),
@@ -78,7 +91,7 @@ struct Concurrency {
 }
 
 /// Loads all in turn; a table in which each is beside the first.
-fn compare(title: &str, contenders: &[Contender], concurrency: Concurrency, turns: Turns) -> Result<String> {
+fn compare(title: &str, contenders: &[Contender], concurrency: Concurrency, turns: &Turns) -> Result<String> {
     let mut contest = Contest::new(title, contenders.iter().map(|contender| contender.name.clone()));
     let (warm_up, length) = (Duration::from_secs(turns.seconds.min(1)), Duration::from_secs(turns.seconds));
     for _ in 0..turns.count {

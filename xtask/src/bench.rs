@@ -29,7 +29,8 @@ pub(crate) fn long_soak() -> Result<()> {
     start("release/soak", &[LONG_SOAK_SECONDS])
 }
 
-/// A call beside gRPC servers that always say OK. The arguments are `[SECONDS [TURNS]]`, as for all.
+/// A call beside gRPC servers that always say OK. The arguments are `[SECONDS [TURNS [BEFORE]]]`, as for all;
+/// BEFORE is another build of `tollgate`.
 pub(crate) fn grpc(arguments: &[&str]) -> Result<()> {
     compare("grpc", arguments)
 }

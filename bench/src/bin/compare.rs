@@ -1,5 +1,6 @@
 //! Tollgate beside its peers: `cargo xtask bench-grpc`, `bench-http`, `bench-resp` or `bench-redis`, which
-//! build and install what this needs and start `compare grpc|http|resp|redis [SECONDS [TURNS]]`.
+//! build and install what this needs and start `compare grpc|http|resp|redis [SECONDS [TURNS [BEFORE]]]`, where
+//! BEFORE is another build of `tollgate`.
 #![expect(clippy::print_stdout, reason = "it prints tables")]
 
 use anyhow::{Context as _, Result};
@@ -15,5 +16,6 @@ fn main() -> Result<()> {
     if let Some(count) = arguments.next() {
         turns.count = count.parse().with_context(|| format!("'{count}' is no number of turns"))?;
     }
-    compare::run(&what, turns, &mut |text| println!("{text}"))
+    turns.before = arguments.next().map(Into::into);
+    compare::run(&what, &turns, &mut |text| println!("{text}"))
 }

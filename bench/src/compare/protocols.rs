@@ -1,6 +1,7 @@
 //! Who is compared over gRPC, HTTP and RESP, and what each is sent.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -21,7 +22,7 @@ const THROTTLE: &str = "THROTTLE user:{key} 1000000 1000000 1";
 
 /// A call of a tonic server and of a bare h2 server that always say OK, and of Tollgate with rules as
 /// people have them: a token bucket and a sliding counter together, in a domain with plans and wildcards.
-pub(super) fn grpc(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn grpc(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     let entries = [("plan", "pro"), ("user_id", "u{key}")];
     let check = check(LoadProtocol::Grpc, "api", &entries);
     let empty = |name: &str| {
@@ -31,51 +32,49 @@ pub(super) fn grpc(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
         ServerProcess::start(command, address)
     };
     let (tonic, h2) = (empty("empty-tonic")?, empty("empty-h2")?);
-    let tollgate = Tollgate::start("--grpc", include_str!("../../../examples/plans.yaml"))?;
+    let tollgates = Tollgate::start("--grpc", include_str!("../../../examples/plans.yaml"), turns)?;
     let contender = |name: &str, server: &ServerProcess| contender(name, server, check.clone());
-    let contenders = [
-        contender("empty tonic server", &tonic),
-        contender("empty h2 server", &h2),
-        contender("tollgate", &tollgate.server),
-    ];
+    let mut contenders = vec![contender("empty tonic server", &tonic), contender("empty h2 server", &h2)];
+    contenders.extend(tollgates.iter().map(|tollgate| tollgate.contender("tollgate", check.clone())));
     let concurrency = Concurrency { connections: 4, in_flight: 32 };
     print(&compare("gRPC, 4 connections × 32 in flight", &contenders, concurrency, turns)?);
     Ok(())
 }
 
 /// A check by throttlecrab-server and by Tollgate.
-pub(super) fn http(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn http(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     let throttlecrab = throttlecrab("http")?;
-    let tollgate = Tollgate::start("--http", GENEROUS)?;
+    let tollgates = Tollgate::start("--http", GENEROUS, turns)?;
     let body = r#"{"key":"user:{key}","max_burst":1000000,"count_per_period":1000000,"period":1}"#;
     let post = LoadRequest::Post { path: "/throttle".to_owned(), body: body.to_owned() };
     let check = check(LoadProtocol::Http, "bench", &[("user_id", "user:{key}")]);
-    let contenders = [
-        contender("throttlecrab-server /throttle", &throttlecrab, post),
-        contender("tollgate /v1/check", &tollgate.server, check),
-    ];
+    let mut contenders = vec![contender("throttlecrab-server /throttle", &throttlecrab, post)];
+    contenders
+        .extend(tollgates.iter().map(|tollgate| tollgate.contender("tollgate /v1/check", check.clone())));
     let concurrency = Concurrency { connections: 50, in_flight: 1 };
     print(&compare("HTTP, 50 connections", &contenders, concurrency, turns)?);
     Ok(())
 }
 
 /// A command of redis-server, Tollgate and throttlecrab-server, in pipelines of several lengths.
-pub(super) fn resp(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn resp(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     let redis = RedisServer::start();
     let throttlecrab = throttlecrab("redis")?;
-    let tollgate = Tollgate::start("--resp", GENEROUS)?;
+    let tollgates = Tollgate::start("--resp", GENEROUS, turns)?;
     let check = check(LoadProtocol::Resp, "bench", &[("user_id", "user:{key}")]);
-    let contenders = [
+    let mut contenders = vec![
         Contender {
             name: "redis-server INCR".to_owned(),
             address: format!("127.0.0.1:{}", redis.port()),
             pid: redis_pid(&redis)?,
             request: command("INCR user:{key}"),
         },
-        contender("tollgate THROTTLE", &tollgate.server, command(THROTTLE)),
-        contender("tollgate TOLLGATE.CHECK", &tollgate.server, check),
         contender("throttlecrab-server THROTTLE", &throttlecrab, command(THROTTLE)),
     ];
+    for tollgate in &tollgates {
+        contenders.push(tollgate.contender("tollgate THROTTLE", command(THROTTLE)));
+        contenders.push(tollgate.contender("tollgate TOLLGATE.CHECK", check.clone()));
+    }
     for pipeline in PIPELINES {
         let title = format!("RESP, 50 connections, pipeline of {pipeline}");
         let concurrency = Concurrency { connections: 50, in_flight: pipeline };
@@ -114,21 +113,27 @@ fn throttlecrab(protocol: &str) -> Result<ServerProcess> {
     ServerProcess::start(command, address)
 }
 
-/// Tollgate with some rules.
+/// A build of Tollgate with some rules.
 struct Tollgate {
+    build: &'static str,
     server: ServerProcess,
     /// Removed with this value.
     _folder: TempDir,
 }
 
 impl Tollgate {
-    /// Starts it so that `listener`, such as `--grpc`, is at the server's address.
-    fn start(listener: &str, rules: &str) -> Result<Self> {
+    /// Starts each build so that `listener`, such as `--grpc`, is at the server's address.
+    fn start(listener: &str, rules: &str, turns: &Turns) -> Result<Vec<Self>> {
+        let builds = turns.builds()?.into_iter();
+        builds.map(|(build, program)| Self::start_build(build, &program, listener, rules)).collect()
+    }
+
+    fn start_build(build: &'static str, program: &Path, listener: &str, rules: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("rules.yaml");
         fs::write(&file, rules)?;
         let address = free_address();
-        let mut command = Command::new(program("tollgate")?);
+        let mut command = Command::new(program);
         command.arg("serve");
         for other in ["--grpc", "--http", "--admin"] {
             if other != listener {
@@ -138,6 +143,10 @@ impl Tollgate {
         command.args([listener, &address, "--rules"]).arg(file);
         command.arg("--data").arg(folder.path().join("data"));
         let server = ServerProcess::start(command, address)?;
-        Ok(Self { server, _folder: folder })
+        Ok(Self { build, server, _folder: folder })
+    }
+
+    fn contender(&self, name: &str, request: LoadRequest) -> Contender {
+        contender(&format!("{}{name}", self.build), &self.server, request)
     }
 }

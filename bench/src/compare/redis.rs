@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tollgate_load::LoadProtocol;
 use tollgate_load::plan::{DescriptorCheck, LoadRequest};
 use tollgate_testkit::RedisServer;
 
-use super::server_process::{ServerProcess, free_address, program};
+use super::server_process::{ServerProcess, free_address};
 use super::{Concurrency, Contender, Turns};
 use crate::figures::{millis, ratio, redis_cpu_us, two_places};
 
@@ -29,9 +30,9 @@ const REQUESTS_PER_SECOND: u64 = 60_000;
 /// For a command to reach Redis.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) fn run(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn run(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     print(&format!(
-        "{:<16} {:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
+        "{:<24} {:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
         "algorithm",
         "benchmark /s",
         "tollgate /s",
@@ -43,14 +44,19 @@ pub(super) fn run(turns: Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
         "p99 ms"
     ));
     for algorithm in ALGORITHMS {
-        print(&row(algorithm, turns.seconds)?);
+        for (build, program) in turns.builds()? {
+            print(&row(
+                &format!("{build}{algorithm}"),
+                &RedisRig::start(&program, algorithm)?,
+                turns.seconds,
+            )?);
+        }
     }
     Ok(())
 }
 
 /// Measures one algorithm.
-fn row(algorithm: &str, seconds: u64) -> Result<String> {
-    let rig = RedisRig::start(algorithm)?;
+fn row(name: &str, rig: &RedisRig, seconds: u64) -> Result<String> {
     let command = rig.command()?;
     let contender = rig.contender();
     let (warm_up, length) = (Duration::from_secs(seconds.min(2)), Duration::from_secs(seconds));
@@ -60,7 +66,7 @@ fn row(algorithm: &str, seconds: u64) -> Result<String> {
     let (cpu_us, calls) = (redis_cpu_us(&rig.redis)? - cpu_before, rig.script_calls()? - calls_before);
     let alone = rig.benchmark(&command, seconds * REQUESTS_PER_SECOND)?;
     Ok(format!(
-        "{algorithm:<16} {alone:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
+        "{name:<24} {alone:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
         report.per_second(),
         two_places(ratio(report.per_second(), alone)),
         two_places(ratio(report.answered, calls)),
@@ -81,7 +87,7 @@ struct RedisRig {
 }
 
 impl RedisRig {
-    fn start(algorithm: &str) -> Result<Self> {
+    fn start(program: &Path, algorithm: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let rules = folder.path().join("rules.yaml");
         let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
@@ -90,7 +96,7 @@ impl RedisRig {
             format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n"),
         )?;
         let (redis, grpc, http) = (RedisServer::start(), free_address(), free_address());
-        let mut command = Command::new(program("tollgate")?);
+        let mut command = Command::new(program);
         command.args(["serve", "--grpc", &grpc, "--http", &http, "--admin", "127.0.0.1:0"]);
         command.args(["--store", &redis.url(), "--rules"]).arg(rules);
         command.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false");
