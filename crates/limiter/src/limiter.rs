@@ -1,7 +1,7 @@
 //! The one service that everything calls.
 //!
-//! A request comes in; the rules say what it is charged for; the clock is read
-//! once; the store decides; the reply is put together and events are offered.
+//! A request comes in, with the time at which an adapter took it or with the clock's; the rules say
+//! what it is charged for; the store decides; the reply is put together and events are offered.
 //!
 //! Deliberately not here: waiting out a delay, and wire formats.
 

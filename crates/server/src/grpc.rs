@@ -8,10 +8,10 @@
 //! | `from_wire` | Envoy's request → request |
 //! | `to_wire` | answer → Envoy's response; errors → gRPC's |
 //! | `should_rate_limit` | one call, from its bytes to its bytes |
-//! | `message` | the framing of a message |
+//! | `message_wire` | the framing of a message |
 //! | `body` | the body of a response |
 //! | `error` | why a call gets no decision |
-//! | `health` | `grpc.health.v1` |
+//! | `health_wire` | `grpc.health.v1` |
 //! | `reflection` | what this server serves, for grpcurl and the like |
 //! | `lenient_authority` | lets in callers whose `:authority` is not the name of a host |
 //! | `serve` | connections of HTTP/2 |
