@@ -65,7 +65,7 @@ impl<'a> QuotaProblem<'a> {
 }
 
 fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
-    let Some(chosen) = view.reply.binding() else { return Cow::Borrowed("no limit applies") };
+    let Some(chosen) = view.reply.binding() else { return Cow::Borrowed(TITLE) };
     if let Some(rule) = view.reply.rule(chosen)
         && !rule.message.is_empty()
     {
@@ -73,6 +73,9 @@ fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
     match chosen.verdict {
+        Verdict::Deny { retry_after: None } if chosen.limit == 0 => {
+            Cow::Owned(format!("the limit '{name}' lets nothing through"))
+        }
         Verdict::Deny { retry_after: None } => Cow::Owned(format!(
             "a cost of {} is more than the limit '{name}' of {count} per {window} ever lets through; send less",
             chosen.cost

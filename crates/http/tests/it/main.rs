@@ -1,6 +1,7 @@
-//! The integration tests of the mapping, in one binary to save link time.
+//! The integration tests of HTTP in and out, in one binary to save link time.
 
 mod addresses;
 mod mapping;
 mod paths;
+mod problems;
 mod tokens;

@@ -22,25 +22,38 @@ use crate::support::Setup;
 const RULES: &str = include_str!("parity/rules.yaml");
 const SETTINGS: &str = include_str!("parity/tollgate.yaml");
 
-/// What must be seen of a step, where the way tells it.
-fn expected(step: &ScriptStep) -> Seen {
-    let words: Vec<&str> = step.expected.split(' ').collect();
-    Seen {
-        verdict: words[0].to_owned(),
-        remaining: words.get(1).and_then(|word| word.parse().ok()),
-        is_soft: Some(words.contains(&"soft")),
+/// Whether the server enforces anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ServerMode {
+    Enforce,
+    Shadow,
+}
+
+impl ServerMode {
+    /// What must be seen of a step, where the way tells it.
+    fn expected(self, step: &ScriptStep) -> Seen {
+        let words: Vec<&str> = match self {
+            Self::Enforce => step.expected.split(' ').collect(),
+            Self::Shadow => vec!["allow"],
+        };
+        Seen {
+            verdict: words[0].to_owned(),
+            remaining: words.get(1).and_then(|word| word.parse().ok()),
+            is_soft: Some(words.contains(&"soft")),
+        }
     }
 }
 
-async fn play(way: &Way, scenes: &[&Scene]) -> Vec<(String, Seen, Seen)> {
-    let setup = Setup::new(&[("rules.yaml", RULES)]).file(SETTINGS);
+async fn play(way: &Way, scenes: &[&Scene], mode: ServerMode) -> Vec<(String, Seen, Seen)> {
+    let shadow = if mode == ServerMode::Shadow { "true" } else { "false" };
+    let setup = Setup::new(&[("rules.yaml", RULES)]).file(SETTINGS).env("SHADOW_MODE", shadow);
     let server = setup.env("TOLLGATE_TELL_THROUGH_ENVOY", "headers").env("TOLLGATE_RESP", "127.0.0.1:0");
     let server = server.start().await;
     let mut caller = way.caller(&server).await;
     let mut played = Vec::new();
     for scene in scenes {
         for (index, step) in scene.steps.iter().enumerate() {
-            let mut wanted = expected(step);
+            let mut wanted = mode.expected(step);
             let seen = caller.ask(step).await;
             if seen.is_soft.is_none() {
                 wanted.is_soft = None;
@@ -55,8 +68,9 @@ async fn play(way: &Way, scenes: &[&Scene]) -> Vec<(String, Seen, Seen)> {
 async fn every_way_in_decides_alike() {
     let mut played = BTreeMap::new();
     for way in WAYS {
-        let scenes: Vec<&Scene> = SCENES.iter().filter(|scene| way.can(scene)).collect();
-        for (place, seen, wanted) in play(way, &scenes).await {
+        let mode = ServerMode::Enforce;
+        let scenes: Vec<&Scene> = SCENES.iter().filter(|scene| way.can(scene, mode)).collect();
+        for (place, seen, wanted) in play(way, &scenes, mode).await {
             assert_eq!(seen, wanted, "{place}");
             *played.entry(way.name).or_insert(0) += 1;
         }
@@ -66,4 +80,15 @@ async fn every_way_in_decides_alike() {
     let all = steps(SCENES);
     assert_eq!([played["gRPC"], played["/json"], played["/v1/check"]], [all; 3]);
     assert!(played["RESP"] > all / 2 && played["/v1/authz"] > all / 2, "{played:?} of {all}");
+}
+
+#[tokio::test]
+async fn a_server_in_shadow_mode_lets_everything_pass_and_tells_nobody() {
+    for way in WAYS {
+        let mode = ServerMode::Shadow;
+        let scenes: Vec<&Scene> = SCENES.iter().filter(|scene| way.can(scene, mode)).collect();
+        for (place, seen, wanted) in play(way, &scenes, mode).await {
+            assert_eq!(seen, wanted, "{place}");
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub(super) struct ReplyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     retry_after_ms: Option<Option<u64>>,
-    /// Which of `decisions` the verdict comes from; absent if no rule applied.
+    /// Which of `decisions` the verdict comes from; absent if no limit is enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     binding: Option<usize>,

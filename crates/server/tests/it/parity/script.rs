@@ -118,8 +118,23 @@ pub(super) const SCENES: &[Scene] = &[
         ],
     },
     Scene {
-        name: "in the shadow",
-        steps: &[step(&[&[("trial", "a")]], 1, "allow"), step(&[&[("trial", "a")]], 1, "allow")],
+        name: "in shadow mode",
+        steps: &[
+            step(&[&[("trial", "a")]], 1, "allow"),
+            step(&[&[("trial", "a")]], 1, "allow"),
+            // It delays nobody either.
+            step(&[&[("trial_queue", "a")]], 1, "allow"),
+            step(&[&[("trial_queue", "a")]], 1, "allow"),
+            step(&[&[("trial_queue", "a")]], 1, "allow"),
+        ],
+    },
+    Scene {
+        name: "in shadow mode, beside a limit that is enforced",
+        steps: &[
+            step(&[&[("trial_queue", "b")], &[("log", "b")]], 1, "allow 1"),
+            step(&[&[("trial_queue", "b")], &[("log", "b")]], 1, "allow 0"),
+            step(&[&[("trial_queue", "b")], &[("log", "b")]], 1, "deny 0"),
+        ],
     },
     Scene {
         name: "soft",

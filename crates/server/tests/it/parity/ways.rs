@@ -7,6 +7,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
+use super::ServerMode;
 use super::script::{Scene, ScriptStep};
 use crate::support::http::{self, post};
 use crate::support::wire::{OVER, ask, descriptor, request, with_hits};
@@ -47,12 +48,13 @@ pub(super) const WAYS: &[Way] = &[
 
 impl Way {
     /// Whether it can say all that a scene has.
-    pub(super) fn can(&self, scene: &Scene) -> bool {
+    pub(super) fn can(&self, scene: &Scene, server: ServerMode) -> bool {
         match self.kind {
             Kind::Grpc | Kind::Json | Kind::Check => true,
             Kind::Resp => scene.steps.iter().all(|step| step.descriptors.len() == 1),
             Kind::Authz => {
-                scene.steps.iter().all(|step| step.cost == 1 && !step.expected.starts_with("delay"))
+                let is_held = |step: &ScriptStep| server.expected(step).verdict == "delay";
+                scene.steps.iter().all(|step| step.cost == 1 && !is_held(step))
             }
         }
     }
@@ -158,10 +160,11 @@ async fn check(address: SocketAddr, step: &ScriptStep) -> Seen {
     assert_eq!(status, if verdict == "deny" { 429 } else { 200 }, "{body}");
     let decisions = reply["decisions"].as_array().unwrap();
     let told = reply.get("binding").and_then(|index| decisions.get(usize::try_from(index.as_u64()?).ok()?));
-    let told = told.filter(|decision| decision["shadow"] == false);
+    assert!(told.is_none_or(|decision| decision["shadow"] == false), "{body}");
+    let is_soft = |decision: &Value| decision["soft"] == true && decision["shadow"] == false;
     Seen {
         remaining: told.map(|decision| decision["remaining"].as_u64().unwrap()),
-        is_soft: Some(verdict != "deny" && decisions.iter().any(|decision| decision["soft"] == true)),
+        is_soft: Some(verdict != "deny" && decisions.iter().any(is_soft)),
         verdict,
     }
 }
@@ -175,10 +178,7 @@ async fn resp(connection: &mut MultiplexedConnection, step: &ScriptStep) -> Seen
     command.arg("COST").arg(step.cost);
     let reply: (String, i64, i64, i64, i64, String) = command.query_async(connection).await.unwrap();
     let (verdict, _, remaining, ..) = reply;
-    // It tells of the shadow, too, since there is no other place for it.
-    let is_shadow = step.descriptors[0].iter().any(|(key, _)| *key == "trial");
-    let remaining = u64::try_from(remaining).ok().filter(|_| !is_shadow);
-    Seen { verdict, remaining, is_soft: None }
+    Seen { verdict, remaining: u64::try_from(remaining).ok(), is_soft: None }
 }
 
 async fn authz(address: SocketAddr, step: &ScriptStep) -> Seen {

@@ -1,0 +1,54 @@
+//! The body of a denial, in words.
+
+use std::time::Duration;
+
+use tollgate_core::{Descriptor, Entry, Request};
+use tollgate_http::{CallerView, RateLimitFields, ResponseSettings};
+use tollgate_limiter::Limiter;
+use tollgate_rules::{Options, SourceFile};
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - key: login
+    rate_limit: { name: login, algorithm: sliding_log, requests_per_unit: 2, unit: hour }
+  - key: banned
+    rate_limit: { name: banned, requests_per_unit: 0, unit: year }
+";
+
+/// The detail of a denial, after so many requests that passed.
+fn detail(key: &str, cost: u64, passed: usize) -> String {
+    let source = SourceFile { name: "rules.yaml".into(), text: RULES.into() };
+    let limiter = Limiter::new(tollgate_rules::load(vec![source], &Options::default()).unwrap().rules);
+    let entries = [Entry::from((key, "x"))];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("shop", &descriptors);
+    for _ in 0..passed {
+        assert!(!limiter.check(&request).at_once().verdict.is_deny());
+    }
+    let request = request.with_cost(cost);
+    let reply = limiter.check(&request).at_once();
+    assert!(reply.verdict.is_deny());
+    let settings = ResponseSettings {
+        ratelimit_fields: RateLimitFields::Off,
+        partition_keys: false,
+        retry_after_jitter: Duration::ZERO,
+    };
+    CallerView::new(&settings, &request, &reply).problem(429).detail.into_owned()
+}
+
+#[test]
+fn a_denial_says_what_the_caller_can_do() {
+    let used_up = detail("login", 1, 2);
+    assert!(used_up.starts_with("the limit 'login' of 2 per 1h is used up; try again in "), "{used_up}");
+    let left = detail("login", 2, 1);
+    assert!(left.starts_with("the limit 'login' of 2 per 1h has 1 left and this takes 2; try"), "{left}");
+    let never = "a cost of 3 is more than the limit 'login' of 2 per 1h ever lets through; send less";
+    assert_eq!(detail("login", 3, 0), never);
+}
+
+/// Issue 12.19: nobody can send less than one request.
+#[test]
+fn a_limit_of_zero_does_not_ask_for_less() {
+    assert_eq!(detail("banned", 1, 0), "the limit 'banned' lets nothing through");
+}
