@@ -18,7 +18,8 @@ pub mod response;
 
 pub use error::Error;
 pub use request::{
-    Action, AddressHeader, AddressPrefixes, ClientAddress, Fact, HttpRequestFacts, MappedRequest, Mapping,
-    PathTemplates, TokenSource, TokenVerifier,
+    Action, AddressHeader, AddressPrefixes, ClientAddress, EscapedSlashes, Fact, HttpRequestFacts,
+    MappedRequest, Mapping, MappingDenial, MissingValue, PathSpelling, PathTemplates, TokenSource,
+    TokenVerifier,
 };
 pub use response::{CallerView, RateLimitFields, ResponseSettings};

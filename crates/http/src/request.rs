@@ -23,6 +23,6 @@ pub mod value;
 
 pub use address::{AddressHeader, AddressPrefixes, ClientAddress};
 pub use facts::HttpRequestFacts;
-pub use mapping::{Action, Fact, MappedRequest, Mapping};
-pub use path::PathTemplates;
+pub use mapping::{Action, Fact, MappedRequest, Mapping, MappingDenial, MissingValue};
+pub use path::{EscapedSlashes, PathSpelling, PathTemplates};
 pub use token::{TokenSource, TokenVerifier};

@@ -59,7 +59,7 @@ fn before(bytes: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
 }
 
 /// `/path` of `http://host/path`.
-fn without_origin(target: &[u8]) -> &[u8] {
+pub fn without_origin(target: &[u8]) -> &[u8] {
     let is_scheme =
         |scheme: &&[u8]| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let Some(scheme) = [&b"http://"[..], b"https://"].into_iter().find(is_scheme) else { return target };

@@ -5,8 +5,9 @@
 //! decide which limits it meets.
 //!
 //! Invariants: as in Envoy, an action whose value is absent drops its
-//! descriptor, unless it may be left out; descriptors stay in order. An address
-//! is looked for and a token verified once per request at most.
+//! descriptor, unless the operator says otherwise ([`MissingValue`]);
+//! descriptors stay in order. An address is looked for and a token verified once
+//! per request at most.
 //!
 //! Deliberately not here: settings files; what the descriptors are limited to.
 
@@ -42,8 +43,42 @@ pub struct Action {
     pub key: String,
     /// Where its value comes from.
     pub fact: Fact,
-    /// Where the value is absent, leave out this entry and not the whole descriptor.
-    pub skip_if_absent: bool,
+    /// What becomes of a request without it.
+    pub missing: MissingValue,
+    /// Its values may be read in the history; otherwise they are hashed there.
+    pub show: bool,
+}
+
+/// What becomes of a request in which a value is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MissingValue {
+    /// There is no such descriptor, as in Envoy: whoever leaves the value out is
+    /// not limited by it.
+    #[default]
+    Drop,
+    /// The entry is left out.
+    Skip,
+    /// The value is [`MISSING`], so that all such requests share a counter.
+    Key,
+    /// The request is denied.
+    Deny,
+}
+
+/// The value that stands for an absent one.
+pub const MISSING: &str = "(missing)";
+
+/// Why a mapping denies a request before any limit is asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MappingDenial {
+    /// It lacks a value.
+    #[error("{what}")]
+    Missing {
+        /// Which one is missing.
+        what: String,
+    },
+    /// Its path can be read in two ways.
+    #[error("the path has an escaped slash")]
+    EscapedSlash,
 }
 
 /// Where a value comes from.
@@ -92,18 +127,48 @@ impl Fact {
                 .map_err(|_| Error::HeaderName { text: name.to_owned() }),
         }
     }
+
+    /// Whether clients put keys, passwords and sessions there.
+    const fn may_be_secret(&self) -> bool {
+        match self {
+            Self::Header(_) | Self::Target | Self::Query(_) | Self::Cookie(_) => true,
+            Self::RemoteAddress(_)
+            | Self::Host
+            | Self::Method
+            | Self::Path(_)
+            | Self::Text(_)
+            | Self::Claim { .. } => false,
+        }
+    }
+
+    /// What to say where it is absent.
+    fn absence(&self) -> String {
+        match self {
+            Self::RemoteAddress(_) => "the client's address is not known".to_owned(),
+            Self::Header(name) => format!("the header {name} is missing"),
+            Self::Host => "the host is missing".to_owned(),
+            Self::Query(name) => format!("the query parameter {name} is missing"),
+            Self::Cookie(name) => format!("the cookie {name} is missing"),
+            Self::Claim { path, .. } => {
+                format!("there is no valid token with the claim {}", path.join("."))
+            }
+            Self::Target | Self::Method | Self::Path(_) | Self::Text(_) => "a value is missing".to_owned(),
+        }
+    }
 }
 
 impl Action {
-    /// An entry of that key; where the fact is absent there is no descriptor.
+    /// An entry of that key; where the fact is absent there is no descriptor,
+    /// and what may be a secret is hashed in the history.
     pub fn new(key: impl Into<String>, fact: Fact) -> Self {
-        Self { key: key.into(), fact, skip_if_absent: false }
+        let show = !fact.may_be_secret();
+        Self { key: key.into(), fact, missing: MissingValue::Drop, show }
     }
 
-    /// The same; where the fact is absent only this entry is left out.
+    /// The same; this becomes of a request in which the fact is absent.
     #[must_use]
-    pub fn or_skip(mut self) -> Self {
-        self.skip_if_absent = true;
+    pub fn or(mut self, missing: MissingValue) -> Self {
+        self.missing = missing;
         self
     }
 }
@@ -132,7 +197,7 @@ impl Action {
 ///     headers: &headers,
 ///     now: Time::default(),
 /// };
-/// mapping.map(&facts).with_request(|request| {
+/// mapping.map(&facts)?.with_request(|request| {
 ///     assert_eq!(request.domain, "shop");
 ///     let [address, key] = request.descriptors else { panic!("there are two") };
 ///     assert_eq!(address.entries, [("remote_address", "203.0.113.9").into()]);
@@ -214,27 +279,49 @@ impl Mapping {
         })
     }
 
+    /// The keys whose values must not be read in the history.
+    pub fn hidden_keys(&self) -> impl Iterator<Item = &str> {
+        let hidden = self.descriptors.iter().flatten().filter(|action| !action.show);
+        hidden.map(|action| action.key.as_str())
+    }
+
     /// What a request becomes.
-    pub fn map<'a>(&'a self, facts: &HttpRequestFacts<'a>) -> MappedRequest<'a> {
-        let mut looking = FactLookup { mapping: self, facts, address: None, claims: SmallVec::new() };
+    ///
+    /// # Errors
+    /// If the operator wants such requests denied.
+    pub fn map<'a>(&'a self, facts: &HttpRequestFacts<'a>) -> Result<MappedRequest<'a>, MappingDenial> {
+        let mut lookup = FactLookup { mapping: self, facts, address: None, claims: SmallVec::new() };
         let mut mapped =
             MappedRequest { domain: &self.domain, entries: SmallVec::new(), ends: SmallVec::new() };
         for actions in &self.descriptors {
             let start = mapped.entries.len();
-            let is_whole = actions.iter().all(|action| match looking.value(&action.fact) {
-                Some(value) => {
-                    mapped.entries.push((&action.key, value::bound(value)));
-                    true
+            let mut is_whole = true;
+            for action in actions {
+                // What is demanded is demanded even where the descriptor is dropped.
+                if !is_whole && action.missing != MissingValue::Deny {
+                    continue;
                 }
-                None => action.skip_if_absent,
-            });
+                let value = match (lookup.value(&action.fact)?, action.missing) {
+                    (Some(value), _) => value::bound(value),
+                    (None, MissingValue::Key) => Cow::Borrowed(MISSING),
+                    (None, MissingValue::Skip) => continue,
+                    (None, MissingValue::Drop) => {
+                        is_whole = false;
+                        continue;
+                    }
+                    (None, MissingValue::Deny) => {
+                        return Err(MappingDenial::Missing { what: action.fact.absence() });
+                    }
+                };
+                mapped.entries.push((&action.key, value));
+            }
             if is_whole && mapped.entries.len() > start {
                 mapped.ends.push(mapped.entries.len());
             } else {
                 mapped.entries.truncate(start);
             }
         }
-        mapped
+        Ok(mapped)
     }
 }
 
@@ -247,7 +334,16 @@ struct FactLookup<'f, 'a> {
 }
 
 impl<'a> FactLookup<'_, 'a> {
-    fn value(&mut self, fact: &'a Fact) -> Option<Cow<'a, str>> {
+    fn value(&mut self, fact: &'a Fact) -> Result<Option<Cow<'a, str>>, MappingDenial> {
+        if let Fact::Path(paths) = fact
+            && paths.denies(self.facts.path())
+        {
+            return Err(MappingDenial::EscapedSlash);
+        }
+        Ok(self.found(fact))
+    }
+
+    fn found(&mut self, fact: &'a Fact) -> Option<Cow<'a, str>> {
         let facts = self.facts;
         match fact {
             Fact::RemoteAddress(prefixes) => Some(Cow::Owned(prefixes.shown(self.address()?))),

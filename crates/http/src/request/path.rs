@@ -1,20 +1,20 @@
-//! One spelling for each path, and templates.
+//! Paths as values: by template, or in their one spelling.
 //!
 //! `/login`, `//login`, `/./login` and `/%6Cogin` are one page to most
 //! services, and must be one counter: else a limit is passed by spelling.
+//! `spelling` sees to that; templates then keep values few.
 //!
-//! Invariants: what is the same by RFC 3986 (section 6.2.2) has one spelling,
-//! and doubled slashes are one; a spelling stays as it is if spelled again. A
-//! `{` of a client never looks like the `{` of a template.
-//!
-//! Deliberately not here: case, and a slash at the end, which services are of
-//! two minds about; a template matches with and without it.
+//! Invariant: a template that no path can match is refused.
+
+mod spelling;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::Error;
 use crate::request::value::{self, VALUE_MAX};
+
+pub use spelling::{EscapedSlashes, PathSpelling};
 
 /// The most templates. A large service has a few thousand routes.
 pub const TEMPLATES_MAX: usize = 10_000;
@@ -36,27 +36,35 @@ pub struct PathTemplates {
     count: usize,
     length_max: usize,
     unmatched: Option<Box<str>>,
+    spelling: PathSpelling,
 }
 
 /// Without templates: every path is its own value.
 impl Default for PathTemplates {
     fn default() -> Self {
-        Self { templates: matchit::Router::new(), count: 0, length_max: VALUE_MAX, unmatched: None }
+        Self::spelled(PathSpelling::default())
     }
 }
 
 impl fmt::Debug for PathTemplates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { count, length_max, unmatched, templates: _ } = self;
+        let Self { count, length_max, unmatched, spelling, templates: _ } = self;
         f.debug_struct("PathTemplates")
             .field("templates", count)
             .field("length_max", length_max)
             .field("unmatched", unmatched)
+            .field("spelling", spelling)
             .finish()
     }
 }
 
 impl PathTemplates {
+    /// Without templates: every path is its own value, spelled like this.
+    pub fn spelled(spelling: PathSpelling) -> Self {
+        let templates = matchit::Router::new();
+        Self { templates, count: 0, length_max: VALUE_MAX, unmatched: None, spelling }
+    }
+
     /// By these templates; a path that matches none is its own value.
     ///
     /// # Errors
@@ -84,7 +92,14 @@ impl PathTemplates {
         if template.len() > VALUE_MAX {
             return Err(wrong(format!("it is longer than {VALUE_MAX} bytes")));
         }
-        self.templates.insert(template, template.into()).map_err(|error| {
+        let example = example(template);
+        let spelled = self.spelling.spell(example.as_bytes());
+        if !spelled.eq_ignore_ascii_case(&example) {
+            return Err(wrong(format!("a path like {example} is spelled {spelled}")));
+        }
+        let routed =
+            if self.spelling.ignore_case { template.to_ascii_lowercase() } else { template.to_owned() };
+        self.templates.insert(routed, template.into()).map_err(|error| {
             if let matchit::InsertError::Conflict { with } = error {
                 return wrong(format!("it matches the same paths as {with}"));
             }
@@ -113,7 +128,7 @@ impl PathTemplates {
     /// The value of a path as it was sent: the template that it matches, what
     /// was set for all others, or the path in its one spelling.
     pub fn value<'a>(&'a self, path: &'a [u8]) -> Cow<'a, str> {
-        let path = normal(path);
+        let path = self.spelling.spell(path);
         if let Some(template) = self.template(&path) {
             return Cow::Borrowed(template);
         }
@@ -132,7 +147,12 @@ impl PathTemplates {
         if self.count == 0 {
             return self.unmatched.as_deref();
         }
-        self.template(&normal(path)).or(self.unmatched.as_deref())
+        self.template(&self.spelling.spell(path)).or(self.unmatched.as_deref())
+    }
+
+    /// Whether a path is to be denied for how it is spelled.
+    pub fn denies(&self, path: &[u8]) -> bool {
+        self.spelling.denies(path)
     }
 
     fn template(&self, path: &str) -> Option<&str> {
@@ -147,121 +167,27 @@ impl PathTemplates {
     }
 }
 
-/// The one spelling of a path.
-pub fn normal(path: &[u8]) -> Cow<'_, str> {
-    if let Some(path) = as_is(path) {
-        return Cow::Borrowed(path);
-    }
-    let mut out = String::with_capacity(path.len());
-    let Some(rest) = path.strip_prefix(b"/") else {
-        // `*`, or what is no path at all.
-        spell(path, &mut out);
-        return Cow::Owned(out);
-    };
-    let mut segments = rest.split(|byte| *byte == b'/').peekable();
-    while let Some(segment) = segments.next() {
-        let start = out.len();
-        out.push('/');
-        spell(segment, &mut out);
-        let kept = match out.get(start + 1..).unwrap_or_default() {
-            "" | "." => start,
-            ".." => out.get(..start).and_then(|above| above.rfind('/')).unwrap_or(0),
-            _ => continue,
-        };
-        out.truncate(kept);
-        if segments.peek().is_none() {
-            out.push('/');
+/// A path that a template matches: each `{name}` is a letter.
+fn example(template: &str) -> String {
+    let mut example = String::with_capacity(template.len());
+    let mut is_name = false;
+    for character in template.chars() {
+        match character {
+            '{' => is_name = true,
+            '}' => {
+                is_name = false;
+                example.push('x');
+            }
+            _ if is_name => {}
+            _ => example.push(character),
         }
     }
-    Cow::Owned(out)
-}
-
-/// The path, if it is spelled right already, as nearly all are.
-fn as_is(path: &[u8]) -> Option<&str> {
-    let is_odd = |pair: &[u8]| matches!(pair, b"//" | b"/.");
-    let is_right = path.iter().all(|byte| is_plain(*byte) || *byte == b'/') && !path.windows(2).any(is_odd);
-    std::str::from_utf8(path).ok().filter(|_| is_right)
-}
-
-/// A segment in its one spelling.
-fn spell(segment: &[u8], out: &mut String) {
-    let mut rest = segment;
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        let mut byte = *byte;
-        let mut was_escaped = false;
-        if let (b'%', [high, low, after @ ..]) = (byte, rest)
-            && let (Some(high), Some(low)) = (hex(*high), hex(*low))
-        {
-            byte = high << 4 | low;
-            was_escaped = true;
-            rest = after;
-        }
-        let is_bare = if was_escaped { is_unreserved(byte) } else { is_plain(byte) };
-        if is_bare {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.extend([byte >> 4, byte & 15].map(digit));
-        }
-    }
-}
-
-fn hex(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-fn digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
-}
-
-/// `unreserved` of RFC 3986: escaped or not, it is the same.
-const fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
-/// What may stand in a segment as it is: `pchar` of RFC 3986 without escapes.
-const fn is_plain(byte: u8) -> bool {
-    is_unreserved(byte)
-        || matches!(
-            byte,
-            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@'
-        )
+    example
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_the_same_has_one_spelling() {
-        for (path, spelling) in [
-            ("/", "/"),
-            ("/a", "/a"),
-            ("/a/", "/a/"),
-            ("//a///b//", "/a/b/"),
-            ("/./a/../b/.", "/b/"),
-            ("/..", "/"),
-            ("/../../a", "/a"),
-            ("/a/%2e%2E/b", "/b"),
-            ("/%6C%6f", "/lo"),
-            ("/a%2fb", "/a%2Fb"),
-            ("/a%", "/a%25"),
-            ("/a%4", "/a%254"),
-            ("/a%zz", "/a%25zz"),
-            ("/%25%36%31", "/%2561"),
-            ("/caf\u{e9}", "/caf%C3%A9"),
-            ("/{id}", "/%7Bid%7D"),
-            ("/a b\\c", "/a%20b%5Cc"),
-            ("/.well-known/x", "/.well-known/x"),
-            ("/...", "/..."),
-            ("*", "*"),
-        ] {
-            assert_eq!(normal(path.as_bytes()), spelling, "{path}");
-            assert_eq!(normal(spelling.as_bytes()), spelling, "{path} again");
-        }
-        assert_eq!(normal(b"/\xff\x00"), "/%FF%00");
-    }
 
     #[test]
     fn templates_match_whatever_the_spelling() {
@@ -270,7 +196,7 @@ mod tests {
             ("/users/42", "/users/{id}"),
             ("/users/42/", "/users/{id}"),
             ("//users/./42", "/users/{id}"),
-            ("/users/a%2Fb", "/users/{id}"),
+            ("/users/a%2Fposts%2Fb", "/users/{id}/posts/{post}"),
             ("/users/{id}", "/users/{id}"),
             ("/users/42/posts/7", "/users/{id}/posts/{post}"),
             ("/users", "/users"),
@@ -279,6 +205,15 @@ mod tests {
         ] {
             assert_eq!(paths.value(path.as_bytes()), value, "{path}");
         }
+    }
+
+    #[test]
+    fn templates_know_what_is_set_about_spelling() {
+        let spelling = PathSpelling { ignore_case: true, cut_parameters: true, ..PathSpelling::default() };
+        let mut paths = PathTemplates::spelled(spelling);
+        paths.add("/Users/{Id}").unwrap();
+        assert_eq!(paths.value(b"/USERS;a=b/42;c"), "/Users/{Id}");
+        assert!(paths.add("/users/{name}").is_err());
     }
 
     #[test]
@@ -297,6 +232,8 @@ mod tests {
         let refused = |templates: &[&str]| PathTemplates::new(templates).unwrap_err().to_string();
         assert!(refused(&["users"]).contains("does not begin with a slash"));
         assert!(refused(&["/a/{id", "/b"]).contains("'/a/{id' cannot be a path template"));
+        assert!(refused(&["/caf\u{e9}/{id}"]).contains("a path like /caf\u{e9}/x is spelled /caf%C3%A9/x"));
+        assert!(refused(&["/a//b"]).contains("a path like /a//b is spelled /a/b"));
         assert!(refused(&["/a/{id}", "/a/{name}"]).contains("it matches the same paths as /a/{id}"));
     }
 }

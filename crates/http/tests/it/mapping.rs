@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderValue};
 use tollgate_core::Time;
 use tollgate_http::request::value::VALUE_MAX;
 use tollgate_http::{
-    Action, AddressPrefixes, ClientAddress, Error, Fact, HttpRequestFacts, Mapping, PathTemplates,
-    TokenSource,
+    Action, AddressPrefixes, ClientAddress, Error, EscapedSlashes, Fact, HttpRequestFacts, Mapping,
+    MappingDenial, MissingValue, PathSpelling, PathTemplates, TokenSource,
 };
 
 fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
@@ -25,7 +25,7 @@ fn mapping(descriptors: Vec<Vec<Action>>) -> Mapping {
 
 /// The descriptors as `key=value,key=value`.
 fn mapped(mapping: &Mapping, facts: &HttpRequestFacts<'_>) -> Vec<String> {
-    mapping.map(facts).with_request(|request| {
+    mapping.map(facts).expect("it is not denied").with_request(|request| {
         assert_eq!((request.domain, request.cost), (mapping.domain(), 1));
         let entries = |entries: &[tollgate_core::Entry<'_>]| {
             entries.iter().map(|entry| format!("{}={}", entry.key, entry.value)).collect::<Vec<_>>().join(",")
@@ -81,16 +81,67 @@ fn an_absent_value_drops_its_descriptor_and_no_other() {
             vec![text("after")],
         ]);
         assert_eq!(mapped(&strict, &facts(&headers)), ["g=before", "g=after"], "{fact:?}");
-        let lenient = mapping(vec![vec![text("with"), Action::new("absent", fact).or_skip(), text("it")]]);
+        let lenient =
+            mapping(vec![vec![text("with"), Action::new("absent", fact).or(MissingValue::Skip), text("it")]]);
         assert_eq!(mapped(&lenient, &facts(&headers)), ["g=with,g=it"]);
     }
     let nobody = HttpRequestFacts { peer: None, host: None, ..facts(&headers) };
     let of_nobody = mapping(vec![
         vec![Action::new("a", Fact::RemoteAddress(AddressPrefixes::default()))],
-        vec![Action::new("h", Fact::Host).or_skip()],
+        vec![Action::new("h", Fact::Host).or(MissingValue::Skip)],
     ]);
-    assert!(of_nobody.map(&nobody).is_empty());
+    assert!(of_nobody.map(&nobody).is_ok_and(|mapped| mapped.is_empty()));
     assert_eq!(mapped(&of_nobody, &nobody), [""; 0]);
+}
+
+/// Issue 12.5: whoever leaves a value out must not be free of limits by it.
+#[test]
+fn an_absent_value_can_be_a_key_or_a_denial() {
+    let claim =
+        || Fact::Claim { path: vec!["org".to_owned(), "id".to_owned()], source: TokenSource::default() };
+    let absent = [
+        (header("x-api-key"), "the header x-api-key is missing"),
+        (Fact::Query("none".to_owned()), "the query parameter none is missing"),
+        (Fact::Cookie("sid".to_owned()), "the cookie sid is missing"),
+        (claim(), "there is no valid token with the claim org.id"),
+    ];
+    let headers = HeaderMap::new();
+    let text = || Action::new("g", Fact::Text("x".to_owned()));
+    for (fact, what) in absent {
+        let shared = mapping(vec![vec![Action::new("k", fact.clone()).or(MissingValue::Key), text()]]);
+        assert_eq!(mapped(&shared, &facts(&headers)), ["k=(missing),g=x"]);
+        // What is demanded is demanded where something else drops the descriptor, too.
+        let dropped = Action::new("d", Fact::Cookie("none".to_owned()));
+        let strict =
+            mapping(vec![vec![text()], vec![dropped, Action::new("k", fact).or(MissingValue::Deny)]]);
+        let denial = MappingDenial::Missing { what: what.to_owned() };
+        assert_eq!(strict.map(&facts(&headers)).err(), Some(denial));
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert("x-api-key", HeaderValue::from_static("k1"));
+    let strict = mapping(vec![vec![Action::new("k", header("x-api-key")).or(MissingValue::Deny)]]);
+    assert_eq!(mapped(&strict, &facts(&headers)), ["k=k1"]);
+}
+
+#[test]
+fn a_path_with_an_escaped_slash_can_be_denied() {
+    let spelling = PathSpelling { escaped_slashes: EscapedSlashes::Deny, ..PathSpelling::default() };
+    let mapping = mapping(vec![vec![Action::new("path", Fact::Path(PathTemplates::spelled(spelling)))]]);
+    let headers = HeaderMap::new();
+    let odd = HttpRequestFacts { target: b"/a%2Flogin?b=%2F", ..facts(&headers) };
+    assert_eq!(mapping.map(&odd).err(), Some(MappingDenial::EscapedSlash));
+    let fine = HttpRequestFacts { target: b"/login?b=%2F", ..facts(&headers) };
+    assert_eq!(mapped(&mapping, &fine), ["path=/login"]);
+}
+
+#[test]
+fn what_may_be_a_secret_is_hidden_unless_it_is_shown() {
+    let shown = Action { show: true, ..Action::new("shown", header("x-plan")) };
+    let facts = [header("x-key"), header(":path"), Fact::Query("q".to_owned()), Fact::Cookie("c".to_owned())];
+    let mut actions: Vec<Action> = facts.into_iter().map(|fact| Action::new("secret", fact)).collect();
+    actions.extend([shown, Action::new("host", Fact::Host), Action::new("method", Fact::Method)]);
+    let hidden = mapping(vec![actions]);
+    assert_eq!(hidden.hidden_keys().collect::<Vec<_>>(), ["secret"; 4]);
 }
 
 #[test]

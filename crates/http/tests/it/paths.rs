@@ -2,7 +2,19 @@
 
 use proptest::prelude::*;
 use tollgate_http::PathTemplates;
-use tollgate_http::request::path::normal;
+use tollgate_http::request::path::{EscapedSlashes, PathSpelling};
+
+fn spelled(path: &[u8]) -> String {
+    PathSpelling::default().spell(path).into_owned()
+}
+
+fn any_spelling() -> impl Strategy<Value = PathSpelling> {
+    let slashes =
+        prop_oneof![Just(EscapedSlashes::Slash), Just(EscapedSlashes::Keep), Just(EscapedSlashes::Deny)];
+    (slashes, any::<bool>(), any::<bool>()).prop_map(|(escaped_slashes, cut_parameters, ignore_case)| {
+        PathSpelling { escaped_slashes, cut_parameters, ignore_case }
+    })
+}
 
 fn any_path() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
@@ -12,6 +24,9 @@ fn any_path() -> impl Strategy<Value = Vec<u8>> {
         Just(b"/..".to_vec()),
         Just(b"%2e".to_vec()),
         Just(b"%2F".to_vec()),
+        Just(b"\\".to_vec()),
+        Just(b";a=B".to_vec()),
+        Just(b"%3b".to_vec()),
         Just(b"%".to_vec()),
         "[a-z0-9%{}]{1,4}".prop_map(String::into_bytes),
         prop::collection::vec(any::<u8>(), 0..4),
@@ -35,9 +50,9 @@ fn respelled(segment: &str, choice: u64) -> String {
 
 proptest! {
     #[test]
-    fn a_spelling_is_final(path in any_path()) {
-        let once = normal(&path).into_owned();
-        prop_assert_eq!(normal(once.as_bytes()), once.as_str());
+    fn a_spelling_is_final(path in any_path(), spelling in any_spelling()) {
+        let once = spelling.spell(&path).into_owned();
+        prop_assert_eq!(spelling.spell(once.as_bytes()), once.as_str());
         prop_assert!(once.starts_with('/'), "{}", once);
         prop_assert!(!once.contains("//"), "{}", once);
         prop_assert!(once.split('/').all(|segment| segment != "." && segment != ".."), "{}", once);
@@ -46,16 +61,16 @@ proptest! {
 
     #[test]
     fn escapes_slashes_and_dots_make_no_difference(
-        segments in prop::collection::vec("[a-z0-9_~.-]{1,6}", 1..5),
+        segments in prop::collection::vec("[a-z0-9_~.@!;:=-]{1,6}", 1..5),
         choices in prop::collection::vec(any::<u64>(), 5),
     ) {
         prop_assume!(segments.iter().all(|segment| segment != "." && segment != ".."));
         let plain = format!("/{}", segments.join("/"));
         let odd: String = segments.iter().zip(&choices).map(|(segment, choice)| {
-            let way = ["/", "//", "/./", "/x/../", "/%2e/"][usize::try_from(choice % 5).expect("it is small")];
+            let way = ["/", "//", "/./", "/x/../", "/%2e/", "%2f", "\\"][usize::try_from(choice % 7).expect("it is small")];
             format!("{way}{}", respelled(segment, *choice))
         }).collect();
-        prop_assert_eq!(normal(odd.as_bytes()), plain.as_str());
+        prop_assert_eq!(spelled(odd.as_bytes()), plain);
     }
 
     #[test]
@@ -64,7 +79,7 @@ proptest! {
         two in prop::collection::vec("[a-z0-9]{1,4}", 1..5),
     ) {
         let path = |segments: &[String]| format!("/{}", segments.join("/"));
-        let same = normal(path(&one).as_bytes()) == normal(path(&two).as_bytes());
+        let same = spelled(path(&one).as_bytes()) == spelled(path(&two).as_bytes());
         prop_assert_eq!(same, one == two);
     }
 

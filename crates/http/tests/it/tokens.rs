@@ -347,7 +347,7 @@ fn a_claim_becomes_an_entry_only_if_the_token_is_valid() {
             headers: &headers,
             now: NOW,
         };
-        mapping.map(&facts).with_request(|request| {
+        mapping.map(&facts).expect("nothing is demanded").with_request(|request| {
             let entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
             entries.map(|entry| format!("{}={}", entry.key, entry.value)).collect::<Vec<_>>()
         })

@@ -144,8 +144,9 @@ struct HeldResponse {
 async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldResponse, AuthzError> {
     let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let mapping = authz.mapping_for(peer)?;
-    let deny_status = from_wire::deny_status(parts.uri.query())?.unwrap_or(authz.settings.deny_status);
     let original = from_wire::original(parts, authz.settings.request_from)?;
+    let own_query = parts.uri.query().filter(|_| original.has_own_query);
+    let deny_status = from_wire::deny_status(own_query)?.unwrap_or(authz.settings.deny_status);
     let facts = HttpRequestFacts {
         peer,
         method: original.method,
@@ -154,7 +155,7 @@ async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldR
         headers: &parts.headers,
         now: service.now(),
     };
-    let mapped = mapping.map(&facts);
+    let mapped = mapping.map(&facts).map_err(AuthzError::Mapping)?;
     let counter = service.history().map(|history| history.counter());
     let route = counter.map(|counter| counter.route_of(facts.path(), mapping.paths()));
     if mapped.is_empty() {

@@ -2,10 +2,13 @@
 
 use tollgate_http::request::token::TokenSource;
 use tollgate_http::request::value::VALUE_MAX;
-use tollgate_http::{Action, AddressPrefixes, Fact, PathTemplates};
+use tollgate_http::{
+    Action, AddressPrefixes, EscapedSlashes, Fact, MissingValue, PathSpelling, PathTemplates,
+};
 use tollgate_yaml::{Located, MapEntry, MapSchema, Problems, YamlMap, YamlNode, YamlValue, one_of, quoted};
 
 use super::{fields, required_text};
+use crate::go_syntax::choice;
 
 /// Every action, as it is written. `request_header` is accepted, too.
 const ACTIONS: [&str; 8] =
@@ -15,28 +18,50 @@ const ACTIONS: [&str; 8] =
 const KEY: &str = "descriptor_key";
 const SKIP: &str = "skip_if_absent";
 
+/// The fields of actions whose value may be absent.
+const MISSING: &str = "missing";
+const REQUIRED: &str = "required";
+
+/// The field of actions whose value may be a secret.
+const SHOW: &str = "show";
+
 const DESCRIPTOR: MapSchema =
     MapSchema { what: "a descriptor", keys: &["actions"], example: "actions: and a list below it" };
 const REMOTE_ADDRESS: MapSchema = MapSchema {
     what: "remote_address",
-    keys: &["v4_prefix_mask_len", "v6_prefix_mask_len", KEY, SKIP],
+    keys: &["v4_prefix_mask_len", "v6_prefix_mask_len", KEY, SKIP, MISSING, REQUIRED],
     example: "remote_address: {}",
 };
 const REQUEST_HEADERS: MapSchema = MapSchema {
     what: "request_headers",
-    keys: &["header_name", KEY, SKIP],
+    keys: &["header_name", KEY, SKIP, MISSING, REQUIRED, SHOW],
     example: "request_headers: { header_name: NAME }",
 };
 const PATH: MapSchema = MapSchema {
     what: "path",
-    keys: &["templates", "max_length", "unmatched", KEY, SKIP],
+    keys: &[
+        "templates",
+        "max_length",
+        "unmatched",
+        "escaped_slashes",
+        "cut_parameters",
+        "ignore_case",
+        KEY,
+        SKIP,
+    ],
     example: "path: {}",
 };
 const METHOD: MapSchema = MapSchema { what: "method", keys: &[KEY, SKIP], example: "method: {}" };
-const QUERY: MapSchema =
-    MapSchema { what: "query", keys: &["name", KEY, SKIP], example: "query: { name: NAME }" };
-const COOKIE: MapSchema =
-    MapSchema { what: "cookie", keys: &["name", KEY, SKIP], example: "cookie: { name: NAME }" };
+const QUERY: MapSchema = MapSchema {
+    what: "query",
+    keys: &["name", KEY, SKIP, MISSING, REQUIRED, SHOW],
+    example: "query: { name: NAME }",
+};
+const COOKIE: MapSchema = MapSchema {
+    what: "cookie",
+    keys: &["name", KEY, SKIP, MISSING, REQUIRED, SHOW],
+    example: "cookie: { name: NAME }",
+};
 const GENERIC_KEY: MapSchema = MapSchema {
     what: "generic_key",
     keys: &["descriptor_value", KEY, SKIP],
@@ -44,7 +69,7 @@ const GENERIC_KEY: MapSchema = MapSchema {
 };
 const JWT_CLAIM: MapSchema = MapSchema {
     what: "jwt_claim",
-    keys: &["claim", "from", KEY, SKIP],
+    keys: &["claim", "from", KEY, SKIP, MISSING, REQUIRED],
     example: "jwt_claim: { claim: NAME }",
 };
 const TOKEN_SOURCE: MapSchema = MapSchema {
@@ -108,8 +133,29 @@ fn action(node: &YamlNode, problems: &mut Problems) -> Option<Action> {
 /// The action with what all of them may say.
 fn finish(map: &YamlMap, key: &str, fact: Fact, problems: &mut Problems) -> Option<Action> {
     let own = map.text(KEY, problems).map(|text| text.value);
-    let skip_if_absent = map.flag(SKIP, problems).unwrap_or(false);
-    Some(Action { key: own.unwrap_or_else(|| key.to_owned()), fact, skip_if_absent })
+    let mut action = Action::new(own.unwrap_or_else(|| key.to_owned()), fact).or(missing(map, problems));
+    if let Some(show) = map.flag(SHOW, problems) {
+        action.show = show;
+    }
+    Some(action)
+}
+
+/// What becomes of a request without the value. There are three ways to say it,
+/// which must not say different things.
+fn missing(map: &YamlMap, problems: &mut Problems) -> MissingValue {
+    let choices = [("drop", MissingValue::Drop), ("deny", MissingValue::Deny), ("key", MissingValue::Key)];
+    let parse = |text: &str| choice(text, "is not what can become of such a request", &choices);
+    let named = map.parsed(MISSING, parse, problems).map(|missing| missing.value);
+    let is_required = map.flag(REQUIRED, problems).unwrap_or(false);
+    let is_skipped = map.flag(SKIP, problems).unwrap_or(false);
+    let said = [named, is_required.then_some(MissingValue::Deny), is_skipped.then_some(MissingValue::Skip)];
+    let mut said = said.into_iter().flatten();
+    let first = said.next().unwrap_or_default();
+    if said.any(|other| other != first) {
+        let message = format!("{MISSING}, {REQUIRED} and {SKIP} say different things");
+        problems.error(map.at, message, "write one of them");
+    }
+    first
 }
 
 fn remote_address(node: &YamlNode, problems: &mut Problems) -> Option<Action> {
@@ -133,7 +179,7 @@ fn request_header(node: &YamlNode, problems: &mut Problems) -> Option<Action> {
 
 fn path(node: &YamlNode, problems: &mut Problems) -> Option<Action> {
     let map = fields(node, &PATH, problems)?;
-    let mut paths = PathTemplates::default();
+    let mut paths = PathTemplates::spelled(path_spelling(&map, problems));
     for Located { value, at } in map.texts("templates", "TEMPLATE", problems) {
         if let Err(error) = paths.add(&value) {
             problems.error_from(at, &error);
@@ -148,6 +194,19 @@ fn path(node: &YamlNode, problems: &mut Problems) -> Option<Action> {
         paths = paths.with_unmatched(&unmatched.value);
     }
     finish(&map, "path", Fact::Path(paths), problems)
+}
+
+/// How paths are spelled where proxies and services differ.
+fn path_spelling(map: &YamlMap, problems: &mut Problems) -> PathSpelling {
+    let choices =
+        [("slash", EscapedSlashes::Slash), ("keep", EscapedSlashes::Keep), ("deny", EscapedSlashes::Deny)];
+    let parse = |text: &str| choice(text, "is not what %2F can be", &choices);
+    let escaped_slashes = map.parsed("escaped_slashes", parse, problems);
+    PathSpelling {
+        escaped_slashes: escaped_slashes.map(|choice| choice.value).unwrap_or_default(),
+        cut_parameters: map.flag("cut_parameters", problems).unwrap_or(false),
+        ignore_case: map.flag("ignore_case", problems).unwrap_or(false),
+    }
 }
 
 /// A query parameter or a cookie, by name.

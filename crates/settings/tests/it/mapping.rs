@@ -102,6 +102,29 @@ fn a_mapping_of_another_shape_says_what_it_must_be() {
     }
 }
 
+#[test]
+fn what_becomes_of_a_missing_value_is_said_once() {
+    let header = |fields: &str| {
+        format!(
+            "mapping: {{ domain: edge, descriptors: [[request_headers: {{ header_name: X-Key, {fields} }}]] }}\n"
+        )
+    };
+    for fields in ["missing: key", "required: true, missing: deny", "skip_if_absent: true, required: false"] {
+        assert!(resolved(&header(fields)).is_ok(), "{fields}");
+    }
+    for (fields, words) in [
+        ("missing: allow", "'allow' is not what can become of such a request; write drop, deny or key"),
+        ("required: true, missing: key", "missing, required and skip_if_absent say different things;"),
+        ("skip_if_absent: true, missing: drop", "missing, required and skip_if_absent say different things;"),
+    ] {
+        let error = refused(&header(fields));
+        assert!(error.contains(words), "{fields}: {error}");
+    }
+    let slashes = "mapping: { domain: edge, descriptors: [[path: { escaped_slashes: drop }]] }\n";
+    let error = refused(slashes);
+    assert!(error.contains("'drop' is not what %2F can be; write slash, keep or deny"), "{error}");
+}
+
 /// The settings that the guide shows are settings.
 #[test]
 fn the_settings_of_the_guide_work() {

@@ -1,18 +1,20 @@
-//! A proxy's question → the request that it is about.
+//! A proxy's call → the request that it asks about.
 //!
 //! A proxy passes on what the client sent, and adds its own headers. Which of
-//! them are the proxy's cannot be seen; so a header that is there twice, or two
-//! kinds of headers that disagree, are refused, unless the settings say which
-//! kind the proxy writes.
+//! them are the proxy's cannot be seen.
+//!
+//! Invariant: two descriptions that disagree are refused, whichever they are,
+//! unless the settings say which kind the proxy writes; then no other is read.
 
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
+use tollgate_http::request::facts::without_origin;
 
 use super::to_wire::AuthzError;
 use tollgate_settings::RequestFrom;
 
-/// The path that the question is asked at.
+/// The path that proxies call.
 const PREFIX: &str = "/v1/authz";
 
 const FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
@@ -29,68 +31,86 @@ pub(super) struct OriginalRequest<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a [u8],
     pub(super) host: Option<&'a str>,
+    /// The query of the call is the proxy's own, and not the client's.
+    pub(super) has_own_query: bool,
 }
 
-/// What one kind of headers says.
+/// What one kind of headers says, or the path of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RequestDescription<'a> {
     method: Option<&'a str>,
+    /// Without scheme and host.
     target: Option<&'a [u8]>,
+    /// That of the call, where it names no other.
+    host: Option<&'a str>,
 }
 
-impl RequestDescription<'_> {
-    const fn is_nothing(&self) -> bool {
-        self.method.is_none() && self.target.is_none()
+impl<'a> RequestDescription<'a> {
+    /// None if there are no such headers.
+    fn x_forwarded(headers: &'a HeaderMap) -> Result<Option<Self>, AuthzError> {
+        let (method, target) = (text(headers, &FORWARDED_METHOD)?, single(headers, &FORWARDED_URI)?);
+        if method.is_none() && target.is_none() {
+            return Ok(None);
+        }
+        let host = text(headers, &FORWARDED_HOST)?.or(text(headers, &HOST)?);
+        Ok(Some(Self { method, target: target.map(without_origin), host }))
+    }
+
+    /// None if there are no such headers.
+    fn x_original(headers: &'a HeaderMap) -> Result<Option<Self>, AuthzError> {
+        let method = text(headers, &ORIGINAL_METHOD)?;
+        let (uri, url) = (single(headers, &ORIGINAL_URI)?, single(headers, &ORIGINAL_URL)?);
+        if method.is_none() && uri.is_none() && url.is_none() {
+            return Ok(None);
+        }
+        let own_host = text(headers, &HOST)?;
+        let by_url =
+            Self { method, target: url.map(without_origin), host: url.and_then(host_of).or(own_host) };
+        let by_uri = Self { method, target: uri.map(without_origin), host: own_host };
+        match (uri, url) {
+            (Some(_), Some(_)) if by_uri != by_url => Err(AuthzError::Disagree),
+            (None, Some(_)) => Ok(Some(by_url)),
+            (Some(_) | None, _) => Ok(Some(by_uri)),
+        }
+    }
+
+    /// What stands behind our own path; none if nothing does.
+    fn itself(call: &'a Parts) -> Result<Option<Self>, AuthzError> {
+        let target = call.uri.path_and_query().and_then(|target| target.as_str().strip_prefix(PREFIX));
+        let Some(target) = target.filter(|target| target.starts_with('/')) else { return Ok(None) };
+        let method = Some(call.method.as_str());
+        Ok(Some(Self { method, target: Some(target.as_bytes()), host: text(&call.headers, &HOST)? }))
     }
 }
 
 /// The request that a proxy asks about.
-pub(super) fn original(question: &Parts, from: RequestFrom) -> Result<OriginalRequest<'_>, AuthzError> {
-    let headers = &question.headers;
-    let own_host = text(headers, &HOST)?;
-    let own =
-        OriginalRequest { method: question.method.as_str(), target: own_target(question), host: own_host };
-    let x_forwarded = || -> Result<OriginalRequest<'_>, AuthzError> {
-        let RequestDescription { method, target } = said(headers, &FORWARDED_METHOD, &[FORWARDED_URI])?;
-        let host = text(headers, &FORWARDED_HOST)?.or(own.host);
-        Ok(OriginalRequest { method: method.unwrap_or(own.method), target: target.unwrap_or(b"/"), host })
-    };
-    let x_original = || -> Result<OriginalRequest<'_>, AuthzError> {
-        let RequestDescription { method, target } =
-            said(headers, &ORIGINAL_METHOD, &[ORIGINAL_URI, ORIGINAL_URL])?;
-        let target = target.unwrap_or(b"/");
-        let host = host_of(target).or(own.host);
-        Ok(OriginalRequest { method: method.unwrap_or(own.method), target, host })
-    };
-    match from {
-        RequestFrom::XForwarded => x_forwarded(),
-        RequestFrom::XOriginal => x_original(),
-        RequestFrom::Itself => Ok(own),
+pub(super) fn original(call: &Parts, from: RequestFrom) -> Result<OriginalRequest<'_>, AuthzError> {
+    let headers = &call.headers;
+    let itself = RequestDescription::itself(call)?;
+    let described = match from {
+        RequestFrom::XForwarded => RequestDescription::x_forwarded(headers)?,
+        RequestFrom::XOriginal => RequestDescription::x_original(headers)?,
+        RequestFrom::Itself => itself,
         RequestFrom::Auto => {
-            let forwarded = said(headers, &FORWARDED_METHOD, &[FORWARDED_URI])?;
-            let original = said(headers, &ORIGINAL_METHOD, &[ORIGINAL_URI, ORIGINAL_URL])?;
-            match (forwarded.is_nothing(), original.is_nothing()) {
-                (true, true) => Ok(own),
-                (false, true) => x_forwarded(),
-                (true, false) => x_original(),
-                (false, false) if forwarded == original => x_forwarded(),
-                (false, false) => Err(AuthzError::Disagree),
+            let all =
+                [RequestDescription::x_forwarded(headers)?, RequestDescription::x_original(headers)?, itself];
+            let mut all = all.into_iter().flatten();
+            let first = all.next();
+            if all.any(|other| Some(other) != first) {
+                return Err(AuthzError::Disagree);
             }
+            first
         }
-    }
-}
-
-/// What one kind of headers says; the first of `targets` that is there counts.
-fn said<'a>(
-    headers: &'a HeaderMap,
-    method: &HeaderName,
-    targets: &[HeaderName],
-) -> Result<RequestDescription<'a>, AuthzError> {
-    let mut target = None;
-    for name in targets {
-        target = target.or(single(headers, name)?);
-    }
-    Ok(RequestDescription { method: text(headers, method)?, target })
+    };
+    let host = text(headers, &HOST)?;
+    let RequestDescription { method, target, host } =
+        described.unwrap_or(RequestDescription { method: None, target: None, host });
+    Ok(OriginalRequest {
+        method: method.unwrap_or(call.method.as_str()),
+        target: target.unwrap_or(b"/"),
+        host,
+        has_own_query: itself.is_none() && from != RequestFrom::Itself,
+    })
 }
 
 /// The bytes of a header that is there once.
@@ -108,12 +128,6 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
     bytes.map(read).transpose()
 }
 
-/// Path and query behind our own path.
-fn own_target(question: &Parts) -> &[u8] {
-    let target = question.uri.path_and_query().map_or("/", |target| target.as_str());
-    target.strip_prefix(PREFIX).unwrap_or(target).as_bytes()
-}
-
 /// The host in `http://host/path`.
 fn host_of(target: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(target).ok()?;
@@ -121,7 +135,7 @@ fn host_of(target: &[u8]) -> Option<&str> {
     rest.split(['/', '?', '#']).next().filter(|host| !host.is_empty())
 }
 
-/// The status that a refusal is to have, if the question says so: `?deny=403`.
+/// The status that a denial is to have, if the proxy says so: `?deny=403`.
 pub(super) fn deny_status(query: Option<&str>) -> Result<Option<u16>, AuthzError> {
     let mut pairs = query.unwrap_or_default().split('&');
     match pairs.find_map(|pair| pair.strip_prefix("deny=")) {

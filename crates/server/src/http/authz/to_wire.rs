@@ -12,6 +12,7 @@ use tollgate_core::Verdict;
 
 use crate::http::v1::to_wire::problem;
 use crate::service::ServiceError;
+use tollgate_http::MappingDenial;
 use tollgate_http::response::{CallerView, PROBLEM_JSON, WAIT};
 
 /// What was decided: `allow`, `delay` (held, and let through now) or `deny`.
@@ -39,14 +40,14 @@ pub(super) enum AuthzError {
         name: HeaderName,
     },
     /// Two descriptions of the request that differ.
-    #[error(
-        "X-Forwarded-… and X-Original-… headers describe different requests; \
-         set forward_auth.request_from to the kind that the proxy writes"
-    )]
+    #[error("two of these describe different requests: X-Forwarded-…, X-Original-…, the path of the call")]
     Disagree,
     /// No status for a refusal.
     #[error("?deny= has no status for a denial")]
     DenyStatus,
+    /// The mapping denies it.
+    #[error(transparent)]
+    Mapping(MappingDenial),
     /// It could not be decided.
     #[error(transparent)]
     Service(ServiceError),
@@ -56,10 +57,12 @@ impl AuthzError {
     const fn status(&self) -> StatusCode {
         match self {
             Self::NoMapping => StatusCode::NOT_FOUND,
-            Self::Untrusted => StatusCode::FORBIDDEN,
-            Self::Twice { .. } | Self::NoText { .. } | Self::Disagree | Self::DenyStatus => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Untrusted | Self::Mapping(MappingDenial::Missing { .. }) => StatusCode::FORBIDDEN,
+            Self::Twice { .. }
+            | Self::NoText { .. }
+            | Self::Disagree
+            | Self::DenyStatus
+            | Self::Mapping(MappingDenial::EscapedSlash) => StatusCode::BAD_REQUEST,
             Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
@@ -76,6 +79,8 @@ impl AuthzError {
             Self::NoText { .. } => "let the proxy send text",
             Self::Disagree => "set forward_auth.request_from to the kind that the proxy writes",
             Self::DenyStatus => "write ?deny=403 or ?deny=429",
+            Self::Mapping(MappingDenial::Missing { .. }) => "send it with the request",
+            Self::Mapping(MappingDenial::EscapedSlash) => "send the path with plain slashes",
             Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => "correct the mapping",
             Self::Service(ServiceError::NoRules) => "send it again later",
         }

@@ -97,10 +97,72 @@ async fn descriptions_that_disagree_are_not_believed() {
         &["X-Forwarded-Uri: /a", "X-Forwarded-Uri: /a"],
         &["X-Original-URI: /a", "X-Original-URI: /b"],
         &["X-Forwarded-Method: GET", "X-Forwarded-Method: GET"],
+        // Issue 12.11: the proxy writes the URL, and the client the URI.
+        &["X-Original-URL: https://shop.example/login", "X-Original-URI: /other"],
+        &["X-Forwarded-Uri: /a", "X-Original-URL: https://shop.example/b"],
+        // The same path under another host may have another limit.
+        &["X-Original-URL: https://evil.example/a", "X-Original-URI: /a"],
+        &["X-Original-URI: /a", "X-Forwarded-Uri: /a", "X-Forwarded-Host: evil.example"],
     ] {
         let answer = ask(&server, "GET /v1/authz", headers).await;
         assert_eq!(answer.status, 400, "{headers:?}");
         assert_eq!(answer.header("x-tollgate-verdict"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_path_behind_ours_and_headers_must_agree() {
+    let server = server(&mapping(BY_PATH)).await;
+    for header in ["X-Forwarded-Uri: /b", "X-Original-URI: /b", "X-Forwarded-Method: POST"] {
+        assert_eq!(ask(&server, "GET /v1/authz/a", &[header]).await.status, 400, "{header}");
+    }
+    let same = ["X-Forwarded-Method: GET", "X-Forwarded-Uri: /a?b=c"];
+    assert_eq!(ask(&server, "GET /v1/authz/a?b=c", &same).await.status, 200);
+    let same = ["X-Original-URL: http://shop.example/a", "X-Original-URI: /a", "X-Forwarded-Uri: /a"];
+    assert_eq!(ask(&server, "GET /v1/authz", &same).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_query_of_a_client_does_not_choose_the_status() {
+    for from in ["itself", "auto"] {
+        let settings = mapping(BY_ADDRESS) + &format!("forward_auth: {{ request_from: {from} }}\n");
+        let server = server(&settings).await;
+        let mut statuses = Vec::new();
+        for query in ["deny=200", "deny=403", "deny=403"] {
+            statuses.push(ask(&server, &format!("GET /v1/authz/a?{query}"), &[]).await.status);
+        }
+        assert_eq!(statuses, [200, 200, 429], "{from}");
+    }
+}
+
+/// Issue 12.11: to nginx all of these are one page.
+#[tokio::test]
+async fn a_path_has_one_counter_however_it_is_spelled() {
+    let server = server(&mapping(BY_PATH)).await;
+    let spellings = ["/login", "/x%2f..%2flogin", "/%2flogin", "/.%2flogin", "//%6Cogin", "/x\\..\\login"];
+    let mut statuses = Vec::new();
+    for path in spellings {
+        statuses.push(ask(&server, "GET /v1/authz", &[&format!("X-Original-URI: {path}")]).await.status);
+    }
+    assert_eq!(statuses, [200, 200, 200, 429, 429, 429]);
+}
+
+/// Issue 12.5: whoever sends no key has no counter of his own, and is not free.
+#[tokio::test]
+async fn a_missing_value_is_limited_or_denied() {
+    let user = |missing: &str| {
+        mapping(&format!("[request_headers: {{ header_name: x-user, descriptor_key: user, {missing} }}]"))
+    };
+    let shared = server(&user("missing: key")).await;
+    assert_eq!(ask(&shared, "GET /v1/authz", &[]).await.status, 200);
+    assert_eq!(ask(&shared, "GET /v1/authz", &[]).await.status, 429);
+    assert_eq!(ask(&shared, "GET /v1/authz", &["X-User: 1"]).await.status, 200);
+    for missing in ["missing: deny", "required: true"] {
+        let strict = server(&user(missing)).await;
+        let denied = ask(&strict, "GET /v1/authz", &[]).await;
+        assert_eq!((denied.status, denied.header("x-tollgate-verdict")), (403, None), "{denied:?}");
+        assert!(denied.body.contains("the header x-user is missing"), "{}", denied.body);
+        assert_eq!(ask(&strict, "GET /v1/authz", &["X-User: 1"]).await.status, 200);
     }
 }
 
