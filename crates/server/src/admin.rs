@@ -1,6 +1,6 @@
 //! The admin pages, for operators and their tools.
 //!
-//! On loopback, or elsewhere behind a token. The Prometheus listener of its
+//! On loopback, or elsewhere behind a token, and for no other web site. The Prometheus listener of its
 //! own serves one of these pages and nothing else.
 //!
 //! | module | what it holds |
@@ -12,10 +12,11 @@
 //! | `rules` | `/v1/rules`: the rules in force |
 //! | `openapi` | the document that describes `/v1` here |
 //! | `prometheus` | a part of Prometheus' HTTP interface, over history |
-//! | `token` | who may see the pages |
+//! | `token`, `cross_site` | who may see the pages |
 //!
 //! Deliberately not here: anything that callers of the limiter need.
 
+mod cross_site;
 mod history;
 mod keys;
 mod metrics;
@@ -36,7 +37,8 @@ use axum::routing::{get, post};
 
 use crate::http::v1::only;
 use crate::service::Service;
-use tollgate_settings::Secret;
+use cross_site::AdminHosts;
+use tollgate_settings::AdminSettings;
 
 pub(crate) use metrics::router as prometheus_router;
 
@@ -57,8 +59,10 @@ const PAGES: [(&str, &str); 13] = [
     ("/v1/rules", "the rules in force with all their numbers, as JSON"),
 ];
 
-/// All pages; only for callers who show `token`, if there is one.
-pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
+/// All pages; only for callers who show the token, if there is one.
+pub(crate) fn router(service: Arc<Service>, settings: &AdminSettings) -> Router {
+    let AdminSettings { token, hosts, .. } = settings;
+    let hosts = AdminHosts { names: hosts.clone(), has_token: token.is_some() };
     let pages = Router::new()
         .route("/", get(list))
         .route("/metrics", get(metrics::page))
@@ -68,10 +72,11 @@ pub(crate) fn router(service: Arc<Service>, token: Option<Secret>) -> Router {
         .merge(prometheus::router())
         .fallback(no_such_page)
         .with_state(service);
-    match token {
-        Some(token) => pages.layer(from_fn_with_state(Arc::new(token), token::demand)),
+    let pages = match token {
+        Some(token) => pages.layer(from_fn_with_state(Arc::new(token.clone()), token::demand)),
         None => pages,
-    }
+    };
+    pages.layer(from_fn_with_state(Arc::new(hosts), cross_site::refuse))
 }
 
 /// The paths under `/v1`.

@@ -266,7 +266,7 @@ impl RunningServer<'_> {
     fn serve_operators(&self, operators: OperatorListeners, done: &watch::Sender<bool>) {
         let limit = ConnectionLimit::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
         let acceptor = Acceptor { limit, pool: None, worker: 0, stop: done.subscribe() };
-        let pages = admin::router(Arc::clone(&self.service), self.settings.admin.token.clone());
+        let pages = admin::router(Arc::clone(&self.service), &self.settings.admin);
         spawn_logged(acceptor.clone().run(operators.admin, ServeHttp::new(pages, None)));
         if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {
             let page = admin::prometheus_router(Arc::clone(&self.service), &own.path);

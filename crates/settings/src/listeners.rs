@@ -55,6 +55,8 @@ pub struct AdminSettings {
     pub address: ListenAddress,
     /// What callers must show, if set.
     pub token: Option<Secret>,
+    /// Names that browsers call it by, besides `localhost` and addresses.
+    pub hosts: Vec<String>,
 }
 
 pub(crate) fn http(reader: &mut SettingsReader<'_>) -> ListenAddress {
@@ -174,7 +176,7 @@ pub(crate) fn admin(reader: &mut SettingsReader<'_>) -> AdminSettings {
             }
         }
     }
-    AdminSettings { address, token }
+    AdminSettings { address, token, hosts: reader.get(&rows::ADMIN_HOSTS) }
 }
 
 pub(crate) fn resp(reader: &mut SettingsReader<'_>) -> Option<RespSettings> {

@@ -193,6 +193,9 @@ section! {
     DEBUG_PORT: Setting<u16> = variable("DEBUG_PORT").default("6070", Word(port));
     /// What callers of the admin listener must show.
     ADMIN_TOKEN: OptionalSetting<Secret> = variable("TOLLGATE_ADMIN_TOKEN").optional(Value(secret));
+    /// Names that browsers call the admin listener by, besides `localhost` and addresses; others are refused.
+    ADMIN_HOSTS: Setting<Vec<String>> =
+        variable("TOLLGATE_ADMIN_HOSTS").key("listen.admin_hosts").default("", Value(RawValue::list));
     /// A gRPC connection older than this, ±10 %, is asked to go; 0 for never.
     GRPC_MAX_CONNECTION_AGE: Setting<Duration> =
         variable("GRPC_MAX_CONNECTION_AGE").key("connections.max_age").default("24h", Word(duration));

@@ -93,7 +93,7 @@ impl Drop for Serving {
 
 /// The whole answer to a GET.
 pub(crate) fn get(address: SocketAddr, path: &str) -> String {
-    answer(address, &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
+    answer(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
 }
 
 /// The answer to a GET once it has `text`: the log may be a moment ahead of what a page says.
@@ -106,7 +106,8 @@ pub(crate) fn get_until(address: SocketAddr, path: &str, text: &str) -> String {
 /// The whole answer to a POST.
 pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> String {
     let length = body.len();
-    let head = format!("POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}");
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}");
     answer(address, &format!("{head}\r\n\r\n{body}"))
 }
 

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use hyper::body::Bytes;
 use serde::Serialize;
 use tollgate_core::Operation;
 use tollgate_limiter::Reply;
 use utoipa::{IntoResponses, ToSchema};
 
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
-use crate::http::v1::decide::receive;
+use crate::http::v1::decide::{is_json, receive};
 use crate::http::v1::error::{FieldError, V1Error};
 use crate::http::v1::from_wire::{self, V1Body, V1Request};
 use crate::http::v1::schemas::RequestSchema;
@@ -125,7 +127,7 @@ pub(super) async fn inspect(State(service): State<Arc<Service>>, query: Pairs) -
     responses(InspectedSchema)
 )]
 pub(super) async fn inspect_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    respond(async { look(&service, &from_body(&receive(request).await?.bytes)?).await }.await)
+    respond(async { look(&service, &from_body(&receive_json(request).await?)?).await }.await)
 }
 
 /// Forgets the key of a query.
@@ -148,7 +150,7 @@ pub(super) async fn reset(State(service): State<Arc<Service>>, query: Pairs) -> 
     responses(ForgottenSchema)
 )]
 pub(super) async fn reset_body(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
-    respond(async { forget(&service, &from_body(&receive(request).await?.bytes)?).await }.await)
+    respond(async { forget(&service, &from_body(&receive_json(request).await?)?).await }.await)
 }
 
 fn respond(answered: Result<Response, V1Error>) -> Response {
@@ -192,6 +194,14 @@ async fn forget(service: &Service, wire: &V1Request<'_>) -> Result<Response, V1E
     let descriptors = wire.descriptors(&entries, false);
     let forgotten = service.reset(&wire.request(&descriptors)).await?;
     Ok(to_wire::respond(&ResetBody { forgotten }))
+}
+
+/// The body of a request. What changes a counter must be said to be JSON.
+async fn receive_json(request: Request<Body>) -> Result<Bytes, V1Error> {
+    if !is_json(request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes())) {
+        return Err(V1Error::MediaType);
+    }
+    Ok(receive(request).await?.bytes)
 }
 
 /// The key that a body names.

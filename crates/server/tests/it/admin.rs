@@ -1,6 +1,6 @@
 //! The admin pages, their token, and the Prometheus listener of its own.
 
-use crate::support::http::{get, get_with};
+use crate::support::http::{self, get, get_with};
 use crate::support::wire::ask_one;
 use crate::support::{Server, Setup};
 
@@ -71,6 +71,39 @@ async fn with_a_token_every_page_demands_it() {
         assert!(text.contains("TOLLGATE_ADMIN_TOKEN") && !text.contains("sesame"), "{text}");
         assert_eq!(get_with(admin, page, "authorization: Bearer open sesamE").await.0, 401);
         assert_ne!(get_with(admin, page, "authorization: Bearer open sesame").await.0, 401);
+    }
+}
+
+/// Issue 12.10: a page that an operator visits must not reset his counters.
+#[tokio::test]
+async fn other_web_sites_get_nothing_and_change_nothing() {
+    let server =
+        Setup::new(&[("rules.yaml", RULES)]).env("TOLLGATE_ADMIN_HOSTS", "tollgate.example").start().await;
+    let admin = server.addresses.admin;
+    let body = r#"{"domain":"z","descriptors":[{"b":"x"}]}"#;
+    let reset = |headers: &str| {
+        let length = body.len();
+        format!(
+            "POST /v1/keys/reset HTTP/1.1\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let json = "host: localhost\r\ncontent-type: application/json\r\n";
+    for (headers, status) in [
+        (json.to_owned(), 200),
+        ("host: localhost\r\ncontent-type: text/plain\r\n".to_owned(), 415),
+        ("host: localhost\r\n".to_owned(), 415),
+        (json.replace("localhost", "evil.example"), 403),
+        (json.replace("localhost", "tollgate.example"), 200),
+        (json.to_owned() + "origin: http://evil.example\r\n", 403),
+        (json.to_owned() + "origin: http://localhost\r\n", 200),
+        (json.to_owned() + "sec-fetch-site: cross-site\r\n", 403),
+    ] {
+        assert_eq!(http::request(admin, &reset(&headers)).await.0, status, "{headers}");
+    }
+    for line in ["GET /v1/keys?domain=z&b=x", "DELETE /v1/keys?domain=z&b=x", "GET /metrics", "GET /"] {
+        let asked = format!("{line} HTTP/1.1\r\nhost: rebound.example:6070\r\nconnection: close\r\n\r\n");
+        let (status, text) = http::request(admin, &asked).await;
+        assert_eq!((status, text.contains("TOLLGATE_ADMIN_HOSTS")), (403, true), "{line}: {text}");
     }
 }
 

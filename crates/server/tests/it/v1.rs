@@ -50,7 +50,7 @@ async fn post(address: SocketAddr, path: &str, body: &str) -> (u16, Value) {
 
 /// The status, and the body as JSON, of a request without a body.
 async fn send(address: SocketAddr, line: &str) -> (u16, Value) {
-    let bytes = format!("{line} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n");
+    let bytes = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let (status, text) = http::request(address, &bytes).await;
     (status, serde_json::from_str(&text).unwrap_or_else(|_| text.into()))
 }

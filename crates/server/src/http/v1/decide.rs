@@ -125,16 +125,27 @@ const UNTOLD: [&[u8]; 3] = [b"application/x-www-form-urlencoded", b"text/plain",
 
 /// Whether a body of a content type may be JSON: it is said to be, or not said to be anything else.
 fn may_be_json(content_type: Option<&[u8]>) -> bool {
-    let Some(kind) = content_type else { return true };
-    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let ends_with = |end: &[u8]| {
+    if is_json(content_type) {
+        return true;
+    }
+    let kind = media_type(content_type);
+    kind.is_empty() || UNTOLD.iter().any(|untold| kind.eq_ignore_ascii_case(untold))
+}
+
+/// Whether a body is said to be JSON. A page of another web site cannot say so
+/// without asking first.
+pub(crate) fn is_json(content_type: Option<&[u8]>) -> bool {
+    let kind = media_type(content_type);
+    [&b"/json"[..], b"+json"].iter().any(|end| {
         let start = kind.len().saturating_sub(end.len());
         kind.get(start..).is_some_and(|found| found.eq_ignore_ascii_case(end))
-    };
-    kind.is_empty()
-        || ends_with(b"/json")
-        || ends_with(b"+json")
-        || UNTOLD.iter().any(|untold| kind.eq_ignore_ascii_case(untold))
+    })
+}
+
+/// A content type without its parameters; empty if there is none.
+fn media_type(content_type: Option<&[u8]>) -> &[u8] {
+    let kind = content_type.unwrap_or_default();
+    kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
 #[cfg(test)]
@@ -152,7 +163,7 @@ mod tests {
         for kind in ["multipart/form-data; boundary=x", "application/xml", "text/html", "json", "x/jsonp"] {
             assert!(!may_be_json(Some(kind.as_bytes())), "{kind}");
         }
-        assert!(may_be_json(None));
+        assert!(may_be_json(None) && !is_json(None) && !is_json(Some(b"text/plain")));
     }
 
     #[test]

@@ -58,7 +58,7 @@ async fn promtool_reads_what_was_counted() {
 /// The answer to a form, as Grafana sends it.
 async fn form(server: &Server, path: &str, body: &str) -> (u16, Value) {
     let head = format!(
-        "POST /prometheus/api/v1/{path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\
+        "POST /prometheus/api/v1/{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );

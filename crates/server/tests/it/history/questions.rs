@@ -75,7 +75,7 @@ async fn every_format_says_the_same() {
     assert!(points.starts_with("time,name,outcome,count\r\n"), "{points}");
     let head = raw(
         server.addresses.admin,
-        b"GET /v1/history/summary?format=csv HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n",
+        b"GET /v1/history/summary?format=csv HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     )
     .await;
     assert!(head.contains("content-type: text/csv; charset=utf-8; header=present\r\n"), "{head}");

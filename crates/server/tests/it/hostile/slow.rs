@@ -96,7 +96,7 @@ async fn a_caller_that_closes_its_side_still_gets_its_answer() {
     // The page is rendered on another thread, so that the end is seen before the answer is there.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(server.addresses.admin).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         stream.shutdown().await.unwrap();
         let mut answer = String::new();
         timeout(DEADLINE, stream.read_to_string(&mut answer)).await.expect("it ends in time").unwrap();

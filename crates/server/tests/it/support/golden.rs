@@ -49,7 +49,7 @@ impl Transcript {
         headers: &[&str],
         body: &str,
     ) -> String {
-        let mut bytes = format!("{line} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n");
+        let mut bytes = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
         for header in headers {
             write!(bytes, "{header}\r\n").expect("a string takes everything");
         }

@@ -7,20 +7,24 @@ use tokio::net::TcpStream;
 
 /// Status and body of a GET.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    request(address, &format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")).await
+    request(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).await
 }
 
 /// Status and body of a GET with one more header.
 pub(crate) async fn get_with(address: SocketAddr, path: &str, header: &str) -> (u16, String) {
-    request(address, &format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{header}\r\n\r\n"))
-        .await
+    request(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n\r\n"),
+    )
+    .await
 }
 
 /// Status and body of a POST.
 pub(crate) async fn post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
     );
     request(address, &(head + body)).await
 }
