@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tollgate_history::{Bounds, Caps};
 use tollgate_http::PathTemplates;
 
+use crate::mapping::MappingSettings;
 use crate::rows;
 use crate::secret::Secret;
 use crate::settings_reader::SettingsReader;
@@ -27,6 +28,18 @@ pub struct HistorySettings {
     pub caps: Caps,
     /// How many series are kept.
     pub bounds: Bounds,
+    /// Whose values must not be read in it; none without a mapping.
+    pub hidden: Option<HiddenKeys>,
+}
+
+/// The entries of a domain whose values are hashed in the history, because the
+/// mapping takes them from where clients put secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenKeys {
+    /// The domain of the mapping.
+    pub domain: String,
+    /// The keys of the entries.
+    pub keys: Vec<String>,
 }
 
 pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<HistorySettings> {
@@ -44,6 +57,18 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<HistorySettings> {
             ..Caps::default()
         },
         bounds: Bounds { series: reader.get(&rows::HISTORY_MAX_SERIES) },
+        hidden: None,
     };
     is_on.then_some(settings)
+}
+
+impl HistorySettings {
+    /// The same, hiding what the mapping says.
+    pub(crate) fn hiding(mut self, mapping: Option<&MappingSettings>) -> Self {
+        self.hidden = mapping.map(|MappingSettings { mapping, .. }| HiddenKeys {
+            domain: mapping.domain().to_owned(),
+            keys: mapping.hidden_keys().map(str::to_owned).collect(),
+        });
+        self
+    }
 }

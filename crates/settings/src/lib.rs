@@ -50,7 +50,7 @@ pub use address::{GrpcAddress, ListenAddress, ListenAddressError};
 pub use error::{Mistake, SettingsError, Warning};
 pub use file::{ConfigFile, FILE_NAME};
 pub use flags::Flags;
-pub use history::HistorySettings;
+pub use history::{HiddenKeys, HistorySettings};
 pub use ignored::{IGNORED, IgnoredVariables};
 pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
 pub use mapping::MappingSettings;

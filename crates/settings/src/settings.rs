@@ -100,6 +100,7 @@ impl Settings {
     ) -> Result<(Self, Vec<Warning>), SettingsError> {
         let mut reader = SettingsReader::new(flags, variables, file);
         let r = &mut reader;
+        let mapping = mapping::read(r);
         let settings = Self {
             metrics: metrics::read(r),
             admin: listeners::admin(r),
@@ -113,9 +114,9 @@ impl Settings {
             store: store::read(r),
             snapshots: r.find(&rows::DATA),
             health_needs_store: r.get(&rows::REDIS_HEALTH_CHECK_ACTIVE_CONNECTION),
-            history: history::read(r),
+            history: history::read(r).map(|history| history.hiding(mapping.as_ref())),
             tracing: tracing::read(r),
-            mapping: mapping::read(r),
+            mapping,
             forward_auth: ForwardAuthSettings {
                 deny_status: r.get(&rows::FORWARD_AUTH_DENY_STATUS),
                 max_hold: r.get(&rows::FORWARD_AUTH_MAX_HOLD),

@@ -9,8 +9,9 @@ use std::cell::RefCell;
 use tollgate_core::{Entry, Time};
 use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
 use tollgate_http::PathTemplates;
+use tollgate_http::request::mapping::MISSING;
 use tollgate_limiter::{Event, EventSink};
-use tollgate_settings::{KeyNames, Secret};
+use tollgate_settings::{HiddenKeys, KeyNames, Secret};
 
 use super::routes::RouteResolver;
 
@@ -19,9 +20,10 @@ use super::routes::RouteResolver;
 pub struct DecisionCounter {
     recorder: Recorder,
     routes: RouteResolver,
-    counts_keys: bool,
-    /// What names of keys are hashed with, if they are.
-    salt: Option<Secret>,
+    keys: KeyNames,
+    hidden: Option<HiddenKeys>,
+    /// What is mixed into hashes.
+    salt: Secret,
 }
 
 impl DecisionCounter {
@@ -33,8 +35,9 @@ impl DecisionCounter {
                 keys: settings.route_keys.clone(),
                 templates: settings.templates.clone(),
             },
-            counts_keys: settings.keys != KeyNames::Off,
-            salt: (settings.keys == KeyNames::Hashed).then(|| settings.salt.clone()),
+            keys: settings.keys,
+            hidden: settings.hidden.clone(),
+            salt: settings.salt.clone(),
         }
     }
 
@@ -49,10 +52,18 @@ impl DecisionCounter {
     }
 
     fn hashed(&self, mut flush: Flush) -> Flush {
-        if let Some(salt) = &self.salt {
-            flush.counts.rename_keys(|name| Label::hashed(name, salt.expose()));
+        if self.keys == KeyNames::Hashed {
+            flush.counts.rename_keys(|name| Label::hashed(name, self.salt.expose()));
         }
         flush
+    }
+
+    /// Whether a value of an entry must not be read. Where whole names are hashed,
+    /// there is nothing to read.
+    fn is_hidden(&self, domain: &str, entry: &Entry<'_>) -> bool {
+        let is_listed =
+            |hidden: &HiddenKeys| hidden.domain == domain && hidden.keys.iter().any(|key| key == entry.key);
+        self.keys == KeyNames::Clear && entry.value != MISSING && self.hidden.as_ref().is_some_and(is_listed)
     }
 
     /// How many names have a series of their own.
@@ -87,39 +98,44 @@ impl EventSink for DecisionCounter {
         let now = event.reply.now;
         let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
         let rule = event.rule_name();
-        if !self.counts_keys {
+        if self.keys == KeyNames::Off {
             let decision = DecisionCount { rule, key: None, outcome, count: 1 };
             return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
-        with_key(event.entries(), |key| {
+        self.with_key(event.request.domain, event.entries(), |key| {
             let decision = DecisionCount { rule, key: Some(key), outcome, count: 1 };
             self.recorder.record(request.as_ref(), Some(&decision), now);
         });
     }
 }
 
-/// The entries as `key=value,key=value`, in a buffer that is reused.
-fn with_key(entries: &[Entry<'_>], act: impl FnOnce(&str)) {
-    thread_local! {
-        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
-    }
-    TEXT.with_borrow_mut(|text| {
-        text.clear();
-        for (place, entry) in entries.iter().enumerate() {
-            if place > 0 {
-                text.push(',');
-            }
-            // The counter of a limit that the caller brings has a name and no key.
-            if !entry.key.is_empty() {
-                text.push_str(entry.key);
-                text.push('=');
-            }
-            text.push_str(entry.value);
+impl DecisionCounter {
+    /// The entries as `key=value,key=value`, in a buffer that is reused.
+    fn with_key(&self, domain: &str, entries: &[Entry<'_>], act: impl FnOnce(&str)) {
+        thread_local! {
+            static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
         }
-        act(text);
-        // One long value must not keep its memory for ever.
-        text.shrink_to(KEY_BYTES_KEPT);
-    });
+        TEXT.with_borrow_mut(|text| {
+            text.clear();
+            for (place, entry) in entries.iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                // The counter of a limit that the caller brings has a name and no key.
+                if !entry.key.is_empty() {
+                    text.push_str(entry.key);
+                    text.push('=');
+                }
+                match self.is_hidden(domain, entry) {
+                    true => text.push_str(&Label::hashed(entry.value, self.salt.expose())),
+                    false => text.push_str(entry.value),
+                }
+            }
+            act(text);
+            // One long value must not keep its memory for ever.
+            text.shrink_to(KEY_BYTES_KEPT);
+        });
+    }
 }
 
 /// Bytes of the buffer that each thread keeps: more than any usual key has.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{RULES, asked, row, top, v1};
 use crate::resp::support::{Caller, command};
-use crate::support::http::{get_with, post};
+use crate::support::http::{get_with, post, request};
 use crate::support::wire::ask_one;
 use crate::support::{Server, Setup};
 
@@ -152,4 +152,38 @@ async fn more_names_than_the_cap_are_others_and_no_total_is_wrong() {
     assert_eq!(top(&server, "route").await, [row("/often", 3, 0), row("/less", 2, 0)]);
     let all = asked(&server, "/v1/history/top?by=route").await;
     assert_eq!(all["other"]["total"], 2);
+}
+
+/// Issue 12.12: an API key that a mapping counts by is a secret.
+#[tokio::test]
+async fn what_clients_send_as_secrets_is_hashed_unless_it_is_shown() {
+    let header = |name: &str, key: &str, more: &str| {
+        format!("    - [request_headers: {{ header_name: {name}, descriptor_key: {key}{more} }}]\n")
+    };
+    let rules = "
+domain: edge
+descriptors:
+  - key: api_key
+    rate_limit: { name: by_key, requests_per_unit: 1000, unit: year }
+  - key: plan
+    rate_limit: { name: by_plan, requests_per_unit: 1000, unit: year }
+";
+    let file = "mapping:\n  domain: edge\n  trusted_proxies: [127.0.0.1]\n  descriptors:\n".to_owned()
+        + &header("X-Api-Key", "api_key", ", missing: key")
+        + &header("X-Plan", "plan", ", show: true");
+    let server = Setup::new(&[("rules.yaml", rules)]).file(&file).start().await;
+    for headers in ["x-api-key: hunter2\r\nx-plan: gold\r\n", "x-api-key: hunter2\r\nx-plan: gold\r\n", ""] {
+        let asked = format!("GET /v1/authz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n");
+        assert_eq!(request(server.addresses.http, &asked).await.0, 200);
+    }
+    // The key is the same secret however a request comes.
+    let body = r#"{"domain":"edge","descriptors":[{"api_key":"hunter2"}]}"#;
+    assert_eq!(v1(&server, "/v1/check", body, 1).await, [200]);
+    let mut keys = top(&server, "key").await;
+    keys.sort();
+    let hash = tollgate_history::Label::hashed("hunter2", "");
+    assert_eq!(
+        keys,
+        [row("api_key=(missing)", 1, 0), row(&format!("api_key={hash}"), 3, 0), row("plan=gold", 2, 0)]
+    );
 }
