@@ -12,7 +12,7 @@ mod text;
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_core::{Descriptor, Entry, Request};
+use tollgate_core::{Descriptor, Entry, Operation, Request, Time};
 use tollgate_limiter::Limiter;
 use tollgate_rules::Options;
 
@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let entries: Vec<Vec<Entry<'_>>> = args.descriptors.iter().map(Pairs::entries).collect();
     let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entries| Descriptor::new(entries)).collect();
     let request = Request::new(&args.domain, &descriptors).with_cost(args.cost);
-    let reply = limiter.check(&request).at_once();
+    // Any instant will do for unused counters; at this one a window of the clock begins.
+    let reply = limiter.operate(&request, Operation::Check, Time::EPOCH).at_once();
     let story = Story::new(&request, &reply);
     match args.format {
         Format::Text => text::write(&story, console.out)?,

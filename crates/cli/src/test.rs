@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use tollgate_rules::Options;
 
 use crate::console::{Console, Exit, show_problems};
-use runner::FileOutcome;
+use runner::{FileOutcome, Runner};
 
 /// Do the rules do what the rule tests say?
 ///
@@ -84,7 +84,8 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         }
     };
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
-    let outcomes: Vec<FileOutcome> = files.iter().map(|file| runner::run(file, &options)).collect();
+    let mut runner = Runner::new(options);
+    let outcomes: Vec<FileOutcome> = files.iter().map(|file| runner.run(file)).collect();
     match args.format {
         TestFormat::Text if outcomes.is_empty() => {}
         TestFormat::Text => text::write(&outcomes, console.out)?,

@@ -78,7 +78,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
     }
 }
 
-/// One decision: `allow, 9 of 10 remaining`.
+/// One decision: `allow, 9 of 10 remaining, 1 used, reset after 1m`.
 pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
     let mut text = verdict(decision.verdict);
     if decision.verdict == (Verdict::Deny { retry_after: None }) {
@@ -87,6 +87,7 @@ pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
     } else {
         text.push_str(&format!(", {} of {} remaining", decision.remaining, decision.limit));
     }
+    text.push_str(&format!(", {} used, reset after {}", decision.used, decision.reset_after));
     if decision.soft {
         text.push_str(", only because the limit is soft");
     }

@@ -74,17 +74,19 @@ impl From<Micros> for Duration {
     }
 }
 
-/// Shortest exact form in one unit: `250us`, `1.5s`, `30m`, `7d`.
+/// Exact, largest unit first: `250us`, `1.5s`, `1m30s`, `7d`.
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 3] = [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m")];
-        let us = self.0;
+        let mut us = self.0;
         for (len, name) in UNITS {
-            if us >= len && us.is_multiple_of(len) {
-                return write!(f, "{}{name}", us / len);
+            if us >= len {
+                write!(f, "{}{name}", us / len)?;
+                us %= len;
             }
         }
         let (len, digits, name) = match us {
+            0 if self.0 > 0 => return Ok(()),
             0 => return f.write_str("0s"),
             1_000_000.. => (1_000_000, 6, "s"),
             1_000.. => (1_000, 3, "ms"),
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_prints_in_its_shortest_exact_form() {
+    fn a_span_prints_exactly_and_in_units_that_people_read() {
         let cases = [
             (0, "0s"),
             (1, "1us"),
@@ -172,7 +174,9 @@ mod tests {
             (500_000, "500ms"),
             (1_000_000, "1s"),
             (1_500_000, "1.5s"),
-            (61_000_000, "61s"),
+            (61_000_000, "1m1s"),
+            (86_399_999_999, "23h59m59.999999s"),
+            (86_400_500_000, "1d500ms"),
             (120_000_000, "2m"),
             (3_600_000_000, "1h"),
             (604_800_000_000, "7d"),

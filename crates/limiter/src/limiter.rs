@@ -60,9 +60,10 @@ impl Limiter {
 }
 
 impl<S, C, E> Limiter<S, C, E> {
-    /// A limiter with a store, a clock and a sink of one's own.
-    pub fn with(rules: RuleSet, store: S, clock: C, sink: E) -> Self {
-        let rules = ArcSwap::from_pointee(rules);
+    /// A limiter with a store, a clock and a sink of one's own, and perhaps
+    /// with rules that others use, too.
+    pub fn with(rules: impl Into<Arc<RuleSet>>, store: S, clock: C, sink: E) -> Self {
+        let rules = ArcSwap::new(rules.into());
         Self { rules, store, clock, sink, is_all_quota: false, is_all_shadow: false }
     }
 

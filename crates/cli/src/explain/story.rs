@@ -117,6 +117,7 @@ pub(crate) struct Decided {
     pub(crate) limit: u64,
     pub(crate) used: u64,
     pub(crate) remaining: u64,
+    pub(crate) reset_after_us: u64,
     pub(crate) soft: bool,
     /// The verdict on the request comes from this one.
     pub(crate) binding: bool,
@@ -225,6 +226,7 @@ impl Teller<'_> {
             limit: decision.limit,
             used: decision.used,
             remaining: decision.remaining,
+            reset_after_us: decision.reset_after.get(),
             soft: decision.soft,
             binding: self.reply.binding().is_some_and(|binding| std::ptr::eq(binding, decision)),
             words: words::decision(decision, rule),

@@ -39,6 +39,12 @@ const REQUEST: MapSchema = MapSchema {
     keys: &["domain", "descriptors", "cost"],
     example: "{ domain: NAME, descriptors: [{ KEY: VALUE }] }",
 };
+/// Envoy's form, which allows a key twice and a cost of its own.
+const DESCRIPTOR: MapSchema = MapSchema {
+    what: "a descriptor with entries",
+    keys: &["entries", "cost"],
+    example: "{ entries: [{ key: KEY, value: VALUE }], cost: 2 }",
+};
 const ENTRY: MapSchema =
     MapSchema { what: "an entry", keys: &["key", "value"], example: "{ key: KEY, value: VALUE }" };
 
@@ -83,9 +89,16 @@ pub(super) struct TestStep {
 #[derive(Debug)]
 pub(super) struct StepRequest {
     pub(super) domain: String,
-    /// The entries of each descriptor.
-    pub(super) descriptors: Vec<Vec<(String, String)>>,
+    pub(super) descriptors: Vec<StepDescriptor>,
     pub(super) cost: u64,
+}
+
+/// One descriptor of a step.
+#[derive(Debug)]
+pub(super) struct StepDescriptor {
+    pub(super) entries: Vec<(String, String)>,
+    /// Where it differs from the request's.
+    pub(super) cost: Option<u64>,
 }
 
 /// What must come.
@@ -193,26 +206,23 @@ fn request_of(node: &YamlNode, problems: &mut Problems) -> Option<StepRequest> {
     Some(StepRequest { domain: domain?.value, descriptors, cost })
 }
 
-/// `{ user_id: "42", plan: free }`, or Envoy's `{ entries: [{ key: user_id, value: "42" }] }`.
-fn descriptor(node: &YamlNode, problems: &mut Problems) -> Option<Vec<(String, String)>> {
+/// `{ user_id: "42", plan: free }`, or Envoy's `{ entries: [{ key: user_id, value: "42" }], cost: 2 }`.
+fn descriptor(node: &YamlNode, problems: &mut Problems) -> Option<StepDescriptor> {
     let help = "write { KEY: VALUE }, with one KEY: VALUE for each entry, in order";
-    if !matches!(*node.value, YamlValue::Map(_)) {
+    let YamlValue::Map(pairs) = &*node.value else {
         node.must_be("a descriptor", "a map of entries", help, problems);
         return None;
+    };
+    let is_entries = |(key, value): &(YamlNode, YamlNode)| {
+        key.as_str() == Some("entries") && matches!(*value.value, YamlValue::List(_))
+    };
+    if pairs.iter().any(is_entries) {
+        return envoy_descriptor(node, problems);
     }
     let pairs = node.entries(|| help.to_owned(), problems);
     if pairs.is_empty() {
         problems.error(node.at, "a descriptor needs an entry", help);
         return None;
-    }
-    if let [pair] = pairs.as_slice()
-        && let ("entries", YamlValue::List(items)) = (pair.name, &*pair.value.value)
-    {
-        if items.is_empty() {
-            let help = format!("write at least one - {}", ENTRY.example);
-            problems.error(pair.value.at, "entries is empty", help);
-        }
-        return items.iter().map(|item| envoy_entry(item, problems)).collect();
     }
     let mut entries: Vec<(String, String)> = Vec::new();
     for pair in pairs {
@@ -223,7 +233,15 @@ fn descriptor(node: &YamlNode, problems: &mut Problems) -> Option<Vec<(String, S
         }
         entries.push((pair.name.to_owned(), value.value));
     }
-    Some(entries)
+    Some(StepDescriptor { entries, cost: None })
+}
+
+fn envoy_descriptor(node: &YamlNode, problems: &mut Problems) -> Option<StepDescriptor> {
+    let fields = YamlMap::read(node, &DESCRIPTOR, problems)?;
+    let items = fields.nonempty_list("entries", ENTRY.example, problems);
+    let entries: Option<Vec<_>> = items.iter().map(|item| envoy_entry(item, problems)).collect();
+    let cost = fields.number("cost", 0..=COST_MAX, problems);
+    Some(StepDescriptor { entries: entries?, cost })
 }
 
 fn envoy_entry(node: &YamlNode, problems: &mut Problems) -> Option<(String, String)> {

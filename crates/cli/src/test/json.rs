@@ -41,6 +41,8 @@ struct FailureJson<'a> {
     request: &'a str,
     expected: &'a str,
     got: &'a str,
+    /// The fields of the step that came out otherwise.
+    differs: &'a [&'static str],
     why: &'a Story,
     explain: &'a str,
 }
@@ -86,6 +88,7 @@ impl<'a> FailureJson<'a> {
             request: &failure.request,
             expected: &failure.expected,
             got: &failure.got,
+            differs: &failure.differs,
             why: &failure.story,
             explain: &failure.explain,
         }

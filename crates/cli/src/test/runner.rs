@@ -8,15 +8,17 @@
 //!
 //! Deliberately not here: how outcomes are printed.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
-use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Verdict};
-use tollgate_limiter::{Limiter, Reply};
-use tollgate_rules::{Loaded, Options, SourceFile};
+use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Rule, RuleSet, Verdict};
+use tollgate_limiter::{Limiter, MemoryStore, NoSink, Reply, SystemClock};
+use tollgate_rules::{Options, SourceFile};
 use tollgate_yaml::{Problem, Problems, nearest};
 
-use super::file::{self, Expect, RuleTest, TestFile, TestStep};
+use super::file::{self, Expect, RuleTest, StepDescriptor, TestFile, TestStep};
 use crate::explain::story::Story;
 use crate::words;
 
@@ -49,6 +51,10 @@ pub(super) struct TestFailure {
     pub(super) request: String,
     pub(super) expected: String,
     pub(super) got: String,
+    /// The fields of a step that came out otherwise.
+    pub(super) differs: Vec<&'static str>,
+    /// Carets below those of them that `got` shows.
+    pub(super) marks: String,
     pub(super) story: Story,
     /// The command that tells the walk through the rules.
     pub(super) explain: String,
@@ -68,47 +74,79 @@ impl FileOutcome {
     }
 }
 
-/// Runs all tests of one file.
-pub(super) fn run(path: &Path, options: &Options) -> FileOutcome {
-    let file = path.display().to_string();
-    match RunnableFile::read(path, options) {
-        Ok(runnable) => FileOutcome { file, problems: Vec::new(), tests: runnable.run(options) },
-        Err(problems) => FileOutcome { file, problems, tests: Vec::new() },
-    }
+/// Runs files of tests, all with the same options.
+pub(super) struct Runner {
+    options: Options,
+    /// By the paths they are read from: building rules can take longer than
+    /// all tests of them.
+    rule_sets: HashMap<Vec<PathBuf>, Arc<RuleSet>>,
 }
 
 /// A file whose tests can be run.
 struct RunnableFile {
     file: TestFile,
     paths: Vec<PathBuf>,
-    sources: Vec<SourceFile>,
+    rules: Arc<RuleSet>,
 }
 
-impl RunnableFile {
-    fn read(path: &Path, options: &Options) -> Result<Self, Vec<Problem>> {
+impl Runner {
+    /// Has read nothing yet.
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, rule_sets: HashMap::new() }
+    }
+
+    /// Runs all tests of one file.
+    pub(super) fn run(&mut self, path: &Path) -> FileOutcome {
+        let file = path.display().to_string();
+        match self.read(path) {
+            Ok(runnable) => FileOutcome { file, problems: Vec::new(), tests: runnable.run() },
+            Err(problems) => FileOutcome { file, problems, tests: Vec::new() },
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<RunnableFile, Vec<Problem>> {
         let source = SourceFile::read(path).map_err(|problem| vec![problem])?;
         let mut problems = Problems::new(vec![source]);
         let Some(file) = file::read(&mut problems) else { return Err(problems.finish()) };
         let folder = path.parent().unwrap_or(Path::new(""));
         let paths: Vec<PathBuf> =
             file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
-        let sources = match tollgate_rules::read(&paths) {
-            Ok(sources) => sources,
-            Err(error) => {
-                let elsewhere = misplaced(error.problems, &file, &paths, &mut problems);
-                return Err([problems.finish(), elsewhere].concat());
-            }
-        };
-        let loaded = tollgate_rules::load(sources.clone(), options).map_err(|error| error.problems)?;
-        check_names(&file, &loaded, &mut problems);
-        if problems.error_count() > 0 { Err(problems.finish()) } else { Ok(Self { file, paths, sources }) }
+        let rules = self.rules(&file, &paths, &mut problems)?;
+        check_names(&file, &rules, &mut problems);
+        if problems.error_count() > 0 {
+            Err(problems.finish())
+        } else {
+            Ok(RunnableFile { file, paths, rules })
+        }
     }
 
-    fn run(&self, options: &Options) -> Vec<TestOutcome> {
+    fn rules(
+        &mut self,
+        file: &TestFile,
+        paths: &[PathBuf],
+        problems: &mut Problems,
+    ) -> Result<Arc<RuleSet>, Vec<Problem>> {
+        if let Some(rules) = self.rule_sets.get(paths) {
+            return Ok(Arc::clone(rules));
+        }
+        let sources = tollgate_rules::read(paths).map_err(|error| {
+            let elsewhere = misplaced(error.problems, file, paths, problems);
+            let here = std::mem::replace(problems, Problems::new(Vec::new()));
+            [here.finish(), elsewhere].concat()
+        })?;
+        let loaded = tollgate_rules::load(sources, &self.options).map_err(|error| error.problems)?;
+        let rules = Arc::new(loaded.rules);
+        self.rule_sets.insert(paths.to_vec(), Arc::clone(&rules));
+        Ok(rules)
+    }
+}
+
+impl RunnableFile {
+    fn run(&self) -> Vec<TestOutcome> {
         let run_one = |test: &RuleTest| {
-            let loaded = tollgate_rules::load(self.sources.clone(), options)
-                .expect("the same sources have just been loaded");
-            let failure = run_test(test, &Limiter::new(loaded.rules), &self.paths);
+            let rules = Arc::clone(&self.rules);
+            let limiter = Limiter::with(rules, MemoryStore::default(), SystemClock::new(), NoSink);
+            let failure = run_test(test, &limiter, &self.paths);
             TestOutcome { name: test.name.clone(), line: test.at.line, failure }
         };
         self.file.tests.iter().map(run_one).collect()
@@ -154,12 +192,12 @@ fn misplaced(
 }
 
 /// A rule that a step names must exist.
-fn check_names(file: &TestFile, loaded: &Loaded, problems: &mut Problems) {
+fn check_names(file: &TestFile, rules: &RuleSet, problems: &mut Problems) {
+    let names: HashSet<&str> = rules.rules().iter().map(Rule::name).collect();
     let steps = file.tests.iter().flat_map(|test| &test.steps);
     for rule in steps.filter_map(|step| step.expect.rule.as_ref()) {
-        let names = || loaded.rules.rules().iter().map(tollgate_core::Rule::name);
-        if !names().any(|name| name == rule.value) {
-            let help = match nearest(&rule.value, names()) {
+        if !names.contains(rule.value.as_str()) {
+            let help = match nearest(&rule.value, rules.rules().iter().map(Rule::name)) {
                 Some(name) => format!("write {name}"),
                 None => "write the name of a limit, or its path, as tollgate explain shows them".to_owned(),
             };
@@ -172,15 +210,21 @@ fn run_test(test: &RuleTest, limiter: &Limiter, rules: &[PathBuf]) -> Option<Tes
     for (index, step) in test.steps.iter().enumerate() {
         let now = test.start + step.at;
         let entries: Vec<Vec<Entry<'_>>> =
-            step.request.descriptors.iter().map(|entries| borrowed(entries)).collect();
-        let descriptors: Vec<Descriptor<'_>> =
-            entries.iter().map(|entries| Descriptor::new(entries)).collect();
+            step.request.descriptors.iter().map(|descriptor| borrowed(&descriptor.entries)).collect();
+        let costs = step.request.descriptors.iter().map(|descriptor| descriptor.cost);
+        let descriptors: Vec<Descriptor<'_>> = entries
+            .iter()
+            .zip(costs)
+            .map(|(entries, cost)| Descriptor { cost, ..Descriptor::new(entries) })
+            .collect();
         let request = Request::new(&step.request.domain, &descriptors).with_cost(step.request.cost);
         for number in 1..=step.times {
             let reply = limiter.operate(&request, step.operation, now).at_once();
-            if is_as_expected(&step.expect, &reply, number == step.times) {
+            let differs = differences(&step.expect, &reply, number == step.times);
+            if differs.is_empty() {
                 continue;
             }
+            let got = got_parts(&reply);
             return Some(TestFailure {
                 step: index + 1,
                 line: step.location.line,
@@ -188,7 +232,9 @@ fn run_test(test: &RuleTest, limiter: &Limiter, rules: &[PathBuf]) -> Option<Tes
                 repetition: (step.times > 1).then_some((number, step.times)),
                 request: request_words(step),
                 expected: expected_words(&step.expect),
-                got: got_words(&reply),
+                marks: marks(&got, &differs),
+                got: got.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", "),
+                differs,
                 story: Story::new(&request, &reply),
                 explain: explain_command(step, rules),
                 steps_left: test.steps.len() - index - 1,
@@ -202,19 +248,27 @@ fn borrowed(entries: &[(String, String)]) -> Vec<Entry<'_>> {
     entries.iter().map(|(key, value)| Entry { key, value }).collect()
 }
 
-/// The verdict and the rule hold for every request of a step; the numbers are
-/// those of its last.
-fn is_as_expected(expect: &Expect, reply: &Reply, is_last: bool) -> bool {
-    let name = reply.binding().and_then(|decision| reply.rule(decision)).map(tollgate_core::Rule::name);
-    let rule_fits = expect.rule.as_ref().is_none_or(|rule| name == Some(rule.value.as_str()));
-    let wait_fits = match reply.verdict {
-        Verdict::Allow => true,
-        Verdict::Delay { wait } => expect.wait.is_none_or(|expected| expected == wait),
-        Verdict::Deny { retry_after } => expect.retry_after.is_none_or(|expected| expected == retry_after),
+/// The fields that came out otherwise. The verdict and the rule hold for every
+/// request of a step; the numbers are those of its last.
+fn differences(expect: &Expect, reply: &Reply, is_last: bool) -> Vec<&'static str> {
+    let binding = reply.binding();
+    let name = binding.and_then(|decision| reply.rule(decision)).map(Rule::name);
+    let remaining = binding.map(|decision| decision.remaining);
+    let (wait_fits, retry_fits) = match reply.verdict {
+        Verdict::Allow => (true, true),
+        Verdict::Delay { wait } => (expect.wait.is_none_or(|expected| expected == wait), true),
+        Verdict::Deny { retry_after } => {
+            (true, expect.retry_after.is_none_or(|expected| expected == retry_after))
+        }
     };
-    let remaining = reply.binding().map(|decision| decision.remaining);
-    let remaining_fits = expect.remaining.is_none_or(|expected| remaining == Some(expected));
-    expect.verdict == reply.verdict.word() && rule_fits && (!is_last || (wait_fits && remaining_fits))
+    let fits = [
+        ("expect", expect.verdict == reply.verdict.word()),
+        ("wait", !is_last || wait_fits),
+        ("retry_after", !is_last || retry_fits),
+        ("remaining", !is_last || expect.remaining.is_none_or(|expected| remaining == Some(expected))),
+        ("rule", expect.rule.as_ref().is_none_or(|rule| name == Some(rule.value.as_str()))),
+    ];
+    fits.into_iter().filter(|(_, fits)| !fits).map(|(field, _)| field).collect()
 }
 
 fn expected_words(expect: &Expect) -> String {
@@ -226,22 +280,35 @@ fn expected_words(expect: &Expect) -> String {
     parts.join(", ")
 }
 
-fn got_words(reply: &Reply) -> String {
-    let mut parts = vec![reply.verdict.word().to_owned()];
+/// What came, each part with the fields that it answers.
+fn got_parts(reply: &Reply) -> Vec<(&'static [&'static str], String)> {
+    let mut parts: Vec<(&'static [&'static str], String)> =
+        vec![(&["expect"], reply.verdict.word().to_owned())];
     match reply.verdict {
         Verdict::Allow => {}
-        Verdict::Delay { wait } => parts.push(format!("wait {wait}")),
-        Verdict::Deny { retry_after } => parts.push(retry_words(retry_after)),
+        Verdict::Delay { wait } => parts.push((&["wait"], format!("wait {wait}"))),
+        Verdict::Deny { retry_after } => parts.push((&["retry_after"], retry_words(retry_after))),
     }
     match reply.binding() {
         Some(decision) => {
-            parts.push(format!("remaining {}", decision.remaining));
-            parts.extend(reply.rule(decision).map(|rule| format!("rule {}", rule.name())));
+            parts.push((&["remaining"], format!("remaining {}", decision.remaining)));
+            parts.extend(reply.rule(decision).map(|rule| (&["rule"][..], format!("rule {}", rule.name()))));
         }
-        None if reply.decisions.is_empty() => parts.push("no limit applies".to_owned()),
-        None => parts.push("no limit is enforced".to_owned()),
+        None if reply.decisions.is_empty() => {
+            parts.push((&["remaining", "rule"], "no limit applies".to_owned()));
+        }
+        None => parts.push((&["remaining", "rule"], "no limit is enforced".to_owned())),
     }
-    parts.join(", ")
+    parts
+}
+
+/// A line of carets below the parts that differ.
+fn marks(parts: &[(&'static [&'static str], String)], differs: &[&str]) -> String {
+    let mark = |(fields, text): &(&'static [&'static str], String)| {
+        let is_marked = fields.iter().any(|field| differs.contains(field));
+        (if is_marked { "^" } else { " " }).repeat(text.chars().count())
+    };
+    parts.iter().map(mark).collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
 
 fn retry_words(retry_after: Option<Micros>) -> String {
@@ -249,8 +316,9 @@ fn retry_words(retry_after: Option<Micros>) -> String {
 }
 
 fn descriptor_words(step: &TestStep) -> Vec<String> {
-    let pairs = |entries: &Vec<(String, String)>| {
-        words::descriptor(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    let pairs = |descriptor: &StepDescriptor| {
+        let pairs = descriptor.entries.iter();
+        words::descriptor(pairs.map(|(key, value)| (key.as_str(), value.as_str())))
     };
     step.request.descriptors.iter().map(pairs).collect()
 }
@@ -262,12 +330,13 @@ fn request_words(step: &TestStep) -> String {
         Operation::Report => "report",
         Operation::Refund => "refund",
     };
-    format!(
-        "{operation} {} {}, cost {}",
-        step.request.domain,
-        descriptor_words(step).join(" "),
-        step.request.cost
-    )
+    let own_cost = |(text, descriptor): (String, &StepDescriptor)| match descriptor.cost {
+        Some(cost) => format!("{text} (cost {cost})"),
+        None => text,
+    };
+    let descriptors = descriptor_words(step).into_iter().zip(&step.request.descriptors).map(own_cost);
+    let descriptors: Vec<String> = descriptors.collect();
+    format!("{operation} {} {}, cost {}", step.request.domain, descriptors.join(" "), step.request.cost)
 }
 
 fn explain_command(step: &TestStep, rules: &[PathBuf]) -> String {
@@ -281,4 +350,36 @@ fn explain_command(step: &TestStep, rules: &[PathBuf]) -> String {
         words.extend(["--cost".to_owned(), step.request.cost.to_string()]);
     }
     words.iter().map(|word| words::shell(word)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 500 tests of 10,000 rules took 85 s when each built them.
+    #[test]
+    fn rules_are_built_once_however_many_files_test_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let save = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        save("a.yaml", "domain: a\ndescriptors:\n  - { key: k, rate_limit: { requests_per_unit: 1, unit: day } }\n");
+        let steps = "[{ at: 0s, request: { domain: a, descriptors: [{ k: v }] }, expect: allow }]";
+        for name in ["one.test.yaml", "two.test.yaml"] {
+            save(name, &format!("rules: a.yaml\ntests:\n  - name: first\n    steps: {steps}\n"));
+        }
+        let mut runner = Runner::new(Options::default());
+        let sets = ["one.test.yaml", "two.test.yaml"].map(|name| {
+            let runnable = runner.read(&folder.path().join(name)).unwrap();
+            assert!(runnable.run().iter().all(|test| test.failure.is_none()), "counters are the test's own");
+            runnable.rules
+        });
+        assert!(Arc::ptr_eq(&sets[0], &sets[1]));
+    }
+
+    #[test]
+    fn the_parts_that_differ_are_marked() {
+        let parts: Vec<(&'static [&'static str], String)> =
+            vec![(&["expect"], "deny".into()), (&["retry_after"], "retry_after 50s".into())];
+        assert_eq!(marks(&parts, &["retry_after"]), "      ^^^^^^^^^^^^^^^");
+        assert_eq!(marks(&parts, &["expect", "retry_after"]), "^^^^  ^^^^^^^^^^^^^^^");
+    }
 }

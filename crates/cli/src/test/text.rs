@@ -55,6 +55,7 @@ pub(super) fn details(file: &str, failure: &TestFailure) -> io::Result<Vec<u8>> 
     writeln!(out, "\n  request   {}", clean(&failure.request))?;
     writeln!(out, "  expected  {BOLD}{}{BOLD:#}", clean(&failure.expected))?;
     writeln!(out, "  got       {BOLD}{}{BOLD:#}", clean(&failure.got))?;
+    writeln!(out, "            {BAD}{}{BAD:#}", failure.marks)?;
     writeln!(out, "  why")?;
     let story = &failure.story;
     if let Some(nearest) = &story.nearest_domain {
