@@ -23,6 +23,7 @@ use tollgate_settings::{Environment, Variables as _, rows};
 
 use crate::console::{Console, Exit, Format};
 use crate::explain::{Pairs, parse_descriptor};
+use crate::words;
 
 /// The longest run, and the longest warm-up.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -115,20 +116,26 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let plan = match plan(args) {
         Ok(plan) => plan,
-        Err(error) => return complain(&error, console),
+        Err(error) => return complain(&error, LoadProtocol::Grpc, console),
     };
     let bar = bar(&plan);
     let report = tollgate_load::run(&plan, args.server_pid, &mut |progress| advance(&bar, &plan, progress));
     bar.finish_and_clear();
     let report = match report {
         Ok(report) => report,
-        Err(error) => return complain(&error, console),
+        Err(error) => return complain(&error, plan.protocol(), console),
     };
     match args.format {
         Format::Text => show::text(&plan, &report, args.server_pid, console.out)?,
         Format::Json => console.json(&show::json(&plan, &report))?,
     }
-    let went_wrong = report.errors > 0 || report.lost > 0;
+    if report.is_unlimited() {
+        let asked = words::descriptor(args.descriptor.pairs());
+        let what = format!("no limit applies to {} {asked}, so that nothing was decided", args.domain);
+        let help = "name the domain and a descriptor of your rules with --domain and --descriptor";
+        console.complain(&what, help)?;
+    }
+    let went_wrong = report.errors > 0 || report.lost > 0 || report.is_unlimited();
     Ok(if went_wrong { Exit::Failed } else { Exit::Fine })
 }
 
@@ -175,10 +182,14 @@ fn resolve(address: &str) -> Result<SocketAddr, Error> {
 }
 
 /// Says what is wrong and what to do about it.
-fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
+fn complain(error: &Error, protocol: LoadProtocol, console: &mut Console<'_>) -> io::Result<Exit> {
+    let is_resp = protocol == LoadProtocol::Resp;
     let (help, exit) = match error {
         Error::Address { .. } => ("write HOST:PORT, such as 127.0.0.1:8081", Exit::BadConfiguration),
-        Error::Connect { .. } => ("start one with: tollgate serve --resp 127.0.0.1:6380", Exit::Failed),
+        Error::Connect { .. } if is_resp => {
+            ("start a server with: tollgate serve --resp 127.0.0.1:6380", Exit::Failed)
+        }
+        Error::Connect { .. } => ("start a server with: tollgate serve", Exit::Failed),
         Error::Tls { .. } => (
             "name who signed its certificate with --ca FILE, ask it by a name that the certificate has, \
              or leave --tls out if it has none",
@@ -189,9 +200,8 @@ fn complain(error: &Error, console: &mut Console<'_>) -> io::Result<Exit> {
             "the ports are 8081 for --grpc, 8080 for --http and what 'serve --resp' says for --resp; add --tls or --ca if it speaks TLS",
             Exit::Failed,
         ),
-        Error::Refused { .. } => {
-            ("check --domain and --descriptor, --password, and the log of the server", Exit::Failed)
-        }
+        Error::Refused { .. } if is_resp => ("check --password, and the log of the server", Exit::Failed),
+        Error::Refused { .. } => ("the log of the server may say why", Exit::Failed),
         Error::Lost { .. } => ("the log of the server may say why", Exit::Failed),
         Error::System { .. } | _ => ("", Exit::Failed),
     };

@@ -87,7 +87,12 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
 
 impl Pairs {
     fn entries(&self) -> Vec<Entry<'_>> {
-        self.0.iter().map(|(key, value)| Entry { key, value }).collect()
+        self.pairs().map(Entry::from).collect()
+    }
+
+    /// Keys and values.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 }
 

@@ -19,8 +19,7 @@ Examples:
   tollgate serve
   tollgate serve --rules shop.yaml --rules more-rules/
   RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit USE_STATSD=false tollgate serve
-  curl -i localhost:8080/json \\
-    -d '{\"domain\":\"example\",\"descriptors\":[{\"entries\":[{\"key\":\"user_id\",\"value\":\"42\"}]}]}'
+  curl -i localhost:8080/v1/check -d '{\"domain\":\"example\",\"descriptors\":[{\"user_id\":\"42\"}]}'
 
 SIGTERM and SIGINT stop it: calls in flight finish. SIGHUP reads the rules again.";
 

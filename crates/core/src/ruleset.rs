@@ -152,6 +152,11 @@ impl RuleSet {
         &self.rules
     }
 
+    /// The ids of all rules, in their order.
+    pub fn ids(&self) -> impl Iterator<Item = RuleId> {
+        (0..self.rules.len()).filter_map(|index| u32::try_from(index).ok()).map(RuleId)
+    }
+
     /// What is let through without counting; not among [`RuleSet::rules`],
     /// because there is no limit to decide by.
     pub fn unlimited(&self) -> &[Unlimited] {
@@ -168,6 +173,15 @@ impl RuleSet {
     pub fn metric_path(&self, id: RuleId, entries: &[Entry<'_>]) -> String {
         let Some(&(tree, node)) = self.places.get(id.index()) else { return String::new() };
         self.trees.get(tree).map_or_else(String::new, |tree| tree.metric_path(node, entries))
+    }
+
+    /// The domain of a rule, and the key and value of each level above it as
+    /// written, the outermost first.
+    pub fn levels(&self, id: RuleId) -> Option<(&str, Vec<(&str, Option<&str>)>)> {
+        let &(tree, node) = self.places.get(id.index())?;
+        let tree = self.trees.get(tree)?;
+        let levels = tree.levels(node).into_iter().rev();
+        Some((tree.name(), levels.map(|node| (node.key.as_str(), node.value.as_deref())).collect()))
     }
 
     /// How a descriptor finds its way through the tree, level by level.

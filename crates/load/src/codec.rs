@@ -19,6 +19,8 @@ use resp::RespCodec;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResponseVerdict {
     Allow,
+    /// Allowed without meeting any limit that is enforced.
+    Unlimited,
     Delay,
     Deny,
     /// Something else, in the server's words.

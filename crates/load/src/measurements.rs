@@ -18,6 +18,8 @@ const ERROR_MAX: usize = 300;
 pub struct VerdictCounts {
     /// Now.
     pub allow: u64,
+    /// Of those, without meeting any limit that is enforced.
+    pub unlimited: u64,
     /// Later.
     pub delay: u64,
     /// Not.
@@ -58,6 +60,10 @@ impl Measurements {
         self.latencies.saturating_record(nanos(latency).max(1));
         match verdict {
             ResponseVerdict::Allow => self.verdicts.allow += 1,
+            ResponseVerdict::Unlimited => {
+                self.verdicts.allow += 1;
+                self.verdicts.unlimited += 1;
+            }
             ResponseVerdict::Delay => self.verdicts.delay += 1,
             ResponseVerdict::Deny => self.verdicts.deny += 1,
             ResponseVerdict::Error(what) => self.error(1, what),
@@ -76,6 +82,7 @@ impl Measurements {
     pub(crate) fn merge(&mut self, other: Self) {
         self.latencies.add(other.latencies).expect("both have the same bounds");
         self.verdicts.allow += other.verdicts.allow;
+        self.verdicts.unlimited += other.verdicts.unlimited;
         self.verdicts.delay += other.verdicts.delay;
         self.verdicts.deny += other.verdicts.deny;
         self.errors += other.errors;
@@ -133,11 +140,13 @@ mod tests {
             for ms in 1..=100 {
                 own.record(&ResponseVerdict::Allow, Duration::from_millis(ms * thread));
             }
+            own.record(&ResponseVerdict::Unlimited, Duration::ZERO);
             own.record(&ResponseVerdict::Deny, Duration::ZERO);
             own.record(&ResponseVerdict::Error("first".to_owned()), Duration::ZERO);
             sum.merge(own);
         }
-        assert_eq!((sum.answered(), sum.verdicts), (204, VerdictCounts { allow: 200, delay: 0, deny: 2 }));
+        let verdicts = VerdictCounts { allow: 202, unlimited: 2, delay: 0, deny: 2 };
+        assert_eq!((sum.answered(), sum.verdicts), (206, verdicts));
         assert_eq!((sum.errors, sum.first_error.as_deref()), (2, Some("first")));
         let max = sum.latencies().max;
         assert!((199..=201).contains(&max.as_millis()), "{max:?}");

@@ -49,8 +49,11 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Error> {
         inbox.extend_from_slice(chunk.get(..count).unwrap_or_default());
         if let Some(verdict) = verdict(plan, codec.as_mut(), &mut inbox, &mut outbox)? {
             return match verdict {
-                ResponseVerdict::Allow | ResponseVerdict::Delay | ResponseVerdict::Deny => Ok(()),
                 ResponseVerdict::Error(what) => Err(Error::Refused { address: address(), what }),
+                ResponseVerdict::Allow
+                | ResponseVerdict::Unlimited
+                | ResponseVerdict::Delay
+                | ResponseVerdict::Deny => Ok(()),
             };
         }
     }

@@ -52,6 +52,12 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
+    /// Whether nothing that was asked met a limit, so that nothing was measured
+    /// but the way there and back.
+    pub const fn is_unlimited(&self) -> bool {
+        self.verdicts.unlimited > 0 && self.verdicts.unlimited == self.answered
+    }
+
     /// Responses per second.
     pub fn per_second(&self) -> u64 {
         let nanos = self.elapsed.as_nanos().max(1);

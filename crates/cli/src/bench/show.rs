@@ -27,6 +27,8 @@ pub(super) struct LoadJson<'a> {
     answered: u64,
     answered_per_s: u64,
     allow: u64,
+    /// Of those, without meeting any limit that is enforced.
+    unlimited: u64,
     delay: u64,
     deny: u64,
     errors: u64,
@@ -58,6 +60,7 @@ pub(super) fn json<'a>(plan: &'a Plan, report: &'a LoadReport) -> LoadJson<'a> {
         answered: report.answered,
         answered_per_s: report.per_second(),
         allow: verdicts.allow,
+        unlimited: verdicts.unlimited,
         delay: verdicts.delay,
         deny: verdicts.deny,
         errors: report.errors,
@@ -90,6 +93,10 @@ pub(super) fn text(
     let [allow, delay, deny] =
         [report.verdicts.allow, report.verdicts.delay, report.verdicts.deny].map(grouped);
     writeln!(out, "{:<12}allow {allow}, delay {delay}, deny {deny}", "verdicts")?;
+    if report.verdicts.unlimited > 0 {
+        let unlimited = grouped(report.verdicts.unlimited);
+        writeln!(out, "{:<12}{WARN}{unlimited}{WARN:#} met no limit that is enforced", "")?;
+    }
     let nobody = match server_pid {
         None => "n/a; give --server-pid",
         Some(_) => "n/a; /proc has no such process",

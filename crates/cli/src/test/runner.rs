@@ -361,7 +361,10 @@ mod tests {
     fn rules_are_built_once_however_many_files_test_them() {
         let folder = tempfile::tempdir().unwrap();
         let save = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        save("a.yaml", "domain: a\ndescriptors:\n  - { key: k, rate_limit: { requests_per_unit: 1, unit: day } }\n");
+        save(
+            "a.yaml",
+            "domain: a\ndescriptors:\n  - { key: k, rate_limit: { requests_per_unit: 1, unit: day } }\n",
+        );
         let steps = "[{ at: 0s, request: { domain: a, descriptors: [{ k: v }] }, expect: allow }]";
         for name in ["one.test.yaml", "two.test.yaml"] {
             save(name, &format!("rules: a.yaml\ntests:\n  - name: first\n    steps: {steps}\n"));

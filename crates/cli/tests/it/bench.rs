@@ -125,8 +125,9 @@ fn waits_are_counted_over_every_protocol() {
 fn an_open_loop_takes_its_time() {
     let (_server, addresses) = serve();
     for (protocol, address) in addresses {
-        let more = ["--rate", "1000", "--count", "200", "--connections", "4", "--zipf", "1.1"];
-        let told = bench(protocol, address, &more);
+        let descriptor = format!("{protocol}=open");
+        let more = ["--rate", "1000", "--count", "200", "--connections", "4", "--descriptor", &descriptor];
+        let told = bench(protocol, address, &[&more[..], &["--zipf", "1.1"]].concat());
         assert_eq!(told["answered"], 200, "{told}");
         assert!(told["elapsed_ms"].as_u64() >= Some(190), "{told}");
     }
@@ -211,14 +212,32 @@ fn a_server_with_tls_and_a_password_is_asked_by_who_knows_them() {
 }
 
 #[test]
+fn a_load_that_meets_no_limit_is_no_success() {
+    let (_server, addresses) = serve();
+    for (protocol, address) in addresses {
+        let (flag, address) = (format!("--{protocol}"), address.to_string());
+        let output =
+            run(&["bench", &flag, &address, "--warm-up", "0s", "--count", "100", "--format", "json"]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{protocol}: {told}");
+        assert!(told.contains("no limit applies to example user_id=u{key}"), "{protocol}: {told}");
+        assert!(told.contains("--domain and --descriptor"), "{protocol}: {told}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&report["allow"], &report["unlimited"]), (&100.into(), &100.into()), "{protocol}");
+    }
+}
+
+#[test]
 fn a_table_is_for_people() {
     let (_server, [_, (_, http), _]) = serve();
-    let output = run(&["bench", "--http", &http.to_string(), "--warm-up", "0s", "--count", "100"]);
+    let asked = ["--domain", "d", "--descriptor", "http=t{key}"];
+    let args = ["bench", "--http", &http.to_string(), "--warm-up", "0s", "--count", "100"];
+    let output = run(&[&args[..], &asked].concat());
     let told = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{told}");
     for line in [
         "over HTTP: 50 connections × 1 in flight, closed loop, 100 answers\n",
-        "example user_id=u{key}, 1,000,000 keys, uniform, after 0ns of warm-up\n",
+        "d http=t{key}, 1,000,000 keys, uniform, after 0ns of warm-up\n",
         " decisions/s\n",
         "latency     p50 ",
         "verdicts    allow 100, delay 0, deny 0\n",

@@ -10,6 +10,7 @@
 //! | `history_server` | a running server gives what its folder gives |
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
+//! | `readme` | what the README shows is what a server answers |
 //! | `restart` | counters that survive the end of the process |
 //! | `top` | the live view on a real terminal, and as text |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
@@ -21,6 +22,7 @@ mod golden;
 mod history;
 mod history_server;
 mod machines;
+mod readme;
 mod restart;
 mod runs;
 mod serve;

@@ -94,14 +94,20 @@ impl Tree {
         nodes.flat_map(|node| node.replaces.iter().map(String::as_str)).collect()
     }
 
-    /// See [`super::RuleSet::metric_path`].
-    pub(super) fn metric_path(&self, leaf: usize, entries: &[Entry<'_>]) -> String {
+    /// A node and those above it, without the root.
+    pub(super) fn levels(&self, leaf: usize) -> Vec<&DescriptorNode> {
         let mut levels = Vec::new();
         let mut at = leaf;
         while let Some(node) = self.nodes.get(at).filter(|_| at > 0) {
             levels.push(node);
             at = node.parent;
         }
+        levels
+    }
+
+    /// See [`super::RuleSet::metric_path`].
+    pub(super) fn metric_path(&self, leaf: usize, entries: &[Entry<'_>]) -> String {
+        let levels = self.levels(leaf);
         let is_detailed = levels.first().is_some_and(|leaf| leaf.detailed_metric);
         let mut path = self.name.clone();
         for (node, entry) in levels.iter().rev().zip(entries) {

@@ -61,9 +61,22 @@ pub(crate) struct GrpcCodec {
 struct ResponseFields {
     #[prost(int32, tag = "1")]
     overall_code: i32,
+    #[prost(message, repeated, tag = "2")]
+    statuses: Vec<ResponseStatus>,
     #[prost(message, repeated, tag = "3")]
     headers: Vec<ResponseHeader>,
 }
+
+/// What is said about a descriptor: here only whether it met a limit.
+#[derive(Clone, PartialEq, prost::Message)]
+struct ResponseStatus {
+    #[prost(message, optional, tag = "2")]
+    current_limit: Option<CurrentLimit>,
+}
+
+/// Its numbers are skipped.
+#[derive(Clone, PartialEq, prost::Message)]
+struct CurrentLimit {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct ResponseHeader {
@@ -167,10 +180,13 @@ impl GrpcCodec {
 fn verdict(data: &[u8]) -> ResponseVerdict {
     let message = data.get(MESSAGE_HEAD..).unwrap_or_default();
     match ResponseFields::decode(message) {
-        Ok(ResponseFields { overall_code: 1, headers }) => {
-            match headers.iter().any(|header| header.key.eq_ignore_ascii_case(WAIT)) {
-                true => ResponseVerdict::Delay,
-                false => ResponseVerdict::Allow,
+        Ok(ResponseFields { overall_code: 1, statuses, headers }) => {
+            if headers.iter().any(|header| header.key.eq_ignore_ascii_case(WAIT)) {
+                ResponseVerdict::Delay
+            } else if statuses.iter().any(|status| status.current_limit.is_some()) {
+                ResponseVerdict::Allow
+            } else {
+                ResponseVerdict::Unlimited
             }
         }
         Ok(ResponseFields { overall_code: 2, .. }) => ResponseVerdict::Deny,

@@ -93,7 +93,9 @@ fn content_length(head: &str) -> Option<usize> {
 
 fn check_verdict(status: &str, body: &[u8]) -> ResponseVerdict {
     match status {
-        "200" if body.starts_with(br#"{"verdict":"allow""#) => ResponseVerdict::Allow,
+        // Which of the decisions counts is said unless none does.
+        "200" if body.starts_with(br#"{"verdict":"allow","binding""#) => ResponseVerdict::Allow,
+        "200" if body.starts_with(br#"{"verdict":"allow""#) => ResponseVerdict::Unlimited,
         "200" if body.starts_with(br#"{"verdict":"delay""#) => ResponseVerdict::Delay,
         "429" => ResponseVerdict::Deny,
         _ => ResponseVerdict::Error(error_text(status, body)),
@@ -147,7 +149,8 @@ mod tests {
     fn responses_are_decoded_wherever_they_are_cut() {
         let ok = |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let answers = [
-            (ok(r#"{"verdict":"allow","decisions":[]}"#), ResponseVerdict::Allow),
+            (ok(r#"{"verdict":"allow","binding":0,"decisions":[{}]}"#), ResponseVerdict::Allow),
+            (ok(r#"{"verdict":"allow","decisions":[]}"#), ResponseVerdict::Unlimited),
             (ok(r#"{"verdict":"delay","wait_ms":1}"#), ResponseVerdict::Delay),
             (
                 "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 2\r\n\r\n{}".to_owned(),

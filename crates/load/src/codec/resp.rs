@@ -46,12 +46,15 @@ fn check_verdict(reply: &[u8]) -> ResponseVerdict {
     let Some(rest) = reply.strip_prefix(b"*6\r\n$") else {
         return match command_verdict(reply) {
             error @ ResponseVerdict::Error(_) => error,
-            ResponseVerdict::Allow | ResponseVerdict::Delay | ResponseVerdict::Deny => {
-                ResponseVerdict::Error(shown(reply))
-            }
+            ResponseVerdict::Allow
+            | ResponseVerdict::Unlimited
+            | ResponseVerdict::Delay
+            | ResponseVerdict::Deny => ResponseVerdict::Error(shown(reply)),
         };
     };
     match rest {
+        // In the place of the limit.
+        _ if rest.starts_with(b"5\r\nallow\r\n:-1\r\n") => ResponseVerdict::Unlimited,
         _ if rest.starts_with(b"5\r\nallow") => ResponseVerdict::Allow,
         _ if rest.starts_with(b"5\r\ndelay") => ResponseVerdict::Delay,
         _ if rest.starts_with(b"4\r\ndeny") => ResponseVerdict::Deny,

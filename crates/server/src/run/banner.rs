@@ -67,7 +67,7 @@ pub(super) fn curl(tls: Option<&ServerTls>, http: SocketAddr) -> String {
 /// Suggests a request that meets these rules, to be sent with `curl`.
 pub(super) fn what_to_try(rules: &RuleSet, curl: &str) {
     if let Some(body) = example(rules) {
-        tracing::info!("try: {curl}/json -d '{body}'");
+        tracing::info!("try: {curl}/v1/check -d '{body}'");
     }
 }
 
@@ -83,35 +83,37 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// A request that meets one of the first rules.
+/// A request that meets one of the first rules. Only a rule that others shadow
+/// has none.
 fn example(rules: &RuleSet) -> Option<String> {
-    let paths = rules.rules().iter().take(EXAMPLE_RULES_MAX).map(|rule| rule.path.as_str());
-    let found = paths.filter_map(|path| {
-        let domain = rules
-            .domains()
-            .find(|domain| path.strip_prefix(domain).is_some_and(|rest| rest.starts_with('.')))?;
-        let level = path.get(domain.len() + 1..)?;
-        let (key, value) = entry(rules, domain, level)?;
-        let [domain, key, value] = [domain, key, value].map(|text| serde_json::Value::from(text).to_string());
-        let entry = format!("{{\"key\":{key},\"value\":{value}}}");
-        Some(format!("{{\"domain\":{domain},\"descriptors\":[{{\"entries\":[{entry}]}}]}}"))
-    });
-    // A quote would end the one around the body.
-    found.into_iter().find(|body| !body.contains('\''))
+    rules.ids().take(EXAMPLE_RULES_MAX).find_map(|id| {
+        let (domain, levels) = rules.levels(id)?;
+        let entries: Vec<(String, String)> = levels
+            .iter()
+            .map(|(key, value)| (key.replace('*', "x"), value.unwrap_or("42").replace('*', "x")))
+            .collect();
+        let borrowed: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        rules.trace(domain, &borrowed)?.rules.contains(&id).then(|| body(domain, &entries))
+    })
 }
 
-/// The key and the value of a level `key` or `key_value` that meets a rule.
-/// Where the key ends is a guess, so a value is only looked for where there is a
-/// character that hardly any key has.
-fn entry<'a>(rules: &RuleSet, domain: &str, level: &'a str) -> Option<(&'a str, &'a str)> {
-    let odd = level.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
-    let split = odd.and_then(|odd| level.get(..odd)?.rfind('_'));
-    let (key, value) = match split {
-        Some(at) => (level.get(..at)?, level.get(at + 1..)?),
-        None => (level, "42"),
+/// The body of a check of one descriptor, as a shell takes it between quotes.
+fn body(domain: &str, entries: &[(String, String)]) -> String {
+    let json = |text: &str| serde_json::Value::from(text).to_string();
+    let is_repeated = |(index, (key, _)): (usize, &(String, String))| {
+        entries.iter().take(index).any(|(earlier, _)| earlier == key)
     };
-    let trace = rules.trace(domain, &[Entry { key, value }])?;
-    (!trace.rules.is_empty()).then_some((key, value))
+    // An object has a key once; the longer form may have it again.
+    let descriptor = if entries.iter().enumerate().any(is_repeated) {
+        let entry =
+            |(key, value): &(String, String)| format!("{{\"key\":{},\"value\":{}}}", json(key), json(value));
+        format!("\"entries\":[{}]", entries.iter().map(entry).collect::<Vec<_>>().join(","))
+    } else {
+        let entry = |(key, value): &(String, String)| format!("{}:{}", json(key), json(value));
+        entries.iter().map(entry).collect::<Vec<_>>().join(",")
+    };
+    let body = format!("{{\"domain\":{},\"descriptors\":[{{{descriptor}}}]}}", json(domain));
+    body.replace('\'', "\\u0027")
 }
 
 #[cfg(test)]
@@ -120,28 +122,45 @@ mod tests {
 
     use super::*;
 
-    fn example_of(text: &str) -> Option<String> {
-        let source = SourceFile { name: "rules.yaml".into(), text: text.into() };
+    fn example_of(descriptors: &str) -> Option<String> {
+        let limit = "rate_limit: { requests_per_unit: 1, unit: hour }";
+        let text = format!("domain: it's\ndescriptors: {}\n", descriptors.replace("LIMIT", limit));
+        let source = SourceFile { name: "rules.yaml".into(), text };
         example(&load(vec![source], &Options::default()).expect("the rules are right").rules)
     }
 
     #[test]
-    fn the_example_meets_a_rule_with_a_value_or_without() {
-        let limit = "rate_limit: { requests_per_unit: 1, unit: hour }";
-        let any = example_of(&format!("domain: a.b\ndescriptors:\n  - key: user_id\n    {limit}\n"));
-        let entry = r#"{"domain":"a.b","descriptors":[{"entries":[{"key":"user_id","value":"42"}]}]}"#;
-        assert_eq!(any.as_deref(), Some(entry));
-        let one =
-            example_of(&format!("domain: d\ndescriptors:\n  - key: p_q\n    value: /x_y\n    {limit}\n"));
-        let entry = r#"{"domain":"d","descriptors":[{"entries":[{"key":"p_q","value":"/x_y"}]}]}"#;
-        assert_eq!(one.as_deref(), Some(entry));
+    fn every_rule_that_can_be_met_makes_an_example() {
+        let cases = [
+            ("[{ key: user_id, LIMIT }]", r#"{"user_id":"42"}"#),
+            (
+                "[{ key: user_id, rate_limits: [{ requests_per_unit: 1, unit: hour }, { requests_per_unit: 9, unit: day }] }]",
+                r#"{"user_id":"42"}"#,
+            ),
+            ("[{ key: p_q, value: /x_y, LIMIT }]", r#"{"p_q":"/x_y"}"#),
+            ("[{ key: path, value: /api/*, LIMIT }]", r#"{"path":"/api/x"}"#),
+            (
+                "[{ key: plan, value: free, descriptors: [{ key: user_id, LIMIT }] }]",
+                r#"{"plan":"free","user_id":"42"}"#,
+            ),
+            (
+                "[{ key: a, descriptors: [{ key: a, LIMIT }] }]",
+                r#"{"entries":[{"key":"a","value":"42"},{"key":"a","value":"42"}]}"#,
+            ),
+            // The first rule is never reached.
+            (
+                "[{ key: k, value: 'x*' }, { key: k, value: 'xx*', LIMIT }, { key: z, LIMIT }]",
+                r#"{"z":"42"}"#,
+            ),
+        ];
+        for (descriptors, expected) in cases {
+            let body = format!(r#"{{"domain":"it\u0027s","descriptors":[{expected}]}}"#);
+            assert_eq!(example_of(descriptors), Some(body), "{descriptors}");
+        }
     }
 
     #[test]
-    fn rules_that_make_no_simple_example_make_none() {
-        assert_eq!(example_of("domain: d\n"), None);
-        let nested = "domain: d\ndescriptors:\n  - key: a\n    descriptors:\n      - key: b\n        \
-                      rate_limit: { requests_per_unit: 1, unit: hour }\n";
-        assert_eq!(example_of(nested), None);
+    fn without_a_limit_there_is_nothing_to_try() {
+        assert_eq!(example_of("[]"), None);
     }
 }

@@ -81,13 +81,14 @@ fn responses_come_in_any_order() {
     let mut grpc = grpc(&[]);
     let bytes = [answer(5, &[8, 2]), answer(1, &[8, 1]), answer(3, &[])].concat();
     let responses = all(&mut grpc, &bytes);
-    assert_eq!(responses[..2], [(2, ResponseVerdict::Deny), (0, ResponseVerdict::Allow)]);
+    assert_eq!(responses[..2], [(2, ResponseVerdict::Deny), (0, ResponseVerdict::Unlimited)]);
     assert!(matches!(&responses[2], (1, ResponseVerdict::Error(_))), "{responses:?}");
-    let waits = ResponseFields {
-        overall_code: 1,
-        headers: vec![ResponseHeader { key: "X-Ratelimit-Wait-Ms".to_owned() }],
-    };
-    assert_eq!(all(&mut grpc, &answer(7, &waits.encode_to_vec())), [(3, ResponseVerdict::Delay)]);
+    let statuses = vec![ResponseStatus { current_limit: Some(CurrentLimit {}) }];
+    let headers = vec![ResponseHeader { key: "X-Ratelimit-Wait-Ms".to_owned() }];
+    for (headers, verdict) in [(Vec::new(), ResponseVerdict::Allow), (headers, ResponseVerdict::Delay)] {
+        let fields = ResponseFields { overall_code: 1, statuses: statuses.clone(), headers };
+        assert_eq!(all(&mut grpc, &answer(7, &fields.encode_to_vec())), [(3, verdict)]);
+    }
 }
 
 #[test]
