@@ -11,6 +11,7 @@
 //! | `history` | `tollgate history`: how many, of what, when |
 //! | `top` | `tollgate top`: what a running server is doing, live |
 //! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
+//! | `shell` | `tollgate completions` and `tollgate man`: what shells and `man` know about it |
 //!
 //! What they share: `console` (where to write, and the exit codes), `words`
 //! (limits and decisions as people read them), `remote` (a running server).
@@ -27,6 +28,7 @@ mod explain;
 mod history;
 mod remote;
 mod serve;
+mod shell;
 mod test;
 mod top;
 mod words;
@@ -35,7 +37,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use console::Console;
 pub use console::Exit;
@@ -78,6 +80,8 @@ enum Command {
     History(history::Args),
     Top(top::Args),
     Bench(bench::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// Does what `args` ask for, the name of the program first.
@@ -106,6 +110,8 @@ where
             Command::History(args) => history::run(&args, &mut console),
             Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),
+            Command::Completions(args) => shell::completions(&args, Cli::command(), &mut console),
+            Command::Man(args) => shell::man(&args, Cli::command(), &mut console),
         },
         Err(answer) => answered(&answer, &mut console),
     };
@@ -160,7 +166,6 @@ mod tests {
 
     #[test]
     fn the_definition_of_the_arguments_is_sound() {
-        use clap::CommandFactory as _;
         Cli::command().debug_assert();
     }
 

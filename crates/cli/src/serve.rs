@@ -43,12 +43,12 @@ struct FlagArgs(Flags);
 impl clap::Args for FlagArgs {
     fn augment_args(command: Command) -> Command {
         command.args(rows::flags().map(|row| {
-            let action = if row.is_repeatable { ArgAction::Append } else { ArgAction::Set };
-            Arg::new(row.flag)
-                .long(row.flag.trim_start_matches('-'))
-                .value_name(row.value_name)
-                .help(help::flag(row))
-                .action(action)
+            let arg = Arg::new(row.flag).long(row.flag.trim_start_matches('-')).help(help::flag(row));
+            match row.is_repeatable {
+                _ if row.is_switch() => arg.action(ArgAction::SetTrue),
+                true => arg.value_name(row.value_name).action(ArgAction::Append),
+                false => arg.value_name(row.value_name).action(ArgAction::Set),
+            }
         }))
     }
 
@@ -61,6 +61,12 @@ impl FromArgMatches for FlagArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut flags = Flags::default();
         for row in rows::flags() {
+            if row.is_switch() {
+                if matches.get_flag(row.flag) {
+                    flags = flags.with(row, "true");
+                }
+                continue;
+            }
             for value in matches.get_many::<String>(row.flag).into_iter().flatten() {
                 flags = flags.with(row, value);
             }

@@ -38,6 +38,10 @@ impl ListenAddress {
         text.parse().map_err(|error: ListenAddressError| error.to_string())
     }
 
+    pub(crate) fn parse_or_off(text: &str) -> Result<Option<Self>, String> {
+        if text == "off" { Ok(None) } else { Self::parse(text).map(Some) }
+    }
+
     /// An address of a host with or without brackets.
     pub fn new(host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);

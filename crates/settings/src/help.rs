@@ -49,7 +49,8 @@ pub fn terminal() -> String {
 
 /// What a flag does, and what holds without it.
 pub fn flag(row: &SettingRow) -> String {
-    format!("{}{}", plain(row), shown_default(row))
+    let default = if row.is_switch() { String::new() } else { shown_default(row) };
+    format!("{}{default}", plain(row))
 }
 
 /// The help without Markdown.

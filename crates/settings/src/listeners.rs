@@ -180,7 +180,7 @@ pub(crate) fn admin(reader: &mut SettingsReader<'_>) -> AdminSettings {
 }
 
 pub(crate) fn resp(reader: &mut SettingsReader<'_>) -> Option<RespSettings> {
-    let address = reader.find(&rows::RESP_ADDRESS);
+    let address = reader.get(&rows::RESP_ADDRESS);
     let password = reader.find(&rows::RESP_PASSWORD);
     let tls = own_tls(reader, &RESP_TLS);
     Some(RespSettings { address: address?, password, tls })

@@ -16,7 +16,7 @@ use crate::raw_value::RawValue;
 pub struct SettingRow {
     /// The flag, with its dashes; empty if none.
     pub flag: &'static str,
-    /// What `--help` calls the value of the flag.
+    /// What `--help` calls the value of the flag; empty if it takes none and means `true`.
     pub value_name: &'static str,
     /// Whether the flag may be given several times.
     pub is_repeatable: bool,
@@ -76,6 +76,11 @@ pub(crate) const fn flag(flag: &'static str, value_name: &'static str) -> Settin
     SettingRow { flag, value_name, ..NAMELESS }
 }
 
+/// A setting that is true if this flag is there.
+pub(crate) const fn switch(flag: &'static str) -> SettingRow {
+    SettingRow { flag, ..NAMELESS }
+}
+
 const NAMELESS: SettingRow = SettingRow {
     flag: "",
     value_name: "",
@@ -116,6 +121,11 @@ impl SettingRow {
         parser: SettingParser<T>,
     ) -> OptionalSetting<T> {
         Setting { row: Self { default: words, ..self }, parser }
+    }
+
+    /// Whether its flag takes no value.
+    pub const fn is_switch(&self) -> bool {
+        !self.flag.is_empty() && self.value_name.is_empty()
     }
 
     /// What messages call it: its variable, or else its key, or else its flag.

@@ -19,7 +19,7 @@ use crate::address::{GrpcAddress, ListenAddress, host};
 use crate::go_syntax::{duration, number, permille, port, ratio, truth};
 use crate::raw_value::{RawValue, colon_pairs, equals_pairs, path, paths, secret, text};
 use crate::row::SettingParser::{Value, Word};
-use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, variable};
+use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, switch, variable};
 use crate::secret::Secret;
 use crate::values::{
     self, ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, OtlpProtocol, RequestFrom,
@@ -73,7 +73,11 @@ section! {
     CONFIG_FILE: OptionalSetting<PathBuf> =
         flag("--config", "FILE").otherwise("./tollgate.yaml if it exists", Value(path));
     /// `trace`, `debug`, `info`, `warn` or `error`; `fatal` and `panic` mean `error`.
-    LOG_LEVEL: Setting<LogLevel> = variable("LOG_LEVEL").key("log.level").default("info", Word(values::log_level));
+    LOG_LEVEL: Setting<LogLevel> = variable("LOG_LEVEL")
+        .flag("--log-level", "LEVEL")
+        .key("log.level").default("info", Word(values::log_level));
+    /// Log only warnings and errors, whatever the level is.
+    QUIET: Setting<bool> = switch("--quiet").default("false", Word(truth));
     /// `text`, or `json` with one object a line.
     LOG_FORMAT: Setting<LogFormat> = variable("LOG_FORMAT")
         .key("log.format").default("text", Word(values::log_format));
@@ -96,9 +100,9 @@ section! {
     /// A path, `host:port` or `redis://…`; several for a cluster; `master,host:port,…` for sentinels.
     REDIS_URL: Setting<String> = variable("REDIS_URL")
         .default("/var/run/nutcracker/ratelimit.sock", Value(text));
-    /// `unix` or `tcp`.
-    REDIS_SOCKET_TYPE: Setting<SocketType> =
-        variable("REDIS_SOCKET_TYPE").default("unix", Word(values::socket_type));
+    /// `unix` or `tcp`; unless set, a path is `unix` and everything else `tcp`.
+    REDIS_SOCKET_TYPE: OptionalSetting<SocketType> =
+        variable("REDIS_SOCKET_TYPE").optional(Word(values::socket_type));
     /// `SINGLE`, `CLUSTER` or `SENTINEL`.
     REDIS_TYPE: Setting<String> = variable("REDIS_TYPE").default("SINGLE", Value(text));
     /// `password` or `user:password`.
@@ -148,8 +152,8 @@ section! {
     REDIS_PERSECOND_URL: Setting<String> =
         variable("REDIS_PERSECOND_URL").default("/var/run/nutcracker/ratelimitpersecond.sock", Value(text));
     /// As `REDIS_SOCKET_TYPE`.
-    REDIS_PERSECOND_SOCKET_TYPE: Setting<SocketType> =
-        variable("REDIS_PERSECOND_SOCKET_TYPE").default("unix", Word(values::socket_type));
+    REDIS_PERSECOND_SOCKET_TYPE: OptionalSetting<SocketType> =
+        variable("REDIS_PERSECOND_SOCKET_TYPE").optional(Word(values::socket_type));
     /// As `REDIS_TYPE`.
     REDIS_PERSECOND_TYPE: Setting<String> = variable("REDIS_PERSECOND_TYPE").default("SINGLE", Value(text));
     /// As `REDIS_AUTH`.
@@ -207,10 +211,11 @@ section! {
 section! {
     RESP, "RESP", "Any Redis client can ask; `docs/guide/resp.md` says how.";
 
-    /// Where `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` are served, such as `127.0.0.1:6380`.
-    RESP_ADDRESS: OptionalSetting<ListenAddress> = variable("TOLLGATE_RESP")
+    /// Where `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` are served, such as `127.0.0.1:6380`;
+    /// or `off`.
+    RESP_ADDRESS: Setting<Option<ListenAddress>> = variable("TOLLGATE_RESP")
         .flag("--resp", "ADDRESS")
-        .key("listen.resp").otherwise("off", Word(ListenAddress::parse));
+        .key("listen.resp").default("off", Word(ListenAddress::parse_or_off));
     /// What callers must show with `AUTH`.
     RESP_PASSWORD: OptionalSetting<Secret> = variable("TOLLGATE_RESP_PASSWORD").optional(Value(secret));
     /// The certificate chain, in PEM; with it the listener speaks TLS.
@@ -461,7 +466,7 @@ section! {
 
 section! {
     HISTORY_SECTION, "History",
-    "What is counted, and for how long, is in [history](history.md). It is kept in the Redis of the counters where `--store` names one, and else in a folder. If that cannot be used, limiting goes on without history, and the log says so.";
+    "What is counted, and for how long, is in [history](history.md). It is kept beside the counters where these are on Redis, and else in a folder. If that cannot be used, limiting goes on without history, and the log says so.";
 
     /// The folder that history is kept in, unless the store is Redis; it is made if it is not there. If
     /// it is set, counters in memory are saved there, too, and survive a restart.

@@ -108,7 +108,7 @@ impl Settings {
             http_tls: listeners::http_tls(r),
             grpc: listeners::grpc(r),
             resp: listeners::resp(r),
-            log: LogSettings { level: r.get(&rows::LOG_LEVEL), format: r.get(&rows::LOG_FORMAT) },
+            log: log(r),
             rules: rule_source::read(r),
             replies: replies::read(r),
             store: store::read(r),
@@ -168,4 +168,10 @@ fn check_apart(settings: &Settings, reader: &mut SettingsReader<'_>) {
             }
         }
     }
+}
+
+fn log(reader: &mut SettingsReader<'_>) -> LogSettings {
+    let level = reader.get(&rows::LOG_LEVEL);
+    let level = if reader.get(&rows::QUIET) { level.min(LogLevel::Warn) } else { level };
+    LogSettings { level, format: reader.get(&rows::LOG_FORMAT) }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tollgate_limiter::Capacity;
 use tollgate_redis::config::{
     ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings, Layout, RedisConfig, RedisSecret, RedisTls,
-    SocketType,
+    SocketType, Topology,
 };
 
 use crate::row::{OptionalSetting, Setting};
@@ -32,7 +32,7 @@ pub enum StoreSettings {
 /// The variables of one Redis.
 struct RedisRows {
     url: Setting<String>,
-    socket_type: Setting<SocketType>,
+    socket_type: OptionalSetting<SocketType>,
     redis_type: Setting<String>,
     auth: OptionalSetting<Secret>,
     sentinel_auth: OptionalSetting<Secret>,
@@ -122,7 +122,13 @@ fn ours(
     {
         endpoint.credentials = Credentials::parse(auth.expose());
     }
-    if endpoint.tls.is_some() {
+    if let Topology::Sentinel { credentials, .. } = &mut endpoint.topology
+        && *credentials == Credentials::default()
+        && let Some(auth) = reader.find(&rows.sentinel_auth)
+    {
+        *credentials = Credentials::parse(auth.expose());
+    }
+    if endpoint.tls.is_some() || reader.get(&rows.tls) {
         endpoint.tls = Some(tls.clone());
     }
     endpoint.timeout = reader.get(&rows.timeout);
@@ -136,10 +142,12 @@ fn reference(reader: &mut SettingsReader<'_>, rows: &RedisRows, tls: &RedisTls) 
     let (auth, sentinel_auth) = (hidden(&rows.auth), hidden(&rows.sentinel_auth));
     let is_tls = reader.get(&rows.tls);
     let place = reader.find_placed(&rows.url).map(|(_, place)| place);
+    let url = reader.get(&rows.url);
+    let by_address = if url.trim_start().starts_with('/') { SocketType::Unix } else { SocketType::Tcp };
     let read = EnvoyRedisSettings {
-        socket_type: reader.get(&rows.socket_type),
+        socket_type: reader.find(&rows.socket_type).unwrap_or(by_address),
         redis_type: reader.get(&rows.redis_type),
-        url: reader.get(&rows.url),
+        url,
         auth,
         sentinel_auth,
         tls: is_tls.then(|| tls.clone()),

@@ -27,8 +27,8 @@ const JITTER_MAX: Duration = Duration::from_secs(3_600);
 /// Files of certificates are no longer than this.
 const PEM_MAX: u64 = 1024 * 1024;
 
-/// From which level on something is logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// From which level on something is logged, the quietest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// What failed.
     Error,

@@ -9,7 +9,7 @@ fn the_settings_in_the_help_of_serve_are_names_with_texts_below_them() {
     let (_, settings) = help.split_once("Settings by flag").unwrap();
     let names: Vec<&str> =
         settings.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    ")).collect();
-    assert!(names.contains(&"  LOG_LEVEL, log.level [info]"), "{names:?}");
+    assert!(names.contains(&"  --log-level, LOG_LEVEL, log.level [info]"), "{names:?}");
     let is_name = |line: &str| {
         let first = line.trim_start().split([',', ' ']).next().unwrap_or_default();
         tollgate_settings::rows::all().any(|row| [row.flag, row.variable, row.key].contains(&first))
@@ -44,6 +44,34 @@ fn the_help_teaches() {
     check("help_history", &["history", "--help"]);
     check("help_top", &["top", "--help"]);
     check("help_bench", &["bench", "--help"]);
+}
+
+#[test]
+fn every_shell_is_taught_every_command() {
+    let commands = ["serve", "check", "test", "explain", "history", "top", "bench", "completions", "man"];
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let script = String::from_utf8(crate::golden::run(&["completions", shell]).stdout).unwrap();
+        for word in commands.into_iter().chain(["merge-domains", "log-level"]) {
+            assert!(script.contains(word), "{shell} knows nothing of {word}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder_name = folder.path().to_str().unwrap();
+    assert_eq!(crate::golden::run(&["man", "--all", folder_name]).status.code(), Some(0));
+    let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    for command in commands {
+        let alone = crate::golden::run(&["man", command]).stdout;
+        assert!(page("tollgate.1").contains(&format!("tollgate\\-{command}")), "{command} is not listed");
+        assert!(String::from_utf8(alone).unwrap().contains(command));
+        assert!(page(&format!("tollgate-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
+    }
+    assert!(page("tollgate-serve.1").contains("REDIS_URL"), "all settings are there");
+}
+
+#[test]
+fn a_page_about_no_command_or_to_no_folder_is_refused() {
+    check("man_unknown", &["man", "fly"]);
+    check("man_nowhere", &["man", "--all", "no/such/folder"]);
 }
 
 #[test]

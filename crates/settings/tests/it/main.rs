@@ -15,10 +15,10 @@ use std::time::Duration;
 use tollgate_limiter::Capacity;
 use tollgate_metrics::{StatsdDialect, StatsdProtocol};
 use tollgate_redis::RedisConfig;
-use tollgate_redis::config::Layout;
+use tollgate_redis::config::{Credentials, Layout, Topology};
 use tollgate_settings::{
     ConfigFile, Flags, GrpcAddress, IGNORED, ListenAddress, LogFormat, LogLevel, OtlpProtocol, RuleOrigin,
-    Settings, StoreSettings, Variables, help, rows,
+    SettingRow, Settings, StoreSettings, Variables, help, rows,
 };
 
 fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
@@ -453,9 +453,58 @@ fn history_is_kept_in_a_folder_unless_it_is_turned_off() {
     assert!(error.contains("tollgate.yaml:1:23: ") && error.contains("/users/{id}"), "{error}");
 }
 
+/// What help and guide show as the default of a flag or a variable can be written there.
+#[test]
+fn every_default_that_is_offered_is_accepted() {
+    let places = |row: &SettingRow, value: &str| {
+        let by_flag = (!row.flag.is_empty() && row.flag != "--config")
+            .then(|| Settings::resolve(&Flags::default().with(row, value), &environment(&[]), None));
+        let by_variable = (!row.variable.is_empty())
+            .then(|| Settings::resolve(&Flags::default(), &environment(&[(row.variable, value)]), None));
+        [by_flag, by_variable].into_iter().flatten().filter_map(Result::err).collect::<Vec<_>>()
+    };
+    for row in rows::all().filter(|row| !row.default.is_empty()) {
+        let refused = places(row, row.default);
+        assert!(refused.is_empty(), "{}={} is refused: {refused:?}", row.name(), row.default);
+    }
+}
+
+#[test]
+fn a_redis_at_a_port_needs_no_type_of_socket() {
+    let at = |url: &str| redis(&settings(&[("REDIS_URL", url)])).main.to_string();
+    assert_eq!(at("localhost:6379"), "redis://localhost:6379");
+    assert_eq!(at("/run/redis.sock"), "redis+unix:///run/redis.sock");
+}
+
+#[test]
+fn what_is_said_about_any_redis_holds_for_a_store_of_ours() {
+    let flags = Flags::default().with(&rows::STORE.row, "redis+sentinel://a,b/main");
+    let said = [("REDIS_AUTH", "one"), ("REDIS_SENTINEL_AUTH", "two"), ("REDIS_TLS", "true")];
+    let (settings, _) = Settings::resolve(&flags, &environment(&said), None).unwrap();
+    let main = &redis(&settings).main;
+    assert_eq!(main.credentials, Credentials::parse("one"));
+    let Topology::Sentinel { credentials, .. } = &main.topology else { panic!("{main}") };
+    assert_eq!(*credentials, Credentials::parse("two"));
+    assert!(main.tls.is_some(), "{main}");
+}
+
+#[test]
+fn quiet_leaves_warnings_and_errors() {
+    let level = |flags: &Flags, variables: &[(&str, &str)]| {
+        Settings::resolve(flags, &environment(variables), None).unwrap().0.log.level
+    };
+    let quiet = Flags::default().with(&rows::QUIET.row, "true");
+    assert_eq!(level(&quiet, &[]), LogLevel::Warn);
+    assert_eq!(level(&quiet, &[("LOG_LEVEL", "debug")]), LogLevel::Warn);
+    assert_eq!(level(&quiet, &[("LOG_LEVEL", "error")]), LogLevel::Error);
+    let chatty = Flags::default().with(&rows::LOG_LEVEL.row, "debug");
+    assert_eq!(level(&chatty, &[("LOG_LEVEL", "error")]), LogLevel::Debug, "a flag wins");
+}
+
 #[test]
 fn resp_is_off_until_it_is_asked_for() {
     assert!(settings(&[("TOLLGATE_RESP_PASSWORD", "hunter2")]).resp.is_none());
+    assert!(settings(&[("TOLLGATE_RESP", "off")]).resp.is_none());
     let asked = [("TOLLGATE_RESP", "127.0.0.1:6380"), ("TOLLGATE_RESP_PASSWORD", "hunter2")];
     let flags = Flags::default().with(&rows::RESP_ADDRESS.row, ":6381");
     let (settings, _) = Settings::resolve(&flags, &environment(&asked), None).unwrap();
