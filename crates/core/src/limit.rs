@@ -432,8 +432,13 @@ impl Limit {
             Shape::TokenBucket { .. } | Shape::LeakyBucket { .. } => {
                 self.base_span = self.pace.span(self.base);
                 self.hard_span = self.pace.span(self.hard);
-                let interval_fill = self.window.times(self.hard.div_ceil(u64::from(self.count.max(1))));
-                if self.hard_span.ceil().max(interval_fill) > FILL_MAX {
+                let fills_by_windows =
+                    matches!(self.shape, Shape::TokenBucket { refill: Refill::Interval, .. });
+                let fill = match fills_by_windows {
+                    true => self.window.times(self.hard.div_ceil(u64::from(self.count.max(1)))),
+                    false => self.hard_span.ceil(),
+                };
+                if fill > FILL_MAX {
                     return Err(LimitError::Fill { capacity: self.hard });
                 }
                 Ok(self)

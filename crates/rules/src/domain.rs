@@ -37,6 +37,7 @@ pub(crate) fn read(root: &YamlNode, options: &Options, problems: &mut Problems) 
         problems.error(root.at, "the file is empty", "write domain: NAME, and below it descriptors:");
         return None;
     }
+    let errors_at_first = problems.error_count();
     let fields = fields::read(root, RuleMapKind::Root, problems)?;
     let errors_before = problems.error_count();
     let name = text(&fields, "domain", problems).unwrap_or_default();
@@ -48,7 +49,16 @@ pub(crate) fn read(root: &YamlNode, options: &Options, problems: &mut Problems) 
     // Paths in messages need some name.
     let path = if name.is_empty() { "?" } else { &name };
     let level = DescriptorReader { options, problems }.level(&fields, path, 1);
+    let is_said = |key| fields.get(key).is_some_and(|field| !is_empty_list(&field.node));
+    if problems.error_count() == errors_at_first && !is_said("descriptors") {
+        let message = format!("domain {} has no descriptors, so that nothing is limited", quoted(&name));
+        problems.warning(name_at, message, "write descriptors: and below it - key: NAME with a rate_limit");
+    }
     (!name.is_empty()).then_some(FileDomain { name, name_at, level })
+}
+
+fn is_empty_list(node: &YamlNode) -> bool {
+    matches!(&*node.value, YamlValue::List(items) if items.is_empty())
 }
 
 struct DescriptorReader<'a> {

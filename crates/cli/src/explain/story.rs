@@ -279,6 +279,7 @@ fn miss(levels: &[Walked<'_>], entries: &[Entry<'_>]) -> String {
     let entry = words::descriptor([(entry.key, entry.value)]);
     match last.chosen {
         Some((text, _)) => format!("the walk ends at '{text}', which has no limit"),
+        None if last.candidates.is_empty() && levels.len() == 1 => "the domain has no descriptors".to_owned(),
         None if last.candidates.is_empty() => format!("no rule goes deeper, to '{entry}'"),
         None => format!("nothing at this level matches '{entry}'"),
     }

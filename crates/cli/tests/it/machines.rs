@@ -32,13 +32,14 @@ fn check_reports_problems_as_json() {
 fn test_reports_failures_and_problems_as_json() {
     let (report, code) = json(&["test", "good", "failing.test.yaml", "bad_tests", "--format", "json"]);
     assert_eq!(code, Some(1));
-    assert_eq!((&report["tests"], &report["passed"], &report["failed"]), (&13.into(), &5.into(), &8.into()));
+    assert_eq!((&report["tests"], &report["passed"], &report["failed"]), (&14.into(), &5.into(), &9.into()));
     let failing = report["files"].as_array().unwrap().iter().find(|file| file["file"] == "failing.test.yaml");
     let failure = &failing.unwrap()["tests"][1]["failure"];
     assert_eq!(
         (&failure["step"], &failure["line"], &failure["repetition"]),
         (&1.into(), &8.into(), &2.into())
     );
+    assert_eq!(failure["differs"], serde_json::json!(["expect"]));
     assert_eq!(failure["why"]["binding"], "shaped");
     assert_eq!(failure["why"]["wait_us"], 500_000);
     let (report, code) = json(&["test", "no_tests", "--format", "json"]);
@@ -64,11 +65,11 @@ fn the_junit_report_is_well_formed_whatever_the_files_hold() {
     let text = String::from_utf8(output.stdout).unwrap();
     let xml = roxmltree::Document::parse(&text).unwrap();
     let named = |name: &str| xml.descendants().filter(|node| node.has_tag_name(name)).count();
-    assert_eq!((named("testsuite"), named("testcase")), (13, 23));
-    assert_eq!((named("failure"), named("error")), (8, 10));
+    assert_eq!((named("testsuite"), named("testcase")), (13, 24));
+    assert_eq!((named("failure"), named("error")), (9, 10));
     let root = xml.root_element();
-    assert_eq!(root.attribute("tests"), Some("23"));
-    assert_eq!((root.attribute("failures"), root.attribute("errors")), (Some("8"), Some("10")));
+    assert_eq!(root.attribute("tests"), Some("24"));
+    assert_eq!((root.attribute("failures"), root.attribute("errors")), (Some("9"), Some("10")));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What the README shows is what a server answers, but for times and dates.
+//! What the README shows is what a server answers, but for times and dates;
+//! and the rule files of README and guide can be used together.
 
 use std::path::Path;
 
@@ -59,4 +60,22 @@ fn a_request_is_answered_as_the_readme_shows_until_it_is_denied() {
         assert!(post(http, "/v1/check", body).starts_with("HTTP/1.1 200 OK"));
     }
     assert_eq!(timeless(&post(http, "/v1/check", body)), timeless(denied));
+}
+
+/// Whoever saves the examples of two pages in one folder has one set of rules.
+#[test]
+fn no_two_examples_are_about_one_domain() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_dir(root.join("docs/guide")).unwrap().map(|entry| entry.unwrap().path());
+    let mut domains = Vec::new();
+    for page in guide.chain([root.join("README.md")]) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let rules = blocks(&text, "yaml").into_iter().filter_map(|block| block.split_once("\ndomain: "));
+        domains.extend(rules.filter_map(|(_, rest)| rest.lines().next().map(str::to_owned)));
+    }
+    assert!(domains.len() > 5, "{domains:?}");
+    let count = domains.len();
+    domains.sort();
+    domains.dedup();
+    assert_eq!(domains.len(), count, "some domain has two examples: {domains:?}");
 }

@@ -127,10 +127,10 @@ fn with_nothing_said_an_example_is_served_and_what_to_try_works() {
     server.until("the built-in example is served");
     let tried = server.until("try: curl -i ");
     let (url, body) = tried.split_once(" -d ").unwrap();
-    assert_eq!(url, format!("http://{http_address}/json"));
-    let answer = post(http_address, "/json", body.trim_matches('\''));
+    assert_eq!(url, format!("http://{http_address}/v1/check"));
+    let answer = post(http_address, "/v1/check", body.trim_matches('\''));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("\"currentLimit\""), "it meets a rule: {answer}");
+    assert!(answer.contains("\"binding\":0"), "it meets a rule: {answer}");
     server.signal("INT");
     assert_eq!(server.exit_code(), Some(0));
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use tollgate_core::limit;
 use tollgate_rules::read;
 use tollgate_yaml::FILE_BYTES_MAX;
 
@@ -147,4 +148,41 @@ fn what_is_no_ordinary_file_in_a_folder_is_said_and_not_opened() {
     assert!(told.contains("pipe.yaml: error: this is a FIFO, a socket or a device"), "{told}");
     assert!(told.contains("zero.yml: error: this is a FIFO"), "{told}");
     assert_eq!(told.lines().count(), 2, "{told}");
+}
+
+/// The guide's table of bounds has the figures of the code.
+#[test]
+fn the_bounds_of_the_guide_are_those_of_the_code() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/rules.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let (_, table) = guide.split_once("## Bounds").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let day_s = 86_400;
+    let years = |span: tollgate_core::Micros| span.get() / 1_000_000 / day_s / 365;
+    let bounds = [
+        ("requests_per_unit", u32::MAX.to_string()),
+        ("a window", format!("{} years", years(limit::WINDOW_MAX))),
+        ("the time in which", format!("{} years", years(limit::FILL_MAX))),
+        ("sliding_log", limit::LOG_MAX.to_string()),
+        ("`buckets`", limit::BUCKETS_MAX.to_string()),
+        ("`exceed`", format!("{}%", limit::EXCEED_MAX_PERCENT)),
+        ("`message`", format!("{} bytes", tollgate_rules::MESSAGE_MAX)),
+        ("limits of one", tollgate_rules::LIMITS_MAX.to_string()),
+        ("levels of", tollgate_core::ruleset::DEPTH_MAX.to_string()),
+        ("a file", format!("{} MiB", FILE_BYTES_MAX >> 20)),
+        ("a file", format!("{} deep", tollgate_yaml::NESTING_MAX)),
+        ("a file", format!("{} nodes", tollgate_yaml::ALIASED_MAX)),
+        (
+            "files",
+            format!("{}, in folders {} deep", tollgate_rules::FILES_MAX, tollgate_rules::FOLDER_DEPTH_MAX),
+        ),
+        ("mistakes", tollgate_yaml::PROBLEMS_MAX.to_string()),
+    ];
+    for (what, figure) in bounds {
+        let row = table.lines().find(|line| line.contains(what)).unwrap();
+        // 10,000 is 10000, but ", in" separates.
+        let plain: String = row.split(", ").map(|part| part.replace(',', "")).collect::<Vec<_>>().join(", ");
+        assert!(plain.contains(&figure), "'{row}' has not {figure}");
+    }
+    assert!(table.replace(',', "").contains(&tollgate_core::algorithm::COST_MAX.to_string()));
 }
