@@ -1,6 +1,6 @@
 //! One check in process, beside governor: `cargo bench -p tollgate-bench --bench check`.
 //!
-//! `store` is a key and a limit, as governor has it. `limiter` finds the rule
+//! `keyed` is a limiter of one limit, as governor is. `store` is a key and a limit. `limiter` finds the rule
 //! first and makes a whole reply. Both read the clock once per check.
 #![expect(clippy::indexing_slicing, reason = "a benchmark that goes out of bounds should stop")]
 
@@ -8,7 +8,7 @@ use divan::Bencher;
 use divan::black_box;
 use tollgate_bench::{TOKEN_BUCKET, governor, keys, limit, one_rule};
 use tollgate_core::{Charge, Descriptor, Entry, Key, Limit, Mode, Operation, Request, Shape};
-use tollgate_limiter::{ChargeSet, Clock, Limiter, MemoryStore, SystemClock};
+use tollgate_limiter::{ChargeSet, Clock, KeyedLimiter, Limiter, MemoryStore, SystemClock};
 
 fn main() {
     divan::main();
@@ -43,6 +43,16 @@ fn governor_check(bencher: Bencher<'_, '_>, count: usize) {
         assert!(limiter.check_key(&key).is_ok());
     }
     bencher.bench_local(|| black_box(limiter.check_key(walk.next()).is_ok()));
+}
+
+#[divan::bench(args = [HOT, MILLION], sample_count = 50, sample_size = 20_000)]
+fn keyed_check(bencher: Bencher<'_, '_>, count: usize) {
+    let limiter = KeyedLimiter::<String>::new(limit(TOKEN_BUCKET));
+    let mut walk = KeyWalk::over(count);
+    for key in keys(count) {
+        assert!(!limiter.check(&key).verdict.is_deny());
+    }
+    bencher.bench_local(|| black_box(limiter.check(walk.next())));
 }
 
 fn store_check(bencher: Bencher<'_, '_>, count: usize, limit: &Limit) {

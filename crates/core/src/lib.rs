@@ -15,6 +15,7 @@
 //! | [`rule`] | [`Rule`] and the specification a [`RuleSet`] is built from |
 //! | [`ruleset`] | [`RuleSet`]: which rules a request meets |
 //! | [`key`] | [`Key`]: the identity of one counter |
+//! | [`limit_builder`] | [`LimitBuilder`]: `Limit::per_second(10).burst(20)` |
 //! | [`charge`] | [`Charge`]: rule + key + limit + cost |
 //! | [`decision`] | [`Verdict`] and [`Decision`] |
 //! | [`outcome`] | [`Outcome`]: how a request or a decision is counted |
@@ -34,6 +35,7 @@ pub mod decision;
 mod duration;
 pub mod key;
 pub mod limit;
+pub mod limit_builder;
 pub mod metadata;
 pub mod outcome;
 mod pace;
@@ -52,6 +54,7 @@ pub use decision::{Decision, Verdict};
 pub use duration::DurationError;
 pub use key::Key;
 pub use limit::{Algorithm, KeyTag, Limit, LimitError, OnStoreError, Parameters, Refill, Shape, StateForm};
+pub use limit_builder::LimitBuilder;
 pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
 pub use request::{Descriptor, Entry, Override, Request};

@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`limiter`] | [`Limiter`], the one service that everything calls |
+//! | [`keyed`] | [`KeyedLimiter`]: one limit over keys of a type, without rules |
 //! | [`clock`] | [`Clock`]: where `now` comes from |
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
 //! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
@@ -17,6 +18,7 @@
 
 pub mod clock;
 pub mod event;
+pub mod keyed;
 pub mod limiter;
 pub mod memory;
 pub mod pending;
@@ -25,9 +27,15 @@ pub mod store;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{Event, EventSink, NoSink};
+pub use keyed::KeyedLimiter;
 pub use limiter::Limiter;
 pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};
 pub use pending::Pending;
 pub use reply::{DescriptorReply, Reply, RuleDecision};
+/// The programs of the guide are compiled and run.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/guide/library.md")]
+struct Guide;
+
 pub use store::{ChargeSet, Decisions, Denial, ImmediateStore, Store, StoreReply};

@@ -14,11 +14,11 @@ mod seed;
 pub mod snapshot;
 mod table;
 
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tollgate_core::{Change, Key, State, StateRef, Time};
+use tollgate_core::{Change, Charge, Decision, Key, State, StateRef, Time};
 
 use crate::store::{
     CHARGES_USUAL, ChargeSet, Decisions, ImmediateStore, States, Store, StoreReply, decide_together,
@@ -147,19 +147,33 @@ impl MemoryStore {
         if set.is_denied_elsewhere {
             return self.decide_several(set, now);
         }
-        let hash = self.hash(&charge.key);
+        smallvec::smallvec![self.decide_hash(self.hash(&charge.key), charge, now)]
+    }
+
+    /// Decides one charge over the state of a hash.
+    pub(crate) fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let mut table = self.lock(self.shard_of(hash));
         let state = table.find(hash).and_then(|slot| table.state(slot));
         let (decision, change) = charge.decide(state, now);
         drop(table.change(hash, change, now));
-        smallvec::smallvec![decision]
+        decision
     }
 
     /// Forgets a key; whether there was anything to forget.
     pub fn forget(&self, key: &Key<'_>) -> bool {
-        let hash = self.hash(key);
-        let mut table = self.lock(self.shard_of(hash));
-        table.change(hash, Change::Remove, Time::EPOCH).is_some()
+        self.forget_hash(self.hash(key))
+    }
+
+    pub(crate) fn forget_hash(&self, hash: u64) -> bool {
+        self.lock(self.shard_of(hash)).change(hash, Change::Remove, Time::EPOCH).is_some()
+    }
+
+    /// The hash of a key that is not a [`Key`].
+    pub(crate) fn hash_of(&self, key: &(impl Hash + ?Sized)) -> u64 {
+        let mut hasher = self.seed.hasher();
+        key.hash(&mut hasher);
+        // A slot without a key holds 0.
+        hasher.finish().max(1)
     }
 
     fn hash(&self, key: &Key<'_>) -> u64 {

@@ -8,6 +8,8 @@
 
 mod events;
 mod flood;
+#[cfg(feature = "tokio")]
+mod keyed;
 mod postpaid;
 mod reload;
 mod retry;

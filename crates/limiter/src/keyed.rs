@@ -1,0 +1,139 @@
+//! One limit over keys of a type, for programs that have no rules: what governor's keyed limiter is.
+//!
+//! A key is hashed as it is, so that nothing is encoded, matched or allocated; the table and the maths
+//! are those of [`crate::MemoryStore`].
+//!
+//! Invariant: the same decisions as a rule with this limit would give.
+//!
+//! Deliberately not here: rules, shadow modes, events and other stores, which [`crate::Limiter`] has.
+
+use std::hash::Hash;
+use std::marker::PhantomData;
+
+use tollgate_core::{Charge, Decision, Key, Limit, Mode, Operation};
+
+use crate::clock::{Clock, SystemClock};
+use crate::memory::{Capacity, MemoryStore, Usage};
+
+/// One limit for each key of type `K`.
+///
+/// ```
+/// use tollgate_core::{Limit, LimitError, Verdict};
+/// use tollgate_limiter::KeyedLimiter;
+///
+/// let limiter = KeyedLimiter::new(Limit::per_hour(2).build()?);
+/// let user = 42_u64;
+/// assert_eq!(limiter.check(&user).remaining, 1);
+/// assert_eq!(limiter.check(&user).remaining, 0);
+/// let Verdict::Deny { retry_after: Some(wait) } = limiter.check(&user).verdict else { panic!() };
+/// assert!(wait.get() <= 1_800_000_000, "a token comes every half hour");
+/// limiter.refund(&user, 1);
+/// assert_eq!(limiter.peek(&user, 1).verdict, Verdict::Allow);
+/// # Ok::<(), LimitError>(())
+/// ```
+///
+/// Without keys it is a limiter of `()`.
+#[derive(Debug)]
+pub struct KeyedLimiter<K: ?Sized, C = SystemClock> {
+    limit: Limit,
+    store: MemoryStore,
+    clock: C,
+    keys: PhantomData<fn(&K)>,
+}
+
+impl<K: Hash + ?Sized> KeyedLimiter<K> {
+    /// A limiter on the machine's clock.
+    pub fn new(limit: Limit) -> Self {
+        Self::with(limit, Capacity::default(), SystemClock::new())
+    }
+}
+
+impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
+    /// A limiter with a bound and a clock of one's own.
+    pub fn with(limit: Limit, capacity: Capacity, clock: C) -> Self {
+        Self { limit, store: MemoryStore::new(capacity), clock, keys: PhantomData }
+    }
+
+    /// May this happen? Takes one if so.
+    pub fn check(&self, key: &K) -> Decision {
+        self.check_cost(key, 1)
+    }
+
+    /// May this happen? Takes its cost if so, and nothing else.
+    pub fn check_cost(&self, key: &K, cost: u64) -> Decision {
+        self.operate(key, Operation::Check, cost)
+    }
+
+    /// What would [`Self::check_cost`] answer? Changes nothing.
+    pub fn peek(&self, key: &K, cost: u64) -> Decision {
+        self.operate(key, Operation::Peek, cost)
+    }
+
+    /// This has happened: takes its cost even where it does not fit.
+    pub fn report(&self, key: &K, cost: u64) -> Decision {
+        self.operate(key, Operation::Report, cost)
+    }
+
+    /// This has not happened after all: gives its cost back, never above full.
+    pub fn refund(&self, key: &K, cost: u64) -> Decision {
+        self.operate(key, Operation::Refund, cost)
+    }
+
+    /// Makes a key new again; whether there was anything to forget.
+    pub fn reset(&self, key: &K) -> bool {
+        self.store.forget_hash(self.store.hash_of(key))
+    }
+
+    /// The clock.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// What the limiter holds now.
+    pub fn usage(&self) -> Usage {
+        self.store.usage()
+    }
+
+    /// Drops keys that have run out, and gives memory back; see [`MemoryStore::sweep`].
+    pub fn sweep(&self) {
+        self.store.sweep(self.clock.now());
+    }
+
+    fn operate(&self, key: &K, operation: Operation, cost: u64) -> Decision {
+        let hash = self.store.hash_of(key);
+        let key = Key { domain: "", entries: &[], shared: &[], limit: &self.limit, ordinal: 0 };
+        let charge = Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost };
+        self.store.decide_hash(hash, &charge, self.clock.now())
+    }
+}
+
+#[cfg(feature = "tokio")]
+mod ready {
+    use std::time::Duration;
+
+    use tollgate_core::Verdict;
+
+    use super::{Clock, Decision, Hash, KeyedLimiter};
+
+    impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
+        /// Waits until one may pass, takes it, and waits out its delay if it has one. Before each new
+        /// attempt a random part of `jitter` is added, so that tasks which wait for one key do not all
+        /// come at the same instant. A limit of zero is the one denial that is returned.
+        pub async fn until_ready(&self, key: &K, jitter: Duration) -> Decision {
+            loop {
+                let decision = self.check(key);
+                match decision.verdict {
+                    Verdict::Allow | Verdict::Deny { retry_after: None } => return decision,
+                    Verdict::Delay { wait } => {
+                        tokio::time::sleep(Duration::from_micros(wait.get())).await;
+                        return decision;
+                    }
+                    Verdict::Deny { retry_after: Some(wait) } => {
+                        let extra = jitter.mul_f64(fastrand::f64());
+                        tokio::time::sleep(Duration::from_micros(wait.get()) + extra).await;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A limiter of one limit, held to the vectors and to the oracle, and used as a program uses it.
+
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, Decision, Limit, Micros, Operation, Time, Verdict};
+use tollgate_limiter::{Capacity, Clock, KeyedLimiter, ManualClock};
+use tollgate_testkit::{Engine, random, vectors};
+
+/// One key beside others that have a use of their own.
+struct KeyedEngine(KeyedLimiter<str, ManualClock>);
+
+impl KeyedEngine {
+    fn new(limit: Limit) -> Self {
+        let limiter = KeyedLimiter::with(limit, Capacity::default(), ManualClock::at(Time::EPOCH));
+        for other in ["", "me ", "you"] {
+            limiter.report(other, 3);
+        }
+        Self(limiter)
+    }
+}
+
+impl Engine for KeyedEngine {
+    fn decide(&mut self, now: Time, operation: Operation, cost: u64) -> Decision {
+        self.0.clock().set(now);
+        match operation {
+            Operation::Check => self.0.check_cost("me", cost),
+            Operation::Peek => self.0.peek("me", cost),
+            Operation::Report => self.0.report("me", cost),
+            Operation::Refund => self.0.refund("me", cost),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.0.reset("me");
+    }
+}
+
+#[test]
+fn the_vectors_are_decided_as_written() {
+    let groups = vectors::load(&vectors::folder()).unwrap();
+    let steps = vectors::run(&KeyedEngine::new, &groups).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(steps > 0);
+}
+
+#[test]
+fn random_sequences_are_decided_as_by_the_oracle() {
+    let compared = random::beside_the_oracle_monotone(&KeyedEngine::new, 200);
+    assert!(compared.unwrap_or_else(|failure| panic!("{failure}")) > 0);
+}
+
+#[test]
+fn keys_of_any_type_have_counters_of_their_own() {
+    let limiter = KeyedLimiter::<(u64, &str)>::new(Limit::per_day(1).build().unwrap());
+    assert_eq!(limiter.check(&(1, "read")).verdict, Verdict::Allow);
+    assert!(limiter.check(&(1, "read")).verdict.is_deny());
+    assert_eq!(limiter.check(&(1, "write")).verdict, Verdict::Allow);
+    assert_eq!(limiter.check(&(2, "read")).verdict, Verdict::Allow);
+    assert_eq!(limiter.usage().keys, 3);
+    assert!(limiter.reset(&(1, "read")));
+    assert!(!limiter.reset(&(1, "read")), "there is nothing left to forget");
+    assert_eq!(limiter.check(&(1, "read")).verdict, Verdict::Allow);
+}
+
+#[test]
+fn a_postpaid_limit_goes_into_debt() {
+    let limit = Limit::per_hour(1_000).build().unwrap().with_postpaid(true);
+    let limiter = KeyedLimiter::with(limit, Capacity::default(), ManualClock::at(Time::EPOCH));
+    assert_eq!(limiter.check_cost("me", 1_700).verdict, Verdict::Allow);
+    let denied = limiter.check_cost("me", 0).verdict;
+    // The debt of 700 and the one token that is asked about.
+    assert_eq!(denied, Verdict::Deny { retry_after: Some(Micros::from_millis(701 * 3_600)) });
+}
+
+/// Runs with tokio's time.
+struct TokioClock(tokio::time::Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Time {
+        Time::EPOCH + Micros::new(u64::try_from(self.0.elapsed().as_micros()).unwrap())
+    }
+}
+
+fn waiting(limit: Limit) -> KeyedLimiter<str, TokioClock> {
+    KeyedLimiter::with(limit, Capacity::default(), TokioClock(tokio::time::Instant::now()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_takes_as_long_as_the_limit_says() {
+    let limiter = waiting(Limit::per_second(2).build().unwrap());
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        assert_eq!(limiter.until_ready("me", Duration::ZERO).await.verdict, Verdict::Allow);
+        times.push(limiter.clock().now().get() / 1_000);
+    }
+    // Tokio's timer is exact to a millisecond and never early.
+    for (time, earliest) in times.iter().zip([0, 0, 500, 1_000, 1_500]) {
+        assert!((earliest..earliest + 5).contains(time), "{times:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_is_only_ever_added() {
+    let limiter = waiting(Limit::per_second(1).build().unwrap());
+    for before in [0, 1_000_000] {
+        limiter.until_ready("me", Duration::from_secs(3)).await;
+        let now = limiter.clock().now().get();
+        assert!((before..=before + 3_002_000).contains(&now), "{now}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_waited_out_and_a_limit_of_zero_returned() {
+    let leaky = Limit::per_second(1).algorithm(Algorithm::LeakyBucket).build().unwrap();
+    let limiter = waiting(leaky);
+    limiter.until_ready("me", Duration::ZERO).await;
+    let delayed = limiter.until_ready("me", Duration::ZERO).await.verdict;
+    assert_eq!(delayed, Verdict::Delay { wait: Micros::SECOND });
+    assert!(limiter.clock().now() >= Time::from_secs(1));
+
+    let closed = waiting(Limit::per_second(0).algorithm(Algorithm::FixedWindow).build().unwrap());
+    let never = closed.until_ready("me", Duration::ZERO).await.verdict;
+    assert_eq!(never, Verdict::Deny { retry_after: None });
+}
