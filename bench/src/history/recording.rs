@@ -40,7 +40,7 @@ pub fn run(table: &mut BoundsTable) -> Result<()> {
     let now = Time::from_secs(1_800_000_000);
     let record = |RecordedDecision { route, rule, key, outcome }: &RecordedDecision| {
         let asked = RequestCount { route: Some(route), outcome: *outcome, count: 1 };
-        let ruled = DecisionCount { rule, key: Some(key), outcome: *outcome, count: 1 };
+        let ruled = DecisionCount { domain: "shop", rule, key: Some(key), outcome: *outcome, count: 1 };
         recorder.record(Some(&asked), Some(&ruled), now);
     };
     // A server has these texts in its cache; fetching them is not to be measured.
@@ -87,7 +87,7 @@ fn decisions() -> Vec<RecordedDecision> {
         let user = zipf(KEYS);
         RecordedDecision {
             route: format!("/api/v1/resource-{:02}", zipf(ROUTES)),
-            rule: format!("shop.rule-{}", user % RULES),
+            rule: format!("rule-{}", user % RULES),
             key: format!("user_id={user:06}"),
             outcome: if user.is_multiple_of(10) { Outcome::Denied } else { Outcome::Allowed },
         }

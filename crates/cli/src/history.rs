@@ -15,14 +15,14 @@ mod table;
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_history::query::{TimeRange, TopOrder};
+use tollgate_history::query::{RuleFilter, TimeRange, TopOrder};
 use tollgate_history::{Error, SeriesKind};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::console::{Console, Exit};
 use crate::remote;
 use source::SourceError;
-pub(crate) use table::{grouped, moment, top as write_top};
+pub(crate) use table::{grouped, moment, top as write_top, with_rule};
 
 /// How many requests, of what, when: the curve and the counts.
 ///
@@ -71,6 +71,8 @@ struct SeriesArgs {
     /// Its name; a * at its end for all that begin so; everything if not given
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    #[command(flatten)]
+    rules: RuleArgs,
     /// From one point to the next, such as 5m; chosen if not given
     #[arg(long, value_name = "SPAN")]
     step: Option<String>,
@@ -89,6 +91,8 @@ struct TopArgs {
     /// What kind of series
     #[arg(long, value_enum, default_value_t)]
     by: KindArg,
+    #[command(flatten)]
+    rules: RuleArgs,
     /// Rows at most
     #[arg(long, value_name = "ROWS", default_value_t = 10)]
     limit: usize,
@@ -108,6 +112,23 @@ struct SummaryArgs {
     history: HistoryArgs,
     #[command(flatten)]
     time: TimeArgs,
+}
+
+/// Of which rules.
+#[derive(Debug, clap::Args)]
+struct RuleArgs {
+    /// Only rules of this domain, and their keys
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
+    /// Only this rule, and its keys
+    #[arg(long, value_name = "RULE")]
+    rule: Option<String>,
+}
+
+impl From<&RuleArgs> for RuleFilter {
+    fn from(args: &RuleArgs) -> Self {
+        Self { domain: args.domain.clone(), rule: args.rule.clone() }
+    }
 }
 
 /// Where the history is, and how to print results.
@@ -252,6 +273,7 @@ const fn help_for(error: &Error) -> (&'static str, Exit) {
             (help, Exit::BadConfiguration)
         }
         Error::TooNew { .. } => ("use the version of tollgate that wrote it, or a newer one", Exit::Failed),
+        Error::TooOld { .. } => ("move the folder away; a new one is begun", Exit::Failed),
         Error::Corrupt { .. } => ("restore the folder from a backup, or start a new one", Exit::Failed),
         Error::File { .. } => ("check the path and its permissions", Exit::BadConfiguration),
         Error::Query { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),

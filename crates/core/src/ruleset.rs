@@ -15,7 +15,6 @@
 //! Deliberately not here: rule files; what a decision means for a request.
 
 mod children;
-mod names;
 mod trace;
 mod tree;
 
@@ -56,8 +55,6 @@ pub struct RuleSet {
     unlimited: Vec<Unlimited>,
     /// By rule: the tree and the node it stands at.
     places: Vec<(usize, usize)>,
-    /// By rule: its name with the domain before it, where another domain has a rule of that label.
-    full_names: Vec<Option<String>>,
 }
 
 /// Why nothing is charged for a descriptor.
@@ -133,7 +130,6 @@ impl RuleSet {
             let tree = Tree::build(domain, tree, &mut set)?;
             set.trees.push(tree);
         }
-        set.full_names = set.name_in_full();
         Ok(set)
     }
 

@@ -64,11 +64,12 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
 /// No version will ever be as large; printable text that somebody else wrote is.
 const VERSION_END: u8 = 0x20;
 
-/// Checks the version byte. A newer version is not damage.
+/// Checks the version byte. Another version is not damage.
 pub(crate) fn check_version(bytes: &[u8], known: u8, unknown: &'static str) -> Result<()> {
     match bytes.first() {
         Some(&found) if found == known => Ok(()),
         Some(&found) if found > known && found < VERSION_END => Err(Error::TooNew { found, known }),
+        Some(&found) if found > 0 && found < known => Err(Error::TooOld { found, known }),
         Some(_) | None => Err(corrupt(unknown)),
     }
 }

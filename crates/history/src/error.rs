@@ -37,6 +37,14 @@ pub enum Error {
         /// The newest format that this version reads.
         known: u8,
     },
+    /// Written before the first release.
+    #[error("the history has format {found}, which only versions before the first release wrote; this version reads {known}")]
+    TooOld {
+        /// The format of the file.
+        found: u8,
+        /// The format that this version reads.
+        known: u8,
+    },
     /// A file or a folder cannot be used.
     #[error("cannot {action} {}", path.display())]
     File {

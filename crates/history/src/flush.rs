@@ -114,7 +114,7 @@ impl TrafficCounts {
     /// ```
     /// use tollgate_history::{Label, Outcome, TrafficCounts};
     /// let mut counts = TrafficCounts::default();
-    /// let label = Label::Key { rule: "r".into(), name: "user_id=42".into() };
+    /// let label = Label::Key { domain: "d".into(), rule: "r".into(), name: "user_id=42".into() };
     /// counts.add(1, label, Outcome::Denied, 2);
     /// counts.rename_keys(|_| "hidden".to_owned());
     /// assert!(format!("{counts:?}").contains("hidden"));
@@ -125,9 +125,9 @@ impl TrafficCounts {
             let renamed = counts.extract_if(|label, _| matches!(label, Label::Key { .. }));
             let renamed: Vec<(Label, Counts)> = renamed.collect();
             for (label, more) in renamed {
-                let Label::Key { rule, name } = label else { continue };
+                let Label::Key { domain, rule, name } = label else { continue };
                 let name = rename(&name).into();
-                counts.entry(Label::Key { rule, name }).or_default().merge(&more);
+                counts.entry(Label::Key { domain, rule, name }).or_default().merge(&more);
             }
         }
     }

@@ -75,9 +75,16 @@ pub enum Label {
     /// The requests to a route.
     Route(Arc<str>),
     /// The decisions of a rule.
-    Rule(Arc<str>),
+    Rule {
+        /// The domain; empty for limits that callers bring along.
+        domain: Arc<str>,
+        /// The rule.
+        name: Arc<str>,
+    },
     /// The decisions of a rule about a key.
     Key {
+        /// The domain of the rule.
+        domain: Arc<str>,
         /// The rule.
         rule: Arc<str>,
         /// The key.
@@ -91,7 +98,7 @@ impl Label {
         match self {
             Self::Requests | Self::Decisions => None,
             Self::Route(_) => Some(SeriesKind::Route),
-            Self::Rule(_) => Some(SeriesKind::Rule),
+            Self::Rule { .. } => Some(SeriesKind::Rule),
             Self::Key { .. } => Some(SeriesKind::Key),
         }
     }
@@ -100,14 +107,22 @@ impl Label {
     pub fn name(&self) -> &str {
         match self {
             Self::Requests | Self::Decisions => "",
-            Self::Route(name) | Self::Rule(name) | Self::Key { name, .. } => name,
+            Self::Route(name) | Self::Rule { name, .. } | Self::Key { name, .. } => name,
+        }
+    }
+
+    /// The domain of a rule or a key; empty for all others.
+    pub(crate) fn domain(&self) -> &str {
+        match self {
+            Self::Requests | Self::Decisions | Self::Route(_) => "",
+            Self::Rule { domain, .. } | Self::Key { domain, .. } => domain,
         }
     }
 
     /// The rule of a key; empty for all others.
     pub(crate) fn rule(&self) -> &str {
         match self {
-            Self::Requests | Self::Decisions | Self::Route(_) | Self::Rule(_) => "",
+            Self::Requests | Self::Decisions | Self::Route(_) | Self::Rule { .. } => "",
             Self::Key { rule, .. } => rule,
         }
     }
@@ -129,9 +144,10 @@ impl Label {
             Self::Requests => b'q',
             Self::Decisions => b'r',
             Self::Route(_) => b'R',
-            Self::Rule(_) => b'U',
+            Self::Rule { .. } => b'U',
             Self::Key { .. } => b'K',
         });
+        put_bytes(&mut bytes, self.domain().as_bytes());
         put_bytes(&mut bytes, self.rule().as_bytes());
         bytes.extend_from_slice(self.name().as_bytes());
         bytes
@@ -141,14 +157,14 @@ impl Label {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = ByteReader::new(bytes);
         let kind = reader.byte()?;
-        let rule = reader.text()?;
+        let (domain, rule) = (reader.text()?, reader.text()?);
         let name = std::str::from_utf8(reader.rest()).map_err(|_| corrupt("a name is not UTF-8"))?;
         match kind {
             b'q' => Ok(Self::Requests),
             b'r' => Ok(Self::Decisions),
             b'R' => Ok(Self::Route(name.into())),
-            b'U' => Ok(Self::Rule(name.into())),
-            b'K' => Ok(Self::Key { rule: rule.into(), name: name.into() }),
+            b'U' => Ok(Self::Rule { domain: domain.into(), name: name.into() }),
+            b'K' => Ok(Self::Key { domain: domain.into(), rule: rule.into(), name: name.into() }),
             _ => Err(corrupt("a name of an unknown kind")),
         }
     }
@@ -158,6 +174,14 @@ impl Label {
 mod tests {
     use super::*;
 
+    fn rule(domain: &str, name: &str) -> Label {
+        Label::Rule { domain: domain.into(), name: name.into() }
+    }
+
+    fn key(domain: &str, rule: &str, name: &str) -> Label {
+        Label::Key { domain: domain.into(), rule: rule.into(), name: name.into() }
+    }
+
     #[test]
     fn labels_survive_their_encoding_and_no_two_share_one() {
         let labels = [
@@ -165,9 +189,11 @@ mod tests {
             Label::Decisions,
             Label::Route("/a".into()),
             Label::Route("".into()),
-            Label::Rule("/a".into()),
-            Label::Key { rule: "a".into(), name: "bc".into() },
-            Label::Key { rule: "ab".into(), name: "c".into() },
+            rule("", "/a"),
+            rule("/", "a"),
+            key("d", "a", "bc"),
+            key("d", "ab", "c"),
+            key("da", "b", "c"),
         ];
         let mut seen = std::collections::HashSet::new();
         for label in labels {
@@ -176,8 +202,8 @@ mod tests {
             assert!(seen.insert(bytes), "{label:?}");
         }
         assert!(Label::decode(b"").is_err());
-        assert!(Label::decode(b"?\0").is_err());
-        assert!(Label::decode(b"R\0\xff").is_err());
+        assert!(Label::decode(b"?\0\0").is_err());
+        assert!(Label::decode(b"R\0\0\xff").is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //! Invariants: a window is rounded to whole stored points, and counts are never
 //! interpolated; where no process was counting there is no sample; the work is
-//! bounded by [`SAMPLES_MAX`].
+//! bounded by [`crate::query::SAMPLES_MAX`].
 //!
 //! Deliberately not here: HTTP and its JSON.
 
@@ -25,9 +25,6 @@ use std::collections::BTreeMap;
 use crate::label::SeriesKind;
 use crate::query::HistoryReader;
 pub use matcher::Metric;
-
-/// Series times instants of any part of an expression: some 80 MB.
-pub const SAMPLES_MAX: usize = 5_000_000;
 
 /// The longest expression, in bytes.
 pub const TEXT_MAX: usize = 8 << 10;
@@ -169,6 +166,7 @@ impl HistoryReader<'_> {
             "__name__" => texts(&Metric::ALL.map(Metric::name)),
             "outcome" => texts(&crate::Outcome::ALL.map(crate::Outcome::name)),
             "route" => self.names(SeriesKind::Route, "", most),
+            "domain" => self.texts(SeriesKind::Rule, most, |label| Some(label.domain()).filter(|text| !text.is_empty())),
             "rule" => self.names(SeriesKind::Rule, "", most),
             "key" => self.names(SeriesKind::Key, "", most),
             _ => Vec::new(),
@@ -177,7 +175,7 @@ impl HistoryReader<'_> {
 }
 
 /// The names of all labels.
-pub const LABELS: [&str; 5] = ["__name__", "key", "outcome", "route", "rule"];
+pub const LABELS: [&str; 6] = ["__name__", "domain", "key", "outcome", "route", "rule"];
 
 #[cfg(test)]
 mod tests;

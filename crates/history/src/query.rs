@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `series`, `top`, `summary`, `status` | one query each |
+//! | `filter` | of which rules |
 //! | `export` | results as CSV and NDJSON |
 //!
 //! Invariants:
@@ -19,13 +20,15 @@
 //! Deliberately not here: HTTP, colours, terminals.
 
 mod export;
+mod filter;
 mod series;
 mod status;
 mod summary;
 mod top;
 
 pub use export::{TableCell, Tabular, csv, ndjson};
-pub use series::{ComparedSeries, Comparison, Curve, SeriesQuery, SeriesResult};
+pub use filter::RuleFilter;
+pub use series::{ComparedSeries, Comparison, Curve, SAMPLES_MAX, SeriesQuery, SeriesResult};
 pub use status::{HistoryStatus, TierStatus};
 pub use summary::Summary;
 pub use top::{TopOrder, TopOther, TopQuery, TopResult, TopRow};

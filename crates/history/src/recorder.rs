@@ -54,7 +54,9 @@ pub struct RequestCount<'a> {
 /// Decisions of one rule.
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionCount<'a> {
-    /// The rule's name.
+    /// The domain of the rule; empty for limits that callers bring along.
+    pub domain: &'a str,
+    /// The rule's name, which no other rule of the domain has.
     pub rule: &'a str,
     /// The key that was charged.
     pub key: Option<&'a str>,
@@ -164,8 +166,8 @@ impl Recorder {
                 OverflowCounts::add(&self.overflow.requests, *outcome, *count);
             }
         }
-        if let Some(DecisionCount { rule, key, outcome, count }) = decision {
-            let name = CountedName::decision(rule, *key, &self.hasher);
+        if let Some(DecisionCount { domain, rule, key, outcome, count }) = decision {
+            let name = CountedName::decision((domain, rule), *key, &self.hasher);
             let added = counts.as_mut().is_some_and(|counts| counts.add(minute, &name, *outcome, *count));
             if !added {
                 OverflowCounts::add(&self.overflow.decisions, *outcome, *count);

@@ -75,7 +75,7 @@ impl WriteBatch {
     }
 }
 
-/// More bytes than any key has: a label's two names and their lengths.
+/// More bytes than any key has: a label's three names and their lengths.
 const KEY_BYTES_MAX: usize = 1_100;
 
 /// Gets the place of a key among those asked for, and its value.

@@ -7,7 +7,7 @@
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.
 
-use tollgate_core::{Entry, Operation, Outcome, Request};
+use tollgate_core::{Entry, Operation, Outcome, Request, Rule};
 
 use crate::reply::{Reply, RuleDecision};
 
@@ -51,9 +51,13 @@ const THROTTLE: &str = "throttle";
 impl Event<'_> {
     /// The name of the rule that decided, for people to read.
     pub fn rule_name(&self) -> &str {
-        let rule = self.decision.and_then(|decision| decision.rule);
-        let name = rule.and_then(|id| self.reply.rules().full_name(id));
-        name.unwrap_or(if self.has_caller_limit() { THROTTLE } else { OVERRIDE })
+        let rule = self.decision.and_then(|decision| self.reply.rule(decision));
+        rule.map_or(if self.has_caller_limit() { THROTTLE } else { OVERRIDE }, Rule::name)
+    }
+
+    /// The domain of that rule; empty where the caller asked for no rule.
+    pub fn domain(&self) -> &str {
+        if self.has_caller_limit() { "" } else { self.request.domain }
     }
 
     /// Whether the caller brought the whole limit and asked for no rule.

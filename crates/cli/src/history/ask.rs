@@ -23,7 +23,9 @@ pub(super) fn series_query(args: &SeriesArgs, now_s: u64) -> Result<SeriesQuery,
     let step_s =
         args.step.as_deref().map(|text| text.parse().or_else(|_| time_text::duration(text))).transpose()?;
     let compare = args.compare.as_deref().map(str::parse).transpose()?;
-    Ok(SeriesQuery { name: args.name.clone(), step_s, compare, ..SeriesQuery::new(args.by.into(), range) })
+    let filter = (&args.rules).into();
+    let name = args.name.clone();
+    Ok(SeriesQuery { name, filter, step_s, compare, ..SeriesQuery::new(args.by.into(), range) })
 }
 
 pub(super) fn series(args: &HistoryArgs, mut query: SeriesQuery, console: &mut Console<'_>) -> Printed {
@@ -47,7 +49,8 @@ pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Prin
     let range = args.time.range(now_s)?;
     let source = HistorySource::open(&args.history)?;
     let order = args.order.into();
-    let query = TopQuery { kind: args.by.into(), range, order, limit: args.limit };
+    let filter = (&args.rules).into();
+    let query = TopQuery { kind: args.by.into(), filter, range, order, limit: args.limit };
     let top = source.top(&query)?;
     Ok(match args.history.format {
         HistoryFormat::Table if top.rows.is_empty() && top.other.total == 0 => {

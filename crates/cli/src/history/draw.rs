@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use tollgate_history::SeriesKind;
-use tollgate_history::query::SeriesResult;
+use tollgate_history::query::{Curve, SeriesResult};
 
 use super::table::{grouped, moment, span_words};
 use crate::console::{BAD, BOLD, DIM, clean};
 
 /// Buckets that fit beside the axis on a terminal of 80 columns.
 pub(super) const COLUMNS: u64 = 66;
+
+/// Names above the curve.
+const TITLES_MAX: usize = 3;
 
 /// Lines of the curve.
 const LINES: u64 = 8;
@@ -33,9 +36,8 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
             column.1 += if curve.outcome == "denied" { *count } else { 0 };
         }
     }
-    let name = result.series.first().map_or("", |curve| curve.name.as_str());
-    let name = if name == "*" { "everything" } else { name };
-    writeln!(out, "{BOLD}{kind} {}{BOLD:#}, {}", clean(name), span_words(result.from, result.to))?;
+    let what = format!("{kind} {}", clean(&titles(result)));
+    writeln!(out, "{BOLD}{what}{BOLD:#}, {}", span_words(result.from, result.to))?;
     let first = result.from - result.from % result.step_s;
     let starts: Vec<u64> =
         (first..result.to).step_by(usize::try_from(result.step_s).unwrap_or(usize::MAX)).collect();
@@ -56,6 +58,21 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
     writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(starts.len()))?;
     axis(result, starts.len(), width, out)?;
     foot(result, out)
+}
+
+/// What the curves are of, each once: `user_id=42 (shop/login)`.
+fn titles(result: &SeriesResult) -> String {
+    let mut titles: Vec<String> = result.series.iter().map(title).collect();
+    titles.dedup();
+    let more = titles.len().saturating_sub(TITLES_MAX);
+    titles.truncate(TITLES_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    titles.join(", ") + &more
+}
+
+fn title(curve: &Curve) -> String {
+    let name = if curve.name == "*" { "everything" } else { &curve.name };
+    super::table::with_rule(name, curve.domain.as_deref(), curve.rule.as_deref())
 }
 
 fn paint(out: &mut dyn Write, red: bool, is_red: &mut bool) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //! nothing after this knows which it was.
 
 use tollgate_history::query::{
-    Comparison, SeriesQuery, SeriesResult, Summary, TimeRange, TopQuery, TopResult,
+    Comparison, RuleFilter, SeriesQuery, SeriesResult, Summary, TimeRange, TopQuery, TopResult,
 };
 use tollgate_history::tables::{Access, RedbTables};
 use tollgate_history::{Bounds, Error, History as _, LocalHistory};
@@ -46,6 +46,7 @@ impl HistorySource {
         parameters.push(("by", query.kind.to_string()));
         parameters.push(("max_points", query.points.to_string()));
         parameters.extend(query.name.clone().map(|name| ("name", name)));
+        parameters.extend(rules(&query.filter));
         parameters.extend(query.step_s.map(|step| ("step", step.to_string())));
         parameters.extend(query.compare.map(|compare| ("compare", Comparison::name(compare).to_owned())));
         Ok(server.json("/v1/history/series", &parameters)?)
@@ -60,6 +61,7 @@ impl HistorySource {
         parameters.push(("by", query.kind.to_string()));
         parameters.push(("limit", query.limit.to_string()));
         parameters.push(("order", query.order.name().to_owned()));
+        parameters.extend(rules(&query.filter));
         Ok(server.json("/v1/history/top", &parameters)?)
     }
 
@@ -82,6 +84,11 @@ impl HistorySource {
             Self::Server(server) => Ok(server.json::<Newest>("/v1/history/status", &[])?.newest),
         }
     }
+}
+
+fn rules(filter: &RuleFilter) -> impl Iterator<Item = (&'static str, String)> {
+    let given = |name, text: &Option<String>| text.clone().map(|text| (name, text));
+    [given("domain", &filter.domain), given("rule", &filter.rule)].into_iter().flatten()
 }
 
 fn range(range: TimeRange) -> Vec<(&'static str, String)> {

@@ -14,16 +14,34 @@ const NAME_MAX: usize = 60;
 pub(crate) fn top(kind: SeriesKind, top: &TopResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{BOLD}top {kind}s{BOLD:#}, {}", span_words(top.from, top.to))?;
     let all = top.rows.iter().map(|row| row.total).sum::<u64>() + top.other.total;
-    let mut rows: Vec<[String; 4]> = vec![["total", "denied", "share", kind.name()].map(str::to_owned)];
-    let row = |name: String, total, denied| [grouped(total), grouped(denied), share(total, all), name];
-    rows.extend(top.rows.iter().map(|shown| row(shorten(&shown.name), shown.total, shown.denied)));
-    rows.push(row("(other)".to_owned(), top.other.total, top.other.denied));
+    // A rule belongs to a domain, and a key to a rule.
+    let columns = match kind {
+        SeriesKind::Route => 4,
+        SeriesKind::Rule => 5,
+        SeriesKind::Key => 6,
+    };
+    let head = ["total", "denied", "share", kind.name(), "domain", "rule"].map(str::to_owned);
+    let row = |names: [&str; 3], total, denied| {
+        let [name, domain, rule] = names.map(shorten);
+        [grouped(total), grouped(denied), share(total, all), name, domain, rule]
+    };
+    let mut rows = vec![head];
+    rows.extend(top.rows.iter().map(|shown| {
+        let [domain, rule] = [&shown.domain, &shown.rule].map(|text| text.as_deref().unwrap_or_default());
+        row([&shown.name, domain, rule], shown.total, shown.denied)
+    }));
+    rows.push(row(["(other)", "", ""], top.other.total, top.other.denied));
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let (total, denied, part) = (width(0), width(1), width(2));
-    for [a, b, c, name] in &rows {
-        writeln!(out, "{a:>total$}  {b:>denied$}  {c:>part$}  {name}")?;
+    for row in &rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate().take(columns) {
+            let width = width(column);
+            // Numbers to the right, names to the left.
+            line += &if column < 3 { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+        }
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
@@ -57,6 +75,12 @@ pub(super) fn nothing(newest: Option<u64>, range: TimeRange, out: &mut dyn Write
     }
     let newest = rfc3339(newest);
     writeln!(out, "{DIM}the newest count is of {newest}: try --last 24h --to {newest}{DIM:#}")
+}
+
+/// A name and where it belongs: `user_id=42 (shop/login)`, `login (shop)`, `/cart`.
+pub(crate) fn with_rule(name: &str, domain: Option<&str>, rule: Option<&str>) -> String {
+    let place: Vec<&str> = [domain, rule].into_iter().flatten().collect();
+    if place.is_empty() { name.to_owned() } else { format!("{name} ({})", place.join("/")) }
 }
 
 /// `12,345`.

@@ -10,7 +10,7 @@ use tollgate_history::query::{TopOrder, TopResult};
 use super::sample::{ServerSample, TopLists};
 use super::state::{RequestRates, TopState, shown};
 use crate::console::clean;
-use crate::history::{grouped, moment};
+use crate::history::{grouped, moment, with_rule};
 
 /// Columns that the lists need side by side.
 const BESIDE: u16 = 100;
@@ -106,7 +106,10 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, name: &str, (top, order): (&TopR
         let [total, denied, name] = cells.map(Span::raw);
         Row::new([total, denied.style(style), name])
     };
-    let rows = top.rows.iter().map(|shown| row(&shown.name, shown.total, shown.denied));
+    let rows = top.rows.iter().map(|shown| {
+        let name = with_rule(&shown.name, shown.domain.as_deref(), shown.rule.as_deref());
+        row(&name, shown.total, shown.denied)
+    });
     let other = (top.other.total > 0).then(|| row("(other)", top.other.total, top.other.denied));
     let widths = [Constraint::Length(9), Constraint::Length(9), Constraint::Min(4)];
     frame.render_widget(Table::new(rows.chain(other), widths).header(head.style(BOLD)), area);

@@ -112,7 +112,7 @@ fn a_gzipped_log_is_unpacked() {
         "--format",
         "csv",
     ]);
-    assert_eq!(csv, "name,total,denied\r\n/a,5,0\r\n(other),0,0\r\n");
+    assert_eq!(csv, "domain,rule,name,total,denied\r\n,,/a,5,0\r\n,,(other),0,0\r\n");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::label::Label;
 use crate::row_id::RowId;
 
 /// The format that is written.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// Writes a flush: its labels without numbers, and its minutes by hour.
 pub(crate) fn encode<'a>(
@@ -87,7 +87,7 @@ pub(crate) mod tests {
     use tollgate_core::Outcome;
 
     pub(crate) fn sample() -> Vec<u8> {
-        let labels = [&Label::Route("/new".into()), &Label::Rule("r".into())];
+        let labels = [&Label::Route("/new".into()), &Label::Rule { domain: "d".into(), name: "r".into() }];
         let rows = vec![
             (RowId::UP, 1),
             (SeriesId(9).row(Outcome::Denied), 300),
@@ -103,7 +103,7 @@ pub(crate) mod tests {
     #[test]
     fn an_entry_comes_back() {
         let entry = decode(&sample()).unwrap();
-        assert_eq!(entry.labels, [Label::Route("/new".into()), Label::Rule("r".into())]);
+        assert_eq!(entry.labels, [Label::Route("/new".into()), Label::Rule { domain: "d".into(), name: "r".into() }]);
         let id = SeriesId::unnumbered(1).row(Outcome::Allowed);
         assert_eq!(entry.counts.len(), 6);
         assert_eq!(entry.counts[2], EntryCount { minute: 459_999 * 60 + 59, id, count: 7 });

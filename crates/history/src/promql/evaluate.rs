@@ -4,8 +4,8 @@
 use super::expression::{Aggregate, Expression, Function, Grouping, Operator};
 use super::matcher::Selector;
 use super::select::{CountWindow, SelectorQuery, WindowCounts, count, number, was_counting};
-use super::{Error, Instants, LabelSet, PromValue, SAMPLES_MAX, Samples};
-use crate::query::HistoryReader;
+use super::{Error, Instants, LabelSet, PromValue, Samples};
+use crate::query::{HistoryReader, SAMPLES_MAX};
 
 /// A counter has a value for so long after a process last counted.
 const LOOK_BACK_S: u64 = 300;

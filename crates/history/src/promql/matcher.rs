@@ -15,9 +15,9 @@ const REGEX_MAX: usize = 1 << 20;
 pub enum Metric {
     /// Requests, by route and outcome.
     Requests,
-    /// Decisions, by rule and outcome.
+    /// Decisions, by domain, rule and outcome.
     Decisions,
-    /// Decisions, by rule, key and outcome.
+    /// Decisions, by domain, rule, key and outcome.
     KeyDecisions,
 }
 
@@ -38,8 +38,8 @@ impl Metric {
     pub const fn help(self) -> &'static str {
         match self {
             Self::Requests => "Requests by route and outcome; what has no series of its own is (other).",
-            Self::Decisions => "Decisions by rule and outcome; what has no series of its own is (other).",
-            Self::KeyDecisions => "Decisions by rule, key and outcome, of the most frequent keys.",
+            Self::Decisions => "Decisions by domain, rule and outcome; what has no series of its own is (other).",
+            Self::KeyDecisions => "Decisions by domain, rule, key and outcome, of the most frequent keys.",
         }
     }
 
@@ -56,8 +56,8 @@ impl Metric {
     pub(super) const fn labels(self) -> &'static [&'static str] {
         match self {
             Self::Requests => &["route"],
-            Self::Decisions => &["rule"],
-            Self::KeyDecisions => &["rule", "key"],
+            Self::Decisions => &["domain", "rule"],
+            Self::KeyDecisions => &["domain", "rule", "key"],
         }
     }
 }
@@ -142,8 +142,10 @@ impl Selector {
         match label {
             Label::Requests | Label::Decisions => false,
             Label::Route(route) => self.take("route", route),
-            Label::Rule(rule) => self.take("rule", rule),
-            Label::Key { rule, name } => self.take("rule", rule) && self.take("key", name),
+            Label::Rule { domain, name } => self.take("domain", domain) && self.take("rule", name),
+            Label::Key { domain, rule, name } => {
+                self.take("domain", domain) && self.take("rule", rule) && self.take("key", name)
+            }
         }
     }
 }

@@ -8,11 +8,11 @@
 use tollgate_core::Outcome;
 
 use super::matcher::{Metric, Selector};
-use super::{Error, LabelSet, SAMPLES_MAX};
+use super::{Error, LabelSet};
 use crate::Map;
 use crate::error::Error as HistoryError;
 use crate::label::Label;
-use crate::query::{HistoryReader, TimeRange};
+use crate::query::{HistoryReader, SAMPLES_MAX, TimeRange};
 use crate::row_id::{RowId, SeriesId};
 
 /// Stands for everything that has no series of its own.
@@ -146,10 +146,14 @@ fn labels_of(metric: Metric, label: Option<&Label>, outcome: Outcome) -> LabelSe
     for name in metric.labels() {
         let value = match (label, *name) {
             (None, _) => OTHER,
+            (Some(label), "domain") => label.domain(),
             (Some(Label::Key { rule, .. }), "rule") => rule,
             (Some(label), _) => label.name(),
         };
-        labels.insert((*name).to_owned(), value.to_owned());
+        // To Prometheus a label without a value is none.
+        if !value.is_empty() {
+            labels.insert((*name).to_owned(), value.to_owned());
+        }
     }
     labels
 }

@@ -27,7 +27,7 @@ fn history() -> LocalHistory<MemoryTables> {
         for (route, outcome, count) in requests {
             recorder.request(&RequestCount { route, outcome, count }, now);
         }
-        let ruled = DecisionCount { rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
+        let ruled = DecisionCount { domain: "d", rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
         recorder.decision(&ruled, now);
         history.append(&recorder.flush(now)).unwrap();
     }
@@ -106,7 +106,7 @@ fn sums_are_exact_though_not_all_have_a_name() {
     is("min(increase(tollgate_requests_total[10m]))", &[("", 10.0)]);
     is(
         "increase(tollgate_key_decisions_total{key=~\"user=.*\"}[10m])",
-        &[("key=user=1,outcome=denied,rule=r", 10.0)],
+        &[("domain=d,key=user=1,outcome=denied,rule=r", 10.0)],
     );
     is("sum(increase(tollgate_decisions_total{rule!=\"x\"}[10m]))", &[("", 10.0)]);
 }

@@ -16,17 +16,25 @@ use crate::time_text::rfc3339;
 pub enum TableCell {
     /// Text, perhaps a client's.
     Text(String),
+    /// Nothing: this row has no such thing.
+    Empty,
     /// A number.
     Number(u64),
+}
+
+impl TableCell {
+    fn optional(text: Option<&str>) -> Self {
+        text.map_or(Self::Empty, |text| Self::Text(text.to_owned()))
+    }
 }
 
 /// A result as a table.
 ///
 /// ```
 /// use tollgate_history::query::{Tabular, TopResult, TopRow, TopOther, csv};
-/// let row = TopRow { name: "=1+1".into(), total: 2, denied: 1 };
+/// let row = TopRow { name: "=1+1".into(), domain: Some("shop".into()), rule: None, total: 2, denied: 1 };
 /// let top = TopResult { from: 0, to: 60, rows: vec![row], other: TopOther { total: 0, denied: 0 } };
-/// assert_eq!(csv(&top), "name,total,denied\r\n'=1+1,2,1\r\n(other),0,0\r\n");
+/// assert_eq!(csv(&top), "domain,rule,name,total,denied\r\nshop,,'=1+1,2,1\r\n,,(other),0,0\r\n");
 /// ```
 pub trait Tabular {
     /// The names of the columns.
@@ -37,7 +45,7 @@ pub trait Tabular {
 
 impl Tabular for SeriesResult {
     fn columns(&self) -> &'static [&'static str] {
-        &["time", "name", "outcome", "count"]
+        &["time", "domain", "rule", "name", "outcome", "count"]
     }
 
     fn rows(&self) -> Vec<Vec<TableCell>> {
@@ -46,6 +54,8 @@ impl Tabular for SeriesResult {
             curve.points.iter().map(move |(start, count)| {
                 vec![
                     TableCell::Text(rfc3339(*start)),
+                    TableCell::optional(curve.domain.as_deref()),
+                    TableCell::optional(curve.rule.as_deref()),
                     TableCell::Text(curve.name.clone()),
                     TableCell::Text(curve.outcome.clone().into_owned()),
                     TableCell::Number(*count),
@@ -58,15 +68,20 @@ impl Tabular for SeriesResult {
 
 impl Tabular for TopResult {
     fn columns(&self) -> &'static [&'static str] {
-        &["name", "total", "denied"]
+        &["domain", "rule", "name", "total", "denied"]
     }
 
     fn rows(&self) -> Vec<Vec<TableCell>> {
-        let row = |name: &str, total, denied| {
-            vec![TableCell::Text(name.to_owned()), TableCell::Number(total), TableCell::Number(denied)]
+        let row = |[domain, rule, name]: [Option<&str>; 3], total, denied| {
+            let mut cells = [domain, rule, name].map(TableCell::optional).to_vec();
+            cells.extend([TableCell::Number(total), TableCell::Number(denied)]);
+            cells
         };
-        let named = self.rows.iter().map(|shown| row(&shown.name, shown.total, shown.denied));
-        named.chain([row("(other)", self.other.total, self.other.denied)]).collect()
+        let named = self.rows.iter().map(|shown| {
+            let names = [shown.domain.as_deref(), shown.rule.as_deref(), Some(shown.name.as_str())];
+            row(names, shown.total, shown.denied)
+        });
+        named.chain([row([None, None, Some("(other)")], self.other.total, self.other.denied)]).collect()
     }
 }
 
@@ -110,6 +125,7 @@ pub fn csv(result: &impl Tabular) -> String {
 fn csv_cell(cell: &TableCell) -> String {
     let text = match cell {
         TableCell::Number(number) => return number.to_string(),
+        TableCell::Empty => return String::new(),
         TableCell::Text(text) => text,
     };
     let is_formula = text.trim_start().starts_with(['=', '+', '-', '@']) || text.starts_with(['\t', '\r']);
@@ -131,12 +147,13 @@ pub fn ndjson(result: &impl Tabular) -> String {
             .columns()
             .iter()
             .zip(row)
-            .map(|(column, cell)| {
+            .filter_map(|(column, cell)| {
                 let value = match cell {
                     TableCell::Text(text) => Value::String(text),
                     TableCell::Number(number) => Value::from(number),
+                    TableCell::Empty => return None,
                 };
-                format!("{}:{value}", Value::String((*column).to_owned()))
+                Some(format!("{}:{value}", Value::String((*column).to_owned())))
             })
             .collect();
         text.push_str(&format!("{{{}}}\n", pairs.join(",")));
@@ -171,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_line_is_json() {
-        let row = super::super::TopRow { name: "\"\n\u{1b}".into(), total: 1, denied: 0 };
+        let row = super::super::TopRow { name: "\"\n\u{1b}".into(), domain: None, rule: None, total: 1, denied: 0 };
         let other = super::super::TopOther { total: 0, denied: 0 };
         let text = ndjson(&TopResult { from: 0, to: 1, rows: vec![row], other });
         let lines: Vec<Map<String, Value>> =

@@ -2,12 +2,16 @@
 //!
 //! Buckets are aligned to whole steps since the epoch. A name that ends in `*`
 //! matches every series that starts with what is before it; no name matches all.
+//!
+//! Invariant: no curve is a sum over rules, but for that of all decisions.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tollgate_core::Outcome;
 
+use super::filter::{RuleFilter, present};
 use super::{HistoryReader, TimeRange};
 use crate::bytes::{index, wide};
 use crate::counts::OUTCOMES;
@@ -23,6 +27,9 @@ const POINTS_DEFAULT: u64 = 300;
 
 /// Points of one curve, at most.
 const POINTS_MAX: u64 = 11_000;
+
+/// Series times points of any part of a result: some 80 MB.
+pub const SAMPLES_MAX: usize = 5_000_000;
 
 /// At the end of a name: any series with that prefix.
 const WILDCARD: char = '*';
@@ -72,6 +79,8 @@ pub struct SeriesQuery {
     pub kind: SeriesKind,
     /// Its name, perhaps with a `*` at its end; all if none.
     pub name: Option<String>,
+    /// Of which rules.
+    pub filter: RuleFilter,
     /// When.
     pub range: TimeRange,
     /// Seconds from one point to the next; chosen if none.
@@ -87,8 +96,16 @@ pub struct SeriesQuery {
 impl SeriesQuery {
     /// All series of a kind, in steps that suit the range.
     pub fn new(kind: SeriesKind, range: TimeRange) -> Self {
-        let outcomes = Outcome::ALL.into();
-        Self { kind, name: None, range, step_s: None, points: POINTS_DEFAULT, compare: None, outcomes }
+        Self {
+            kind,
+            name: None,
+            filter: RuleFilter::default(),
+            range,
+            step_s: None,
+            points: POINTS_DEFAULT,
+            compare: None,
+            outcomes: Outcome::ALL.into(),
+        }
     }
 }
 
@@ -105,7 +122,7 @@ pub struct SeriesResult {
     pub total: u64,
     /// Whether the last bucket is not complete.
     pub partial_last: bool,
-    /// One curve for each outcome that came.
+    /// One curve for each rule and outcome that came.
     pub series: Vec<Curve>,
     /// The curves to compare with, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,15 +138,21 @@ pub struct ComparedSeries {
     pub to: u64,
     /// All curves together.
     pub total: u64,
-    /// One curve for each outcome that came.
+    /// One curve for each rule and outcome that came.
     pub series: Vec<Curve>,
 }
 
 /// One curve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The series.
+    /// The series, or what was asked for if it means several.
     pub name: String,
+    /// The domain of a rule or a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// The rule of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// What became of the requests.
     pub outcome: Cow<'static, str>,
     /// The sum of the points.
@@ -146,6 +169,7 @@ impl HistoryReader<'_> {
     ///
     /// If the tables cannot be read, or hold what this version cannot read.
     pub fn series(&self, query: &SeriesQuery) -> Result<SeriesResult> {
+        query.filter.check(query.kind)?;
         let range = query.range;
         let mut step_s = self.step(query);
         let earlier = query.compare.map(|compare| match compare {
@@ -186,57 +210,102 @@ impl HistoryReader<'_> {
         wanted.max(length_s.div_ceil(POINTS_MAX)).next_multiple_of(kept_s)
     }
 
-    /// The series that a query matches.
-    fn matching(&self, query: &SeriesQuery) -> Vec<SeriesId> {
-        let Some(name) = &query.name else { return vec![SeriesId::total_of(query.kind)] };
-        let one = |label: Label| self.series_id(&label).into_iter().collect();
-        let all = |is_wanted: &dyn Fn(&str) -> bool| {
-            let named = self.named(query.kind).filter(|(_, label)| is_wanted(label.name()));
-            named.map(|(id, _)| id).collect()
-        };
-        match (name.strip_suffix(WILDCARD), query.kind) {
-            (Some(prefix), _) => all(&|name| name.starts_with(prefix)),
-            (None, SeriesKind::Route) => one(Label::Route(name.as_str().into())),
-            (None, SeriesKind::Rule) => one(Label::Rule(name.as_str().into())),
-            (None, SeriesKind::Key) => all(&|known| known == name),
+    /// The series that a query matches, in groups that have a curve each.
+    fn groups(&self, query: &SeriesQuery) -> BTreeMap<CurveName, Vec<SeriesId>> {
+        let mut groups: BTreeMap<CurveName, Vec<SeriesId>> = BTreeMap::new();
+        if query.name.is_none() && query.filter.is_empty() {
+            let name = CurveName { name: WILDCARD.to_string(), ..CurveName::default() };
+            groups.insert(name, vec![SeriesId::total_of(query.kind)]);
+            return groups;
         }
+        let asked = query.name.as_deref().unwrap_or("*");
+        let prefix = asked.strip_suffix(WILDCARD);
+        if query.kind == SeriesKind::Route && prefix.is_none() {
+            // The common case, without a look at all names.
+            let id = self.series_id(&Label::Route(asked.into())).into_iter().collect();
+            groups.insert(CurveName { name: asked.to_owned(), ..CurveName::default() }, id);
+            return groups;
+        }
+        let is_wanted = |name: &str| prefix.map_or(name == asked, |prefix| name.starts_with(prefix));
+        // All keys of a rule are what the rule has, with those that have no series.
+        let kind = if query.name.is_none() { SeriesKind::Rule } else { query.kind };
+        for (id, label) in self.named(kind) {
+            if !is_wanted(label.name()) || !query.filter.takes(label) {
+                continue;
+            }
+            let asked = asked.to_owned();
+            let group = match label {
+                Label::Rule { domain, name } if query.kind == SeriesKind::Rule => {
+                    CurveName { domain: present(domain), rule: None, name: name.to_string() }
+                }
+                Label::Rule { domain, name: rule } | Label::Key { domain, rule, .. } => {
+                    CurveName { domain: present(domain), rule: present(rule), name: asked }
+                }
+                Label::Route(_) | Label::Requests | Label::Decisions => {
+                    CurveName { name: asked, ..CurveName::default() }
+                }
+            };
+            groups.entry(group).or_default().push(id);
+        }
+        groups
     }
 
     fn curves(&self, query: &SeriesQuery, range: TimeRange, step_s: u64) -> Result<(u64, Vec<Curve>)> {
         let first_s = range.from_s - range.from_s % step_s;
         let buckets = index((range.to_s - first_s).div_ceil(step_s));
-        let mut rows = vec![RowId::UP];
-        let series = self.matching(query).into_iter();
-        rows.extend(series.flat_map(|id| query.outcomes.iter().map(move |outcome| id.row(*outcome))));
+        let groups = self.groups(query);
+        let curves_max = groups.len().saturating_mul(OUTCOMES);
+        if curves_max.saturating_mul(buckets) > SAMPLES_MAX {
+            return Err(Error::TooManySamples { series: curves_max, instants: buckets });
+        }
+        // Each row with its group. The first row is of no group.
+        let mut rows = vec![(RowId::UP, usize::MAX)];
+        for (group, ids) in groups.values().enumerate() {
+            let each = ids.iter().flat_map(|id| query.outcomes.iter().map(|outcome| id.row(*outcome)));
+            rows.extend(each.map(|row| (row, group)));
+        }
         rows.sort_unstable();
         rows.dedup();
-        let mut sums: [Vec<u64>; OUTCOMES] = std::array::from_fn(|_| vec![0; buckets]);
+        let ids: Vec<RowId> = rows.iter().map(|(id, _)| *id).collect();
+        let mut sums: Vec<[Vec<u64>; OUTCOMES]> = vec![std::array::from_fn(|_| Vec::new()); groups.len()];
         let mut up = vec![false; buckets];
-        self.points(&rows, range, &mut |point| {
+        self.points(&ids, range, &mut |point| {
             let at = index((point.second.saturating_sub(first_s)) / step_s);
             if let Some(up) = up.get_mut(at) {
                 *up = true;
             }
-            let outcome = rows.get(point.place).and_then(|id| id.outcome());
-            let sums = outcome.and_then(|outcome| sums.get_mut(outcome.index()));
-            if let Some(sum) = sums.and_then(|sums| sums.get_mut(at)) {
+            let Some((id, group)) = rows.get(point.place) else { return Ok(()) };
+            let sums = id.outcome().and_then(|outcome| sums.get_mut(*group)?.get_mut(outcome.index()));
+            let Some(sums) = sums else { return Ok(()) };
+            sums.resize(buckets, 0);
+            if let Some(sum) = sums.get_mut(at) {
                 *sum = sum.saturating_add(point.count);
             }
             Ok(())
         })?;
-        let name = query.name.clone().unwrap_or_else(|| WILDCARD.to_string());
         let mut curves = Vec::new();
-        for (outcome, sums) in Outcome::ALL.into_iter().zip(sums) {
-            let total = sums.iter().fold(0_u64, |total, sum| total.saturating_add(*sum));
-            if total == 0 {
-                continue;
+        for (CurveName { domain, rule, name }, sums) in groups.into_keys().zip(sums) {
+            for (outcome, sums) in Outcome::ALL.into_iter().zip(sums) {
+                let total = sums.iter().fold(0_u64, |total, sum| total.saturating_add(*sum));
+                if total == 0 {
+                    continue;
+                }
+                let starts = (0..buckets).map(|at| first_s + wide(at) * step_s);
+                let counted = starts.zip(sums).zip(&up).filter(|(_, up)| **up);
+                let points = counted.map(|(point, _)| point).collect();
+                let (name, domain, rule) = (name.clone(), domain.clone(), rule.clone());
+                curves.push(Curve { name, domain, rule, outcome: outcome.name().into(), total, points });
             }
-            let starts = (0..buckets).map(|at| first_s + wide(at) * step_s);
-            let counted = starts.zip(sums).zip(&up).filter(|(_, up)| **up);
-            let points = counted.map(|(point, _)| point).collect();
-            curves.push(Curve { name: name.clone(), outcome: outcome.name().into(), total, points });
         }
         let total = curves.iter().fold(0_u64, |total, curve| total.saturating_add(curve.total));
         Ok((total, curves))
     }
+}
+
+/// What a curve is of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct CurveName {
+    domain: Option<String>,
+    rule: Option<String>,
+    name: String,
 }

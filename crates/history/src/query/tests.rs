@@ -164,20 +164,73 @@ fn a_summary_has_every_outcome_and_the_busiest_minute() {
     assert_eq!(serde_json::to_value(summary).unwrap(), expected);
 }
 
-#[test]
-fn one_key_under_two_rules_is_one_row() {
+/// One key under two rules of one domain, and under a rule of the same name in another.
+fn one_key_under_three_rules() -> LocalHistory<MemoryTables> {
     let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let mut counts = TrafficCounts::default();
-    for rule in ["a", "b"] {
-        counts.add(5, Label::Decisions, Outcome::Denied, 4);
-        counts.add(5, Label::Key { rule: rule.into(), name: "k".into() }, Outcome::Denied, 3);
+    for (domain, rule, count) in [("shop", "a", 4), ("shop", "b", 5), ("api", "a", 6)] {
+        counts.add(5, Label::Decisions, Outcome::Denied, count + 1);
+        counts.add(5, Label::Rule { domain: domain.into(), name: rule.into() }, Outcome::Denied, count + 1);
+        let key = Label::Key { domain: domain.into(), rule: rule.into(), name: "k".into() };
+        counts.add(5, key, Outcome::Denied, count);
     }
     history.append(&Flush { id: FlushId { instance: InstanceId([1; 16]), seq: 1 }, counts }).unwrap();
-    let range = TimeRange { from_s: 0, to_s: 3_600 };
-    let top = history.reader().unwrap().top(&TopQuery::new(SeriesKind::Key, range, 9)).unwrap();
-    assert_eq!((top.rows[0].total, top.rows.len(), top.other.total), (6, 1, 2));
-    let query = SeriesQuery { name: Some("k".into()), ..SeriesQuery::new(SeriesKind::Key, range) };
-    assert_eq!(history.reader().unwrap().series(&query).unwrap().total, 6);
+    history
+}
+
+const HOUR: TimeRange = TimeRange { from_s: 0, to_s: 3_600 };
+
+fn filter(domain: Option<&str>, rule: Option<&str>) -> RuleFilter {
+    RuleFilter { domain: domain.map(str::to_owned), rule: rule.map(str::to_owned) }
+}
+
+#[test]
+fn a_key_belongs_to_its_rule_and_domain_in_a_top_list() {
+    let history = one_key_under_three_rules();
+    let top = |kind, filter| {
+        let query = TopQuery { filter, ..TopQuery::new(kind, HOUR, 9) };
+        let top = history.reader().unwrap().top(&query).unwrap();
+        let row = |row: &TopRow| format!("{:?} {:?} {} {}", row.domain, row.rule, row.name, row.total);
+        let text = top.rows.iter().map(row).collect::<Vec<_>>().join(", ").replace("Some", "");
+        (text.replace(['(', ')', '"'], ""), top.other.total)
+    };
+    let all = filter(None, None);
+    let (shop, rule_a) = (filter(Some("shop"), None), filter(None, Some("a")));
+    assert_eq!(top(SeriesKind::Key, all.clone()), ("api a k 6, shop b k 5, shop a k 4".into(), 3));
+    assert_eq!(top(SeriesKind::Key, shop.clone()), ("shop b k 5, shop a k 4".into(), 2));
+    assert_eq!(top(SeriesKind::Key, rule_a), ("api a k 6, shop a k 4".into(), 2));
+    assert_eq!(top(SeriesKind::Key, filter(Some("shop"), Some("a"))), ("shop a k 4".into(), 1));
+    assert_eq!(top(SeriesKind::Key, filter(Some("nope"), None)), (String::new(), 0));
+    let rules = "api None a 7, shop None b 6, shop None a 5";
+    assert_eq!(top(SeriesKind::Rule, all), (rules.into(), 0));
+    assert_eq!(top(SeriesKind::Rule, shop.clone()), ("shop None b 6, shop None a 5".into(), 0));
+    let routes = TopQuery { filter: shop, ..TopQuery::new(SeriesKind::Route, HOUR, 9) };
+    assert!(history.reader().unwrap().top(&routes).is_err(), "a request has no rule");
+}
+
+#[test]
+fn no_curve_is_a_sum_over_rules() {
+    let history = one_key_under_three_rules();
+    let curves = |kind, name: Option<&str>, filter| {
+        let query = SeriesQuery { name: name.map(str::to_owned), filter, ..SeriesQuery::new(kind, HOUR) };
+        let result = history.reader().unwrap().series(&query).unwrap();
+        let curve = |curve: &Curve| {
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("{}/{}/{} {}", part(&curve.domain), part(&curve.rule), curve.name, curve.total)
+        };
+        result.series.iter().map(curve).collect::<Vec<_>>().join(", ")
+    };
+    let all = || filter(None, None);
+    let shop = || filter(Some("shop"), None);
+    for name in ["k", "k*"] {
+        let each = format!("api/a/{name} 6, shop/a/{name} 4, shop/b/{name} 5");
+        assert_eq!(curves(SeriesKind::Key, Some(name), all()), each);
+    }
+    assert_eq!(curves(SeriesKind::Key, Some("k"), filter(None, Some("b"))), "shop/b/k 5");
+    assert_eq!(curves(SeriesKind::Key, None, shop()), "shop/a/* 5, shop/b/* 6", "all keys, named or not");
+    assert_eq!(curves(SeriesKind::Rule, Some("a"), all()), "api//a 7, shop//a 5");
+    assert_eq!(curves(SeriesKind::Rule, None, shop()), "shop//a 5, shop//b 6");
+    assert_eq!(curves(SeriesKind::Key, None, all()), "//* 18");
 }
 
 #[test]

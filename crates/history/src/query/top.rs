@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 use tollgate_core::Outcome;
 
+use super::filter::{RuleFilter, present};
 use super::{HistoryReader, TimeRange};
 use crate::Map;
-use crate::counts::Counts;
 use crate::error::{Error, Result};
-use crate::label::SeriesKind;
+use crate::label::{Label, SeriesKind};
 use crate::row_id::SeriesId;
 
 /// Rows of a list, at most.
@@ -34,6 +34,14 @@ impl TopOrder {
             Self::Denied => "denied",
         }
     }
+
+    /// What is compared.
+    const fn weight(self, (total, denied): Sums) -> Sums {
+        match self {
+            Self::Total => (total, 0),
+            Self::Denied => (denied, total),
+        }
+    }
 }
 
 impl std::str::FromStr for TopOrder {
@@ -49,10 +57,12 @@ impl std::str::FromStr for TopOrder {
 }
 
 /// A query for a top list.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct TopQuery {
     /// Which kind of series.
     pub kind: SeriesKind,
+    /// Of which rules.
+    pub filter: RuleFilter,
     /// When.
     pub range: TimeRange,
     /// What comes first.
@@ -63,8 +73,8 @@ pub struct TopQuery {
 
 impl TopQuery {
     /// The series of a kind with the most, at most so many.
-    pub const fn new(kind: SeriesKind, range: TimeRange, limit: usize) -> Self {
-        Self { kind, range, order: TopOrder::Total, limit }
+    pub fn new(kind: SeriesKind, range: TimeRange, limit: usize) -> Self {
+        Self { kind, filter: RuleFilter::default(), range, order: TopOrder::Total, limit }
     }
 }
 
@@ -86,6 +96,12 @@ pub struct TopResult {
 pub struct TopRow {
     /// The series.
     pub name: String,
+    /// The domain of a rule or a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// The rule of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// All of its requests or decisions.
     pub total: u64,
     /// How many of them were denied.
@@ -111,52 +127,60 @@ impl HistoryReader<'_> {
     ///
     /// If the tables cannot be read, or hold what this version cannot read.
     pub fn top(&self, query: &TopQuery) -> Result<TopResult> {
+        query.filter.check(query.kind)?;
         let total_id = SeriesId::total_of(query.kind);
-        let mut all = Counts::default();
         let mut by_id: Map<SeriesId, Sums> = Map::default();
         self.row_totals(query.range, &mut |id, count| {
             let Some(outcome) = id.outcome() else { return };
-            if id.series() == total_id {
-                return all.add(outcome, count);
-            }
             let denied = if outcome == Outcome::Denied { count } else { 0 };
             add(by_id.entry(id.series()).or_default(), (count, denied));
         })?;
-        // A key may have series under several rules: they are one row.
-        let mut by_name: Map<&str, Sums> = Map::default();
+        // What the rows are a part of: everything, or what the chosen rules have.
+        let mut all = (0, 0);
+        let mut rows: Vec<(&Label, Sums)> = Vec::new();
         for (id, sums) in by_id {
             let Some(label) = self.label(id) else { continue };
-            if label.kind() == Some(query.kind) {
-                add(by_name.entry(label.name()).or_default(), sums);
+            let is_chosen = label.kind() == Some(SeriesKind::Rule) && query.filter.takes(label);
+            if if query.filter.is_empty() { id == total_id } else { is_chosen } {
+                add(&mut all, sums);
+            }
+            if label.kind() == Some(query.kind) && query.filter.takes(label) && query.order.weight(sums).0 > 0 {
+                rows.push((label, sums));
             }
         }
-        let weight = |(total, denied): Sums| match query.order {
-            TopOrder::Total => (total, 0),
-            TopOrder::Denied => (denied, total),
-        };
-        let mut sorted: Vec<(&str, Sums)> =
-            by_name.into_iter().filter(|(_, sums)| weight(*sums).0 > 0).collect();
-        sorted.sort_unstable_by(|one, other| {
-            weight(other.1).cmp(&weight(one.1)).then_with(|| one.0.cmp(other.0))
+        rows.sort_unstable_by(|one, other| {
+            query.order.weight(other.1).cmp(&query.order.weight(one.1)).then_with(|| one.0.cmp(other.0))
         });
-        sorted.truncate(query.limit.min(ROWS_MAX));
+        rows.truncate(query.limit.min(ROWS_MAX));
         let mut shown = (0, 0);
-        sorted.iter().for_each(|(_, sums)| add(&mut shown, *sums));
-        let rows = sorted
-            .into_iter()
-            .map(|(name, (total, denied))| TopRow { name: name.to_owned(), total, denied })
-            .collect();
-        let other = TopOther {
-            total: all.total().saturating_sub(shown.0),
-            denied: all.get(Outcome::Denied).saturating_sub(shown.1),
+        rows.iter().for_each(|(_, sums)| add(&mut shown, *sums));
+        let row = |(label, (total, denied)): (&Label, Sums)| TopRow {
+            name: label.name().to_owned(),
+            domain: present(label.domain()),
+            rule: present(label.rule()),
+            total,
+            denied,
         };
+        let rows = rows.into_iter().map(row).collect();
+        let other =
+            TopOther { total: all.0.saturating_sub(shown.0), denied: all.1.saturating_sub(shown.1) };
         Ok(TopResult { from: query.range.from_s, to: query.range.to_s, rows, other })
     }
 
     /// The names of a kind that start with a prefix, sorted, at most so many.
     pub fn names(&self, kind: SeriesKind, prefix: &str, limit: usize) -> Vec<String> {
-        let names = self.named(kind).map(|(_, label)| label.name()).filter(|name| name.starts_with(prefix));
-        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        self.texts(kind, limit, |label| Some(label.name()).filter(|name| name.starts_with(prefix)))
+    }
+
+    /// What `text` makes of the labels of a kind, sorted, each once, at most so many.
+    pub(crate) fn texts<'a>(
+        &'a self,
+        kind: SeriesKind,
+        limit: usize,
+        text: impl Fn(&'a Label) -> Option<&'a str>,
+    ) -> Vec<String> {
+        let texts = self.named(kind).filter_map(|(_, label)| text(label));
+        let mut names: Vec<String> = texts.map(str::to_owned).collect();
         names.sort_unstable();
         names.dedup();
         names.truncate(limit);

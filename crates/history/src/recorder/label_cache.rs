@@ -24,24 +24,27 @@ pub(super) struct LabelCache {
 
 impl LabelCache {
     pub(super) fn route(&self, name: &str) -> Label {
-        self.find(SeriesKind::Route, "", name).cloned().unwrap_or_else(|| Label::Route(name.into()))
+        self.find(SeriesKind::Route, ["", "", name]).cloned().unwrap_or_else(|| Label::Route(name.into()))
     }
 
-    pub(super) fn rule(&self, name: &str) -> Label {
-        self.find(SeriesKind::Rule, "", name).cloned().unwrap_or_else(|| Label::Rule(name.into()))
-    }
-
-    pub(super) fn key(&self, rule: &str, name: &str) -> Label {
-        self.find(SeriesKind::Key, rule, name)
+    pub(super) fn rule(&self, domain: &str, name: &str) -> Label {
+        self.find(SeriesKind::Rule, [domain, "", name])
             .cloned()
-            .unwrap_or_else(|| Label::Key { rule: self.rule_text(rule), name: name.into() })
+            .unwrap_or_else(|| Label::Rule { domain: domain.into(), name: name.into() })
     }
 
-    /// The keys of a rule share its text.
-    fn rule_text(&self, rule: &str) -> Arc<str> {
-        match self.find(SeriesKind::Rule, "", rule) {
-            Some(Label::Rule(text)) => text.clone(),
-            _ => rule.into(),
+    pub(super) fn key(&self, domain: &str, rule: &str, name: &str) -> Label {
+        self.find(SeriesKind::Key, [domain, rule, name]).cloned().unwrap_or_else(|| {
+            let (domain, rule) = self.rule_texts(domain, rule);
+            Label::Key { domain, rule, name: name.into() }
+        })
+    }
+
+    /// The keys of a rule share its texts.
+    fn rule_texts(&self, domain: &str, rule: &str) -> (Arc<str>, Arc<str>) {
+        match self.find(SeriesKind::Rule, [domain, "", rule]) {
+            Some(Label::Rule { domain, name }) => (domain.clone(), name.clone()),
+            _ => (domain.into(), rule.into()),
         }
     }
 
@@ -49,26 +52,26 @@ impl LabelCache {
     pub(super) fn keep(&mut self, counts: &TrafficCounts) {
         for label in counts.minutes.values().flat_map(|counts| counts.keys()) {
             let Some(kind) = label.kind() else { continue };
-            if self.find(kind, label.rule(), label.name()).is_some() {
+            if self.find(kind, texts(label)).is_some() {
                 continue;
             }
             if self.table.len() >= LABELS_MAX {
                 self.table.clear();
             }
             let hasher = &self.hasher;
-            let rehash = |kept: &Label| hash(hasher, kept.kind(), kept.rule(), kept.name());
+            let rehash = |kept: &Label| hasher.hash_one((kept.kind(), texts(kept)));
             self.table.insert_unique(rehash(label), label.clone(), rehash);
         }
     }
 
-    fn find(&self, kind: SeriesKind, rule: &str, name: &str) -> Option<&Label> {
-        let is_same = |kept: &Label| kept.kind() == Some(kind) && kept.name() == name && kept.rule() == rule;
-        self.table.find(hash(&self.hasher, Some(kind), rule, name), is_same)
+    fn find(&self, kind: SeriesKind, wanted: [&str; 3]) -> Option<&Label> {
+        let is_same = |kept: &Label| kept.kind() == Some(kind) && texts(kept) == wanted;
+        self.table.find(self.hasher.hash_one((Some(kind), wanted)), is_same)
     }
 }
 
-fn hash(hasher: &foldhash::fast::RandomState, kind: Option<SeriesKind>, rule: &str, name: &str) -> u64 {
-    hasher.hash_one((kind, rule, name))
+fn texts(label: &Label) -> [&str; 3] {
+    [label.domain(), label.rule(), label.name()]
 }
 
 #[cfg(test)]
@@ -83,18 +86,19 @@ mod tests {
     #[test]
     fn what_was_flushed_is_given_again_and_nothing_else() {
         let mut cache = LabelCache::default();
-        let labels = [cache.route("a"), cache.rule("a"), cache.key("a", "a")];
+        let labels = [cache.route("a"), cache.rule("d", "a"), cache.key("d", "a", "a")];
         let mut counts = TrafficCounts::default();
         for label in &labels {
             counts.add(1, label.clone(), Outcome::Allowed, 1);
         }
         cache.keep(&counts);
-        let again = [cache.route("a"), cache.rule("a"), cache.key("a", "a")];
+        let again = [cache.route("a"), cache.rule("d", "a"), cache.key("d", "a", "a")];
         assert_eq!(again, labels);
         assert_eq!(again.each_ref().map(text), labels.each_ref().map(text));
         assert_ne!(text(&cache.route("b")), text(&cache.route("b")));
-        let Label::Key { rule, .. } = cache.key("a", "new") else { panic!("a key") };
+        let Label::Key { rule, .. } = cache.key("d", "a", "new") else { panic!("a key") };
         assert_eq!(rule.as_ptr(), text(&labels[1]));
+        assert_eq!(cache.key("e", "a", "a").domain(), "e");
     }
 
     #[test]

@@ -143,7 +143,7 @@ pub struct NameFilter {
 enum NameGroup {
     Routes,
     Rules,
-    Keys(Arc<str>),
+    Keys { domain: Arc<str>, rule: Arc<str> },
 }
 
 impl NameGroup {
@@ -151,8 +151,10 @@ impl NameGroup {
         match label {
             Label::Requests | Label::Decisions => None,
             Label::Route(_) => Some(Self::Routes),
-            Label::Rule(_) => Some(Self::Rules),
-            Label::Key { rule, .. } => Some(Self::Keys(rule.clone())),
+            Label::Rule { .. } => Some(Self::Rules),
+            Label::Key { domain, rule, .. } => {
+                Some(Self::Keys { domain: domain.clone(), rule: rule.clone() })
+            }
         }
     }
 }
@@ -199,7 +201,7 @@ impl NameFilter {
         let most = match group {
             NameGroup::Routes => self.caps.routes,
             NameGroup::Rules => self.caps.rules,
-            NameGroup::Keys(_) => self.caps.keys_per_rule,
+            NameGroup::Keys { .. } => self.caps.keys_per_rule,
         };
         let tracked = self.groups.entry(group).or_default();
         if tracked.counts.len() >= most || self.tracked >= self.caps.all {
@@ -279,7 +281,7 @@ mod tests {
         let mut filter = NameFilter::new(Caps { all: 3, ..Caps::default() });
         let mut counts = counted(&[("/a", 1), ("/b", 1), ("/c", 1), ("/d", 1)]);
         for rule in ["x", "y"] {
-            let label = Label::Key { rule: rule.into(), name: "k".into() };
+            let label = Label::Key { domain: "d".into(), rule: rule.into(), name: "k".into() };
             counts.add(1, label, Outcome::Denied, 9);
         }
         filter.choose(&mut counts, 1);

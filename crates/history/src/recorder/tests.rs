@@ -21,16 +21,16 @@ fn a_flush_has_what_came_since_the_last_under_the_next_number() {
     let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     recorder.request(&request("/a"), NOW);
     recorder.request(&RequestCount { route: None, outcome: Outcome::Denied, count: 3 }, NOW);
-    recorder.decision(&DecisionCount { rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 }, NOW);
-    recorder.decision(&DecisionCount { rule: "r", key: None, outcome: Outcome::Allowed, count: 1 }, NOW);
+    recorder.decision(&DecisionCount { domain: "d", rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 }, NOW);
+    recorder.decision(&DecisionCount { domain: "d", rule: "r", key: None, outcome: Outcome::Allowed, count: 1 }, NOW);
     let flush = recorder.flush(NOW);
     assert_eq!(flush.id, FlushId { instance: InstanceId([1; 16]), seq: 1 });
     let expected = [
         (Label::Requests, 4),
         (Label::Route("/a".into()), 1),
         (Label::Decisions, 3),
-        (Label::Rule("r".into()), 3),
-        (Label::Key { rule: "r".into(), name: "k".into() }, 2),
+        (Label::Rule { domain: "d".into(), name: "r".into() }, 3),
+        (Label::Key { domain: "d".into(), rule: "r".into(), name: "k".into() }, 2),
     ];
     for (label, count) in expected {
         assert_eq!(total(&flush, &label), count, "{label:?}");
@@ -76,7 +76,7 @@ fn a_clock_gone_mad_loses_nothing() {
     let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     for minute in 0..1_000 {
         recorder.request(&request("/a"), Time::from_secs(minute * 60));
-        recorder.decision(&DecisionCount { rule: "r", key: None, outcome: Outcome::Soft, count: 1 }, NOW);
+        recorder.decision(&DecisionCount { domain: "d", rule: "r", key: None, outcome: Outcome::Soft, count: 1 }, NOW);
     }
     let flush = recorder.flush(NOW);
     assert_eq!(total(&flush, &Label::Requests), 1_000);

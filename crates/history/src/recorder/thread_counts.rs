@@ -12,7 +12,6 @@
 //! Invariant: what is added is drained, under its name or without one.
 
 use std::hash::{BuildHasher, Hasher as _};
-use std::ops::Range;
 
 use hashbrown::HashTable;
 
@@ -37,6 +36,7 @@ const MINUTES_MAX: usize = 8;
 pub(super) struct CountedName<'a> {
     hash: u64,
     kind: NameKind,
+    domain: &'a str,
     rule: &'a str,
     name: &'a str,
 }
@@ -53,27 +53,38 @@ impl<'a> CountedName<'a> {
     #[inline]
     pub(super) fn request(route: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
         match route {
-            Some(route) => Self::new(NameKind::Route, "", cut(route), hasher),
-            None => Self::new(NameKind::Request, "", "", hasher),
+            Some(route) => Self::new(NameKind::Route, ("", ""), cut(route), hasher),
+            None => Self::new(NameKind::Request, ("", ""), "", hasher),
         }
     }
 
     #[inline]
-    pub(super) fn decision(rule: &'a str, key: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
+    pub(super) fn decision(
+        (domain, rule): (&'a str, &'a str),
+        key: Option<&'a str>,
+        hasher: &impl BuildHasher,
+    ) -> Self {
+        let rule = (cut(domain), cut(rule));
         match key {
-            Some(key) => Self::new(NameKind::Key, cut(rule), cut(key), hasher),
-            None => Self::new(NameKind::Rule, cut(rule), "", hasher),
+            Some(key) => Self::new(NameKind::Key, rule, cut(key), hasher),
+            None => Self::new(NameKind::Rule, rule, "", hasher),
         }
     }
 
     #[inline]
-    fn new(kind: NameKind, rule: &'a str, name: &'a str, hasher: &impl BuildHasher) -> Self {
+    fn new(
+        kind: NameKind,
+        (domain, rule): (&'a str, &'a str),
+        name: &'a str,
+        hasher: &impl BuildHasher,
+    ) -> Self {
         let mut hash = hasher.build_hasher();
         if !rule.is_empty() {
+            hash.write(domain.as_bytes());
             hash.write(rule.as_bytes());
         }
         hash.write(name.as_bytes());
-        Self { hash: hash.finish(), kind, rule, name }
+        Self { hash: hash.finish(), kind, domain, rule, name }
     }
 }
 
@@ -82,12 +93,15 @@ impl<'a> CountedName<'a> {
 #[repr(align(64))]
 struct NameSlot {
     counts: Counts,
-    /// Where its text starts in the minute's texts: the rule, then the name.
+    /// Where its text starts in the minute's texts: the domain, the rule, the name.
     text: u32,
+    domain_bytes: u16,
     rule_bytes: u16,
     name_bytes: u16,
     kind: NameKind,
 }
+
+const _: () = assert!(size_of::<NameSlot>() == 64, "counting would fetch two cache lines");
 
 /// One minute of one thread.
 #[derive(Debug, Default)]
@@ -130,6 +144,7 @@ impl ThreadMinute {
             return nameless.add(outcome, count);
         };
         slot.counts.add(outcome, count);
+        self.texts.push_str(name.domain);
         self.texts.push_str(name.rule);
         self.texts.push_str(name.name);
         self.slots.push(slot);
@@ -139,25 +154,25 @@ impl ThreadMinute {
     fn drain_into(self, flush: &mut TrafficCounts, labels: &LabelCache) {
         let minute = self.minute;
         let (mut requests, mut decisions) = (self.nameless_requests, self.nameless_decisions);
-        let mut rules: Map<&str, Counts> = Map::default();
+        let mut rules: Map<(&str, &str), Counts> = Map::default();
         for slot in &self.slots {
-            let (rule, name) = slot.text(&self.texts);
+            let [domain, rule, name] = slot.text(&self.texts);
             match slot.kind {
                 NameKind::Request => requests.merge(&slot.counts),
                 NameKind::Route => {
                     requests.merge(&slot.counts);
                     flush.merge(minute, labels.route(name), &slot.counts);
                 }
-                NameKind::Rule => rules.entry(rule).or_default().merge(&slot.counts),
+                NameKind::Rule => rules.entry((domain, rule)).or_default().merge(&slot.counts),
                 NameKind::Key => {
-                    rules.entry(rule).or_default().merge(&slot.counts);
-                    flush.merge(minute, labels.key(rule, name), &slot.counts);
+                    rules.entry((domain, rule)).or_default().merge(&slot.counts);
+                    flush.merge(minute, labels.key(domain, rule, name), &slot.counts);
                 }
             }
         }
-        for (rule, counts) in rules {
+        for ((domain, rule), counts) in rules {
             decisions.merge(&counts);
-            flush.merge(minute, labels.rule(rule), &counts);
+            flush.merge(minute, labels.rule(domain, rule), &counts);
         }
         for (label, counts) in [(Label::Requests, requests), (Label::Decisions, decisions)] {
             if counts.total() > 0 {
@@ -172,27 +187,26 @@ impl NameSlot {
         Some(Self {
             counts: Counts::default(),
             text: u32::try_from(text).ok()?,
+            domain_bytes: u16::try_from(name.domain.len()).ok()?,
             rule_bytes: u16::try_from(name.rule.len()).ok()?,
             name_bytes: u16::try_from(name.name.len()).ok()?,
             kind: name.kind,
         })
     }
 
-    /// Where its rule and its name are among the texts.
-    fn ranges(&self) -> (Range<usize>, Range<usize>) {
-        let start = index(u64::from(self.text));
-        let middle = start + usize::from(self.rule_bytes);
-        (start..middle, middle..middle + usize::from(self.name_bytes))
-    }
-
-    fn text<'a>(&self, texts: &'a str) -> (&'a str, &'a str) {
-        let (rule, name) = self.ranges();
-        (texts.get(rule).unwrap_or(""), texts.get(name).unwrap_or(""))
+    /// Its domain, rule and name among the texts.
+    fn text<'a>(&self, texts: &'a str) -> [&'a str; 3] {
+        let mut start = index(u64::from(self.text));
+        [self.domain_bytes, self.rule_bytes, self.name_bytes].map(|bytes| {
+            let end = start + usize::from(bytes);
+            texts.get(std::mem::replace(&mut start, end)..end).unwrap_or("")
+        })
     }
 
     /// Whether a name with the same hash is the same.
     fn is(&self, name: &CountedName<'_>) -> bool {
         self.kind == name.kind
+            && usize::from(self.domain_bytes) == name.domain.len()
             && usize::from(self.rule_bytes) == name.rule.len()
             && usize::from(self.name_bytes) == name.name.len()
     }
@@ -269,11 +283,12 @@ mod tests {
     #[test]
     fn rules_and_names_that_run_together_stay_apart() {
         let mut counts = ThreadCounts::default();
-        for (rule, key) in [("a", "bc"), ("ab", "c"), ("abc", ""), ("a", "bc"), ("ab", "c")] {
+        let names = [("", "a", "bc"), ("", "ab", "c"), ("a", "b", "c"), ("", "abc", ""), ("", "a", "bc")];
+        for (domain, rule, key) in names {
             // The worst that a hash can do.
-            let name = CountedName { hash: 7, kind: NameKind::Key, rule, name: key };
+            let name = CountedName { hash: 7, kind: NameKind::Key, domain, rule, name: key };
             assert!(counts.add(1, &name, Outcome::Denied, 1));
         }
-        assert_eq!(counts.names(), 3);
+        assert_eq!(counts.names(), 4);
     }
 }

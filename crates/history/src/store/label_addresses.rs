@@ -15,11 +15,12 @@ use crate::label::Label;
 /// Labels in the cache, which is cleared when it is full: twice what a recorder tracks.
 const LABELS_MAX: usize = 40_000;
 
-/// Where the texts of a label are; 0 and 1 stand for the kinds without a rule.
+/// Where the texts of a label are. No text is at 0, which stands for those that a kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct LabelAddress {
     name: usize,
     rule: usize,
+    domain: usize,
 }
 
 impl LabelAddress {
@@ -27,9 +28,11 @@ impl LabelAddress {
         let at = |text: &Arc<str>| text.as_ptr().addr();
         match label {
             Label::Requests | Label::Decisions => None,
-            Label::Route(name) => Some(Self { name: at(name), rule: 0 }),
-            Label::Rule(name) => Some(Self { name: at(name), rule: 1 }),
-            Label::Key { rule, name } => Some(Self { name: at(name), rule: at(rule) }),
+            Label::Route(name) => Some(Self { name: at(name), rule: 0, domain: 0 }),
+            Label::Rule { domain, name } => Some(Self { name: at(name), rule: 0, domain: at(domain) }),
+            Label::Key { domain, rule, name } => {
+                Some(Self { name: at(name), rule: at(rule), domain: at(domain) })
+            }
         }
     }
 }
@@ -71,9 +74,11 @@ mod tests {
         let other: Arc<str> = "a".into();
         let labels = [
             Label::Route(text.clone()),
-            Label::Rule(text.clone()),
-            Label::Key { rule: text.clone(), name: text.clone() },
-            Label::Key { rule: other, name: text },
+            Label::Rule { domain: text.clone(), name: text.clone() },
+            Label::Rule { domain: other.clone(), name: text.clone() },
+            Label::Key { domain: text.clone(), rule: text.clone(), name: text.clone() },
+            Label::Key { domain: text.clone(), rule: other.clone(), name: text.clone() },
+            Label::Key { domain: other, rule: text.clone(), name: text },
         ];
         let mut cache = LabelAddresses::default();
         for (place, label) in (0..).zip(&labels) {

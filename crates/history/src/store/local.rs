@@ -62,7 +62,7 @@ impl<T: Tables> LocalHistory<T> {
                 let id = match label {
                     Label::Requests => Some(SeriesId::REQUESTS),
                     Label::Decisions => Some(SeriesId::DECISIONS),
-                    Label::Route(_) | Label::Rule(_) | Label::Key { .. } => series.see(label, minute, batch),
+                    Label::Route(_) | Label::Rule { .. } | Label::Key { .. } => series.see(label, minute, batch),
                 };
                 match id {
                     Some(id) => push_rows(rows, id, counts),

@@ -100,7 +100,7 @@ impl<'a> HistoryReader<'a> {
         match label {
             Label::Requests => Some(SeriesId::REQUESTS),
             Label::Decisions => Some(SeriesId::DECISIONS),
-            Label::Route(_) | Label::Rule(_) | Label::Key { .. } => {
+            Label::Route(_) | Label::Rule { .. } | Label::Key { .. } => {
                 self.series.get(label).or_else(|| self.unwritten.ids.get(label).copied())
             }
         }

@@ -176,7 +176,7 @@ impl<T: SharedTables> SharedHistory<T> {
         match label {
             Label::Requests => Some(SeriesId::REQUESTS),
             Label::Decisions => Some(SeriesId::DECISIONS),
-            Label::Route(_) | Label::Rule(_) | Label::Key { .. } => {
+            Label::Route(_) | Label::Rule { .. } | Label::Key { .. } => {
                 let known = self.core.series.get(label).filter(|_| !self.core.is_stale);
                 known.filter(|id| id.0 < self.log.first_new)
             }

@@ -84,8 +84,8 @@ fn steps() -> impl Strategy<Value = Vec<LocalStep>> {
 pub(super) fn label(which: u8) -> Label {
     match which {
         0..=3 => Label::Route(format!("/{which}").into()),
-        4 => Label::Rule("r".into()),
-        5 => Label::Key { rule: "r".into(), name: "k".into() },
+        4 => Label::Rule { domain: "d".into(), name: "r".into() },
+        5 => Label::Key { domain: "d".into(), rule: "r".into(), name: "k".into() },
         6 => Label::Requests,
         _ => Label::Decisions,
     }
@@ -327,5 +327,5 @@ fn a_history_of_a_newer_version_is_refused_by_name() {
     batch.put(TableId::Meta, b"state".to_vec(), vec![9, 0, 0]);
     tables.commit(&batch).unwrap();
     let refused = LocalHistory::open(tables, Bounds::default());
-    assert!(matches!(refused, Err(Error::TooNew { found: 9, known: 1 })));
+    assert!(matches!(refused, Err(Error::TooNew { found: 9, known: 2 })));
 }

@@ -12,7 +12,7 @@ use crate::tier::Tier;
 const KEY: &[u8] = b"state";
 
 /// The format of the tables as a whole: their keys and values.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Watermarks {

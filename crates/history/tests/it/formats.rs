@@ -1,8 +1,8 @@
 //! Files of every released format still open, and today's is what the fixture says.
 //!
 //! Method: a version has three fixtures in `spec/history`: every row of every table in
-//! hexadecimal (`v1.txt`), a file of a folder (`v1.redb.gz`), and every key of a Redis
-//! (`v1-redis.txt`). Each is opened and asked; and the rows made anew must come out the
+//! hexadecimal (`v2.txt`), a file of a folder (`v2.redb.gz`), and every key of a Redis
+//! (`v2-redis.txt`). Each is opened and asked; and the rows made anew must come out the
 //! same, so that no format changes without a new version and new fixtures.
 
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ use tollgate_redis::history::RedisTables;
 use tollgate_testkit::RedisServer;
 
 /// Every version that was ever released.
-const VERSIONS: [&str; 1] = ["v1"];
+const VERSIONS: [&str; 1] = ["v2"];
 /// Names the folder for the fixtures of a new version.
 const MAKE: &str = "TOLLGATE_HISTORY_FIXTURES";
 
@@ -33,12 +33,16 @@ const DAY_MIN: u32 = 1_440;
 /// The first day of a chunk of 32 days.
 const START_MIN: u32 = 32 * 625 * DAY_MIN;
 /// A rule that has no number yet when it is flushed.
-const NEW: &str = "shop.new";
+const NEW: &str = "new";
 /// The days on which something came.
 const DAYS: [u32; 6] = [0, 40, 65, 78, 79, 80];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/history").join(name)
+}
+
+fn rule(name: &str) -> Label {
+    Label::Rule { domain: "shop".into(), name: name.into() }
 }
 
 fn flush(seq: u32, start_min: u32) -> Flush {
@@ -51,8 +55,8 @@ fn flush(seq: u32, start_min: u32) -> Flush {
         if n.is_multiple_of(23) {
             counts.add(minute, Label::Route("/sparse".into()), Outcome::Denied, u64::from(n) + 1);
             counts.add(minute, Label::Decisions, Outcome::Denied, 2);
-            counts.add(minute, Label::Rule("shop.user".into()), Outcome::Denied, 2);
-            let key = Label::Key { rule: "shop.user".into(), name: "user_id=ü".into() };
+            counts.add(minute, rule("user"), Outcome::Denied, 2);
+            let key = Label::Key { domain: "shop".into(), rule: "user".into(), name: "user_id=ü".into() };
             counts.add(minute, key, Outcome::Denied, 2);
         }
     }
@@ -250,7 +254,7 @@ fn the_fixtures_of_a_new_version_are_made() {
     let mut history = fill(open_redis(&server.url()));
     // Not compacted: a flush in the shared log, with a label that has no number yet.
     let mut last = flush(7, START_MIN + 80 * DAY_MIN + 720);
-    last.counts.add(START_MIN + 80 * DAY_MIN + 720, Label::Rule(NEW.into()), Outcome::Soft, 5);
+    last.counts.add(START_MIN + 80 * DAY_MIN + 720, rule(NEW), Outcome::Soft, 5);
     history.append(&last).unwrap();
     std::fs::write(named("-redis.txt"), dump_redis(&server.url())).unwrap();
 }

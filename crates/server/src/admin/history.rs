@@ -36,6 +36,8 @@ const NAMES_MAX: u64 = 1_000;
     params(
         ("by" = Option<String>, Query, description = "`route`, `rule` or `key`.", example = "route"),
         ("name" = Option<String>, Query, description = "A name, perhaps with `*` at its end; everything if absent.", example = "/cart"),
+        ("domain" = Option<String>, Query, description = "Only rules of this domain, and their keys.", example = "shop"),
+        ("rule" = Option<String>, Query, description = "Only this rule, and its keys.", example = "login"),
         ("from" = Option<String>, Query, description = "RFC 3339, unix seconds, or `now-6h`.", example = "now-6h"),
         ("to" = Option<String>, Query, description = "The same; now if absent.", example = "now"),
         ("last" = Option<String>, Query, description = "A span before `to`, in place of `from`; a day if both are absent.", example = "24h"),
@@ -60,6 +62,8 @@ pub(super) async fn series(State(service): State<Arc<Service>>, query: RawQuery)
     get, path = "/v1/history/top", tag = "history", operation_id = "history_top",
     params(
         ("by" = Option<String>, Query, description = "`route`, `rule` or `key`.", example = "route"),
+        ("domain" = Option<String>, Query, description = "Only rules of this domain, and their keys.", example = "shop"),
+        ("rule" = Option<String>, Query, description = "Only this rule, and its keys.", example = "login"),
         ("from" = Option<String>, Query, description = "RFC 3339, unix seconds, or `now-6h`.", example = "now-1h"),
         ("to" = Option<String>, Query, description = "The same; now if absent.", example = "now"),
         ("last" = Option<String>, Query, description = "A span before `to`, in place of `from`; a day if both are absent.", example = "1h"),

@@ -97,13 +97,13 @@ impl EventSink for DecisionCounter {
         let request = event.is_request.then_some(RequestCount { route: route.as_deref(), outcome, count: 1 });
         let now = event.reply.now;
         let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
-        let rule = event.rule_name();
+        let (domain, rule) = (event.domain(), event.rule_name());
         if self.keys == KeyNames::Off {
-            let decision = DecisionCount { rule, key: None, outcome, count: 1 };
+            let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
             return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
         self.with_key(event.request.domain, event.entries(), |key| {
-            let decision = DecisionCount { rule, key: Some(key), outcome, count: 1 };
+            let decision = DecisionCount { domain, rule, key: Some(key), outcome, count: 1 };
             self.recorder.record(request.as_ref(), Some(&decision), now);
         });
     }

@@ -73,6 +73,7 @@ const fn fix_folder(error: &Error) -> &'static str {
             "make the folder writable, or name another one with --data DIR; it is tried again every 15 s"
         }
         Error::Corrupt { .. } => "restore the folder from a backup, or move it away and a new one is begun",
+        Error::TooOld { .. } => "move the folder away and a new one is begun",
         Error::TooNew { .. } => {
             "use the version of tollgate that wrote it, or name another folder with --data DIR"
         }
@@ -85,7 +86,7 @@ const fn fix_folder(error: &Error) -> &'static str {
 
 const fn fix_redis(error: &Error) -> &'static str {
     match error {
-        Error::Corrupt { .. } => {
+        Error::Corrupt { .. } | Error::TooOld { .. } => {
             "remove what is there under h1:{history}: behind your key prefix, or set another prefix"
         }
         Error::TooNew { .. } => "another node runs a newer version; update this one, too",

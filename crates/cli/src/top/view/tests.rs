@@ -12,6 +12,8 @@ use crate::remote::Error;
 fn top(names: &[(&str, u64, u64)]) -> TopResult {
     let row = |(name, total, denied): &(&str, u64, u64)| TopRow {
         name: (*name).to_owned(),
+        domain: name.contains('_').then(|| "shop".to_owned()),
+        rule: name.contains('=').then(|| "per_user".to_owned()),
         total: *total,
         denied: *denied,
     };

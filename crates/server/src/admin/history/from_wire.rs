@@ -4,15 +4,15 @@
 //! unknown, or there twice, is an error.
 
 use axum::extract::RawQuery;
-use tollgate_history::query::{Comparison, SeriesQuery, TimeRange, TopOrder, TopQuery};
+use tollgate_history::query::{Comparison, RuleFilter, SeriesQuery, TimeRange, TopOrder, TopQuery};
 use tollgate_history::{Error, Outcome, SeriesKind, time_text};
 
 use crate::http::v1::error::V1Error;
 
 /// The parameters of each path.
 pub(super) const SERIES: &[&str] =
-    &["by", "name", "from", "to", "last", "step", "max_points", "compare", "outcome", "format"];
-pub(super) const TOP: &[&str] = &["by", "from", "to", "last", "order", "limit", "format"];
+    &["by", "name", "domain", "rule", "from", "to", "last", "step", "max_points", "compare", "outcome", "format"];
+pub(super) const TOP: &[&str] = &["by", "domain", "rule", "from", "to", "last", "order", "limit", "format"];
 pub(super) const SUMMARY: &[&str] = &["from", "to", "last", "format"];
 pub(super) const VALUES: &[&str] = &["prefix", "limit"];
 
@@ -99,6 +99,7 @@ impl HistoryParams {
         let compare = self.text("compare").map(|text| text.parse::<Comparison>()).transpose();
         Ok(SeriesQuery {
             name: self.text("name").map(str::to_owned),
+            filter: self.filter()?,
             step_s: self.step()?,
             points: self.number("max_points", default.points, POINTS_MAX)?,
             outcomes: self.outcomes()?,
@@ -112,7 +113,18 @@ impl HistoryParams {
         let order = order.map_err(|error| rejected("order", &error))?.unwrap_or_default();
         let limit = self.number("limit", ROWS_DEFAULT, ROWS_MAX)?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Ok(TopQuery { kind: self.kind()?, range: self.range(now_s)?, order, limit })
+        Ok(TopQuery { kind: self.kind()?, filter: self.filter()?, range: self.range(now_s)?, order, limit })
+    }
+
+    /// Of which rules.
+    fn filter(&self) -> Result<RuleFilter, V1Error> {
+        let text = |name| self.text(name).map(str::to_owned);
+        let filter = RuleFilter { domain: text("domain"), rule: text("rule") };
+        if self.kind()? == SeriesKind::Route && filter != RuleFilter::default() {
+            let name = if filter.rule.is_some() { "rule" } else { "domain" };
+            return Err(wrong(name, "a route counts requests, which have no rule", "send by=rule or by=key"));
+        }
+        Ok(filter)
     }
 
     /// When.

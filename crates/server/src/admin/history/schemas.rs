@@ -22,7 +22,7 @@ pub(crate) struct SeriesSchema {
     total: u64,
     /// Whether the last bucket was not over when it was counted or asked for.
     partial_last: bool,
-    /// One for each outcome that came.
+    /// One for each rule and outcome that came.
     series: Vec<CurveSchema>,
     /// The same of an earlier time, if it was asked for.
     #[schema(nullable = false)]
@@ -39,7 +39,7 @@ struct ComparedSchema {
     to: u64,
     /// All curves together.
     total: u64,
-    /// One for each outcome that came.
+    /// One for each rule and outcome that came.
     series: Vec<CurveSchema>,
 }
 
@@ -49,6 +49,12 @@ struct ComparedSchema {
 struct CurveSchema {
     /// The series; `*` for everything.
     name: String,
+    /// The domain of a rule or a key.
+    #[schema(nullable = false)]
+    domain: Option<String>,
+    /// The rule of a key.
+    #[schema(nullable = false)]
+    rule: Option<String>,
     /// What became of the requests.
     outcome: String,
     /// The sum of the points.
@@ -78,6 +84,12 @@ pub(crate) struct TopSchema {
 struct TopRowSchema {
     /// The series.
     name: String,
+    /// The domain of a rule or a key.
+    #[schema(nullable = false)]
+    domain: Option<String>,
+    /// The rule of a key.
+    #[schema(nullable = false)]
+    rule: Option<String>,
     /// All of its requests or decisions.
     total: u64,
     /// How many of them were denied.

@@ -79,7 +79,7 @@ async fn what_grafana_asks_when_a_data_source_is_added_is_answered() {
     let names = asked(&server, "/prometheus/api/v1/label/__name__/values").await;
     assert_eq!(names["data"].as_array().unwrap().len(), 3);
     let labels = asked(&server, "/prometheus/api/v1/labels").await;
-    assert_eq!(labels["data"], json!(["__name__", "key", "outcome", "route", "rule"]));
+    assert_eq!(labels["data"], json!(["__name__", "domain", "key", "outcome", "route", "rule"]));
     let counted = asked(&server, "/v1/history/series?by=route&from=now-1h").await;
     let points = counted["series"][0]["points"].as_array().unwrap();
     let end = points.last().unwrap()[0].as_u64().unwrap() + 60;

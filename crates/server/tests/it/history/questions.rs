@@ -47,10 +47,10 @@ async fn a_curve_has_the_shape_of_the_contract() {
 async fn lists_are_sorted_by_what_is_asked_for() {
     let server = counted().await;
     let by_total = asked(&server, "/v1/history/top?by=key&limit=1").await;
-    assert_eq!(by_total["rows"], json!([{"name": "path=/cart", "total": 3, "denied": 0}]));
+    assert_eq!(by_total["rows"], json!([{"name": "path=/cart", "domain": "shop", "rule": "per_path", "total": 3, "denied": 0}]));
     assert_eq!(by_total["other"], json!({"total": 4, "denied": 1}));
     let by_denied = asked(&server, "/v1/history/top?by=key&order=denied").await;
-    assert_eq!(by_denied["rows"], json!([{"name": "user_id=u", "total": 3, "denied": 1}]));
+    assert_eq!(by_denied["rows"], json!([{"name": "user_id=u", "domain": "shop", "rule": "per_user", "total": 3, "denied": 1}]));
     let labels = asked(&server, "/v1/history/labels").await;
     assert_eq!(labels["labels"][0], json!({"name": "route", "values": 2}));
     let values = asked(&server, "/v1/history/labels/route/values?prefix=/c").await;
@@ -67,12 +67,12 @@ async fn every_format_says_the_same() {
     let server = counted().await;
     let get = async |path: &str| get(server.addresses.admin, path).await.1;
     let csv = get("/v1/history/top?by=rule&format=csv").await;
-    assert_eq!(csv, "name,total,denied\r\nper_path,4,0\r\nper_user,3,1\r\n(other),0,0\r\n");
+    assert_eq!(csv, "domain,rule,name,total,denied\r\nshop,,per_path,4,0\r\nshop,,per_user,3,1\r\n,,(other),0,0\r\n");
     let ndjson = get("/v1/history/top?by=rule&format=ndjson").await;
     let lines: Vec<Value> = ndjson.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[0], json!({"name": "per_path", "total": 4, "denied": 0}));
+    assert_eq!(lines[0], json!({"domain": "shop", "name": "per_path", "total": 4, "denied": 0}));
     let points = get("/v1/history/series?format=csv").await;
-    assert!(points.starts_with("time,name,outcome,count\r\n"), "{points}");
+    assert!(points.starts_with("time,domain,rule,name,outcome,count\r\n"), "{points}");
     let head = raw(
         server.addresses.admin,
         b"GET /v1/history/summary?format=csv HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
@@ -101,6 +101,8 @@ async fn a_mistake_is_told_with_the_parameter_and_what_to_send() {
         ("top?limit=100000", "/limit", "send 1 to 10000"),
         ("top?order=growth", "/order", "send total or denied"),
         ("top?by=key&by=rule", "/by", "send it once"),
+        ("top?by=route&rule=login", "/rule", "send by=rule or by=key"),
+        ("series?domain=shop", "/domain", "send by=rule or by=key"),
         ("summary?since=now-1h", "/since", "send one of from, to, last, format"),
         ("status?verbose=1", "/verbose", "send none"),
     ];

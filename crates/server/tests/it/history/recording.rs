@@ -50,7 +50,7 @@ async fn every_interface_counts() {
 }
 
 #[tokio::test]
-async fn rules_of_one_name_in_two_domains_are_told_apart() {
+async fn a_key_belongs_to_its_rule_and_a_rule_to_its_domain() {
     let rules = |domain: &str, label: &str| {
         format!(
             "domain: {domain}\ndescriptors:\n  - key: user_id\n    rate_limit: \
@@ -65,8 +65,24 @@ async fn rules_of_one_name_in_two_domains_are_told_apart() {
         let body = format!(r#"{{"domain":"{domain}","descriptors":[{{"user_id":"x"}}]}}"#);
         v1(&server, "/v1/check", &body, times).await;
     }
-    let expected = [row("a/shared", 3, 2), row("b/shared", 2, 1), row("alone", 1, 0)];
-    assert_eq!(top(&server, "rule").await, expected);
+    let rows = async |query: &str| asked(&server, &format!("/v1/history/top?{query}")).await["rows"].clone();
+    let [a, b, c] = [("a", "shared", 3, 2), ("b", "shared", 2, 1), ("c", "alone", 1, 0)];
+    let rule = |(domain, name, total, denied)| json!({"name": name, "domain": domain, "total": total, "denied": denied});
+    assert_eq!(rows("by=rule").await, json!([a, b, c].map(rule)));
+    let key = |(domain, rule, total, denied)| {
+        json!({"name": "user_id=x", "domain": domain, "rule": rule, "total": total, "denied": denied})
+    };
+    assert_eq!(rows("by=key").await, json!([a, b, c].map(key)), "no row is a sum over rules");
+    assert_eq!(rows("by=key&domain=b").await, json!([key(b)]));
+    assert_eq!(rows("by=key&rule=shared").await, json!([key(a), key(b)]));
+    let curves = asked(&server, "/v1/history/series?by=key&name=user_id=x&outcome=denied").await;
+    let domains: Vec<_> = curves["series"].as_array().unwrap().iter().map(|curve| &curve["domain"]).collect();
+    assert_eq!(domains, ["a", "b"]);
+    let query = "/prometheus/api/v1/query?query=sum(tollgate_key_decisions_total{domain=\"b\"})";
+    let sum = asked(&server, &query.replace('"', "%22")).await;
+    assert_eq!(sum["data"]["result"][0]["value"][1], "2");
+    let domains = asked(&server, "/prometheus/api/v1/label/domain/values").await;
+    assert_eq!(domains["data"], json!(["a", "b", "c"]));
 }
 
 #[tokio::test]
