@@ -38,7 +38,9 @@ pub enum Error {
         known: u8,
     },
     /// Written before the first release.
-    #[error("the history has format {found}, which only versions before the first release wrote; this version reads {known}")]
+    #[error(
+        "the history has format {found}, which only versions before the first release wrote; this version reads {known}"
+    )]
     TooOld {
         /// The format of the file.
         found: u8,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-use tollgate_core::Outcome;
+use tollgate_core::{Micros, Outcome, Time};
 
 use crate::Map;
 use crate::counts::Counts;
@@ -157,6 +157,15 @@ impl TrafficCounts {
     }
 }
 
+/// How far ahead of the store's clock a minute may be: more than clocks that are kept
+/// in step ever differ, and too little to do harm.
+const AHEAD_MAX: Micros = Micros::from_secs(300);
+
+/// Whether a second is so far ahead of the store's clock that it cannot be true.
+pub(crate) fn is_future(second: u64, clock: Time) -> bool {
+    Time::from_secs(second) > clock + AHEAD_MAX
+}
+
 /// What has been counted since the last flush.
 #[derive(Debug, Clone)]
 pub struct Flush {
@@ -164,6 +173,16 @@ pub struct Flush {
     pub id: FlushId,
     /// The counts.
     pub counts: TrafficCounts,
+}
+
+impl Flush {
+    /// Removes the minutes that are more than five minutes ahead of the store's clock
+    /// ([`crate::History::clock`]); returns how many requests they had.
+    pub fn refuse_future(&mut self, clock: Time) -> u64 {
+        let minutes = &mut self.counts.minutes;
+        let refused = minutes.extract_if(.., |minute, _| is_future(u64::from(*minute) * 60, clock));
+        TrafficCounts { minutes: refused.collect() }.requests()
+    }
 }
 
 /// What became of a flush that was appended.

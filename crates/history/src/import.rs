@@ -19,7 +19,7 @@ use tollgate_core::{Outcome, Time};
 
 use crate::bytes::wide;
 use crate::error::{Error, Result};
-use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts};
+use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts, is_future};
 use crate::recorder::{Caps, NameFilter};
 use crate::route::normalise;
 use crate::store::History;
@@ -44,6 +44,8 @@ pub struct ImportReport {
     pub imported: u64,
     /// Lines in neither format.
     pub not_understood: u64,
+    /// Lines that are dated in the future, and were not counted.
+    pub future: u64,
     /// Bytes that were imported before.
     pub known_bytes: u64,
 }
@@ -69,6 +71,7 @@ pub struct Importer<'a, H> {
     history: &'a mut H,
     filter: NameFilter,
     now: Time,
+    allows_future: bool,
 }
 
 /// The log so far: its length and its hash.
@@ -94,7 +97,13 @@ impl LogPrefix {
 impl<'a, H: History> Importer<'a, H> {
     /// Imports into that history.
     pub fn new(history: &'a mut H, now: Time) -> Self {
-        Self { history, filter: NameFilter::new(Caps::default()), now }
+        Self { history, filter: NameFilter::new(Caps::default()), now, allows_future: false }
+    }
+
+    /// Lines that are dated in the future count, too.
+    #[must_use]
+    pub fn allow_future(self) -> Self {
+        Self { allows_future: true, ..self }
     }
 
     /// Imports what `open` gives; it is called twice if some of it may be known.
@@ -123,7 +132,7 @@ impl<'a, H: History> Importer<'a, H> {
             if length > 0 {
                 prefix.add(&line);
                 imported.read += 1;
-                count(&line, &mut counts, &mut imported);
+                self.count(&line, &mut counts, &mut imported);
             }
             let is_full = imported.read.is_multiple_of(LINES_AT_ONCE);
             if imported.read > 0 && (length == 0 || is_full) {
@@ -160,24 +169,27 @@ impl<'a, H: History> Importer<'a, H> {
         Ok(longest)
     }
 
+    fn count(&self, line: &[u8], counts: &mut TrafficCounts, imported: &mut ImportReport) {
+        let text = String::from_utf8_lossy(line);
+        let parsed = AccessLogLine::parse(text.trim_end());
+        let minute = parsed.and_then(|line| u32::try_from(line.second / 60).ok());
+        match (parsed, minute) {
+            (Some(line), _) if is_future(line.second, self.now) && !self.allows_future => {
+                imported.future += 1;
+            }
+            (Some(line), Some(minute)) => {
+                counts.add_request(minute, Some(&normalise(line.target)), Outcome::Allowed);
+                imported.imported += 1;
+            }
+            _ => imported.not_understood += 1,
+        }
+    }
+
     fn write(&mut self, prefix: &LogPrefix, mut counts: TrafficCounts) -> Result<()> {
         let newest = counts.minutes().last().unwrap_or(0);
         self.filter.choose(&mut counts, newest);
         self.history.append(&Flush { id: prefix.id(), counts })?;
         self.history.maintain(self.now)
-    }
-}
-
-fn count(line: &[u8], counts: &mut TrafficCounts, imported: &mut ImportReport) {
-    let text = String::from_utf8_lossy(line);
-    let parsed = AccessLogLine::parse(text.trim_end());
-    let minute = parsed.and_then(|line| u32::try_from(line.second / 60).ok());
-    match (parsed, minute) {
-        (Some(line), Some(minute)) => {
-            counts.add_request(minute, Some(&normalise(line.target)), Outcome::Allowed);
-            imported.imported += 1;
-        }
-        _ => imported.not_understood += 1,
     }
 }
 

@@ -166,7 +166,8 @@ impl HistoryReader<'_> {
             "__name__" => texts(&Metric::ALL.map(Metric::name)),
             "outcome" => texts(&crate::Outcome::ALL.map(crate::Outcome::name)),
             "route" => self.names(SeriesKind::Route, "", most),
-            "domain" => self.texts(SeriesKind::Rule, most, |label| Some(label.domain()).filter(|text| !text.is_empty())),
+            "domain" => self
+                .texts(SeriesKind::Rule, most, |label| Some(label.domain()).filter(|text| !text.is_empty())),
             "rule" => self.names(SeriesKind::Rule, "", most),
             "key" => self.names(SeriesKind::Key, "", most),
             _ => Vec::new(),

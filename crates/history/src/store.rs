@@ -133,6 +133,16 @@ pub trait History: Send + Sync {
     /// If the tables cannot be read.
     fn is_written(&self, id: FlushId) -> Result<bool>;
 
+    /// The clock that minutes are held against: `own`, or that of the server which
+    /// several processes share.
+    ///
+    /// # Errors
+    ///
+    /// If that server cannot be asked.
+    fn clock(&self, own: Time) -> Result<Time> {
+        Ok(own)
+    }
+
     /// Answers a query about everything that anybody has written.
     ///
     /// # Errors

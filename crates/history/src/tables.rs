@@ -17,6 +17,8 @@ mod redb;
 
 use std::ops::{ControlFlow, Range};
 
+use tollgate_core::Time;
+
 use crate::error::Result;
 use crate::flush::{AppendResult, FlushId};
 
@@ -190,6 +192,13 @@ pub trait SharedTables: Tables {
     ///
     /// If the tables cannot be read, or the visitor fails.
     fn log_entries(&self, is_wanted: &dyn Fn(&[u8]) -> bool, visit: &mut ScanVisitor<'_>) -> Result<()>;
+
+    /// The clock of the server, which all processes share.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be asked.
+    fn clock(&self) -> Result<Time>;
 
     /// Takes or extends the leader's lease; whether this process has it. Two may
     /// believe so at once without harm: it only keeps them from doing the same work.

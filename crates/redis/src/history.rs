@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
+use tollgate_core::{Micros, Time};
 use tollgate_history::tables::{GetVisitor, ScanVisitor, SharedTables, TableId, Tables, WriteBatch};
 use tollgate_history::{AppendResult, Error, FlushId, InstanceId, Result};
 
@@ -45,6 +46,7 @@ use redo::RedoChanges;
 /// leader is gone.
 const LEASE_MS: u32 = 40_000;
 
+const CLOCK: &str = "return redis.call('TIME')";
 const LEAD: &str = include_str!("../lua/history/lead.lua");
 
 /// The tables of a history in Redis, Valkey, or a cluster of them.
@@ -215,6 +217,13 @@ impl SharedTables for RedisTables {
         let mut keys = self.log_keys()?;
         keys.retain(|key| is_wanted(key));
         self.visit_values(TableId::Log, &keys, visit)
+    }
+
+    fn clock(&self) -> Result<Time> {
+        // A script, because a cluster sends a command without a key to any of its servers.
+        let reply = self.send(script(CLOCK, &[&self.keys.manifest]))?;
+        let (seconds, micros): (u64, u64) = redis::from_redis_value(reply).map_err(|_| unexpected())?;
+        Ok(Time::from_secs(seconds) + Micros::new(micros))
     }
 
     fn try_lead(&mut self) -> Result<bool> {

@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// The folder with the history; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
     data: PathBuf,
+    /// Import lines that are dated in the future, too; they are left out otherwise
+    #[arg(long)]
+    allow_future: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -47,6 +50,9 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         Err(error) => return complain(error, console),
     };
     let mut importer = Importer::new(&mut history, SystemClock::new().now());
+    if args.allow_future {
+        importer = importer.allow_future();
+    }
     let mut sum = ImportReport::default();
     let mut exit = Exit::Fine;
     let mut files = 0;
@@ -60,6 +66,7 @@ pub(super) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
                 sum.read += imported.read;
                 sum.imported += imported.imported;
                 sum.not_understood += imported.not_understood;
+                sum.future += imported.future;
                 sum.known_bytes += imported.known_bytes;
             }
             Err(Error::File { action, source, .. }) => {
@@ -82,6 +89,11 @@ fn show(args: &Args, files: usize, sum: &ImportReport, console: &mut Console<'_>
     let files = count(files, "file");
     let told = format!("{read} lines read, {imported} imported, {not} not understood");
     writeln!(console.out, "{GOOD}done{GOOD:#}: {files}, {told}")?;
+    if sum.future > 0 {
+        let future = grouped(sum.future);
+        let fix = "to count them, import into a new folder with --allow-future";
+        writeln!(console.out, "{future} lines are dated in the future and were left out; {fix}")?;
+    }
     if sum.known_bytes > 0 {
         let known = grouped(sum.known_bytes);
         writeln!(console.out, "{known} bytes were imported before and do not count again")?;

@@ -103,7 +103,10 @@ pub(crate) mod tests {
     #[test]
     fn an_entry_comes_back() {
         let entry = decode(&sample()).unwrap();
-        assert_eq!(entry.labels, [Label::Route("/new".into()), Label::Rule { domain: "d".into(), name: "r".into() }]);
+        assert_eq!(
+            entry.labels,
+            [Label::Route("/new".into()), Label::Rule { domain: "d".into(), name: "r".into() }]
+        );
         let id = SeriesId::unnumbered(1).row(Outcome::Allowed);
         assert_eq!(entry.counts.len(), 6);
         assert_eq!(entry.counts[2], EntryCount { minute: 459_999 * 60 + 59, id, count: 7 });

@@ -38,7 +38,9 @@ impl Metric {
     pub const fn help(self) -> &'static str {
         match self {
             Self::Requests => "Requests by route and outcome; what has no series of its own is (other).",
-            Self::Decisions => "Decisions by domain, rule and outcome; what has no series of its own is (other).",
+            Self::Decisions => {
+                "Decisions by domain, rule and outcome; what has no series of its own is (other)."
+            }
             Self::KeyDecisions => "Decisions by domain, rule, key and outcome, of the most frequent keys.",
         }
     }

@@ -27,7 +27,8 @@ fn history() -> LocalHistory<MemoryTables> {
         for (route, outcome, count) in requests {
             recorder.request(&RequestCount { route, outcome, count }, now);
         }
-        let ruled = DecisionCount { domain: "d", rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
+        let ruled =
+            DecisionCount { domain: "d", rule: "r", key: Some("user=1"), outcome: Outcome::Denied, count: 1 };
         recorder.decision(&ruled, now);
         history.append(&recorder.flush(now)).unwrap();
     }

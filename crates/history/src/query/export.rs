@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn every_line_is_json() {
-        let row = super::super::TopRow { name: "\"\n\u{1b}".into(), domain: None, rule: None, total: 1, denied: 0 };
+        let row =
+            super::super::TopRow { name: "\"\n\u{1b}".into(), domain: None, rule: None, total: 1, denied: 0 };
         let other = super::super::TopOther { total: 0, denied: 0 };
         let text = ndjson(&TopResult { from: 0, to: 1, rows: vec![row], other });
         let lines: Vec<Map<String, Value>> =

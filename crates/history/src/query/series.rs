@@ -171,7 +171,7 @@ impl HistoryReader<'_> {
     pub fn series(&self, query: &SeriesQuery) -> Result<SeriesResult> {
         query.filter.check(query.kind)?;
         let range = query.range;
-        let mut step_s = self.step(query);
+        let mut step_s = self.step(query)?;
         let earlier = query.compare.map(|compare| match compare {
             Comparison::PreviousPeriod => range.earlier(range.length_s()),
             Comparison::PreviousWeek => range.earlier(7 * 86_400),
@@ -179,7 +179,7 @@ impl HistoryReader<'_> {
         });
         if let Some(earlier) = earlier {
             // Both curves have the same step, or they could not be compared.
-            step_s = step_s.max(self.watermarks.tier_at(earlier.from_s).step_s());
+            step_s = step_s.max(self.coarsest_step_s(earlier)?);
         }
         let (total, series) = self.curves(query, range, step_s)?;
         let compare = match earlier {
@@ -197,9 +197,9 @@ impl HistoryReader<'_> {
     }
 
     /// The step that was asked for, or one that suits. It is a multiple of what is kept
-    /// at the start of the range.
-    fn step(&self, query: &SeriesQuery) -> u64 {
-        let kept_s = self.watermarks.tier_at(query.range.from_s).step_s();
+    /// of the range.
+    fn step(&self, query: &SeriesQuery) -> Result<u64> {
+        let kept_s = self.coarsest_step_s(query.range)?;
         let length_s = query.range.length_s();
         let fits = |step_s: u64, most: u64| length_s.div_ceil(step_s) <= most.clamp(1, POINTS_MAX);
         let wanted = query.step_s.filter(|step_s| *step_s > 0).unwrap_or_else(|| {
@@ -207,7 +207,7 @@ impl HistoryReader<'_> {
             let longest = || length_s.div_ceil(query.points.clamp(1, POINTS_MAX)).next_multiple_of(2_592_000);
             STEPS_S.into_iter().find(suits).unwrap_or_else(longest)
         });
-        wanted.max(length_s.div_ceil(POINTS_MAX)).next_multiple_of(kept_s)
+        Ok(wanted.max(length_s.div_ceil(POINTS_MAX)).next_multiple_of(kept_s))
     }
 
     /// The series that a query matches, in groups that have a curve each.

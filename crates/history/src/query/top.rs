@@ -144,7 +144,8 @@ impl HistoryReader<'_> {
             if if query.filter.is_empty() { id == total_id } else { is_chosen } {
                 add(&mut all, sums);
             }
-            if label.kind() == Some(query.kind) && query.filter.takes(label) && query.order.weight(sums).0 > 0 {
+            if label.kind() == Some(query.kind) && query.filter.takes(label) && query.order.weight(sums).0 > 0
+            {
                 rows.push((label, sums));
             }
         }
@@ -162,8 +163,7 @@ impl HistoryReader<'_> {
             denied,
         };
         let rows = rows.into_iter().map(row).collect();
-        let other =
-            TopOther { total: all.0.saturating_sub(shown.0), denied: all.1.saturating_sub(shown.1) };
+        let other = TopOther { total: all.0.saturating_sub(shown.0), denied: all.1.saturating_sub(shown.1) };
         Ok(TopResult { from: query.range.from_s, to: query.range.to_s, rows, other })
     }
 

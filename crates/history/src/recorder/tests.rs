@@ -21,8 +21,14 @@ fn a_flush_has_what_came_since_the_last_under_the_next_number() {
     let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     recorder.request(&request("/a"), NOW);
     recorder.request(&RequestCount { route: None, outcome: Outcome::Denied, count: 3 }, NOW);
-    recorder.decision(&DecisionCount { domain: "d", rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 }, NOW);
-    recorder.decision(&DecisionCount { domain: "d", rule: "r", key: None, outcome: Outcome::Allowed, count: 1 }, NOW);
+    recorder.decision(
+        &DecisionCount { domain: "d", rule: "r", key: Some("k"), outcome: Outcome::Denied, count: 2 },
+        NOW,
+    );
+    recorder.decision(
+        &DecisionCount { domain: "d", rule: "r", key: None, outcome: Outcome::Allowed, count: 1 },
+        NOW,
+    );
     let flush = recorder.flush(NOW);
     assert_eq!(flush.id, FlushId { instance: InstanceId([1; 16]), seq: 1 });
     let expected = [
@@ -76,7 +82,10 @@ fn a_clock_gone_mad_loses_nothing() {
     let recorder = Recorder::new(InstanceId([1; 16]), Caps::default());
     for minute in 0..1_000 {
         recorder.request(&request("/a"), Time::from_secs(minute * 60));
-        recorder.decision(&DecisionCount { domain: "d", rule: "r", key: None, outcome: Outcome::Soft, count: 1 }, NOW);
+        recorder.decision(
+            &DecisionCount { domain: "d", rule: "r", key: None, outcome: Outcome::Soft, count: 1 },
+            NOW,
+        );
     }
     let flush = recorder.flush(NOW);
     assert_eq!(total(&flush, &Label::Requests), 1_000);

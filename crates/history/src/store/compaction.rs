@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use tollgate_core::Time;
+
 use super::HistoryCore;
 use super::block_builder::BlockBuilders;
 use super::keys::{block_range, read_block_key};
@@ -35,11 +37,23 @@ impl<T: Tables> HistoryCore<T> {
         Ok((hours, damaged))
     }
 
-    /// Rolls up everything that is old enough, one period at a time.
-    pub(super) fn roll_up(&mut self) -> Result<()> {
+    /// Takes back watermarks that are ahead of the clock, because a minute from the
+    /// future was counted once. What was rolled up stays so; what comes now is kept by
+    /// minutes again.
+    pub(super) fn lower_watermarks(&mut self, clock: Time) -> Result<()> {
+        if self.watermarks.lower(clock.get() / 1_000_000) {
+            self.commit(WriteBatch::default())?;
+        }
+        Ok(())
+    }
+
+    /// Rolls up everything that is old enough, one period at a time. Age is measured
+    /// against the newest minute that was counted, if that is not ahead of the clock.
+    pub(super) fn roll_up(&mut self, clock: Time) -> Result<()> {
+        let newest_s = self.watermarks.newest_s().min(clock.get() / 1_000_000);
         for tier in Tier::ALL {
             let Some(coarser) = tier.coarser() else { continue };
-            let due_s = tier.due_s(self.watermarks.newest_s());
+            let due_s = tier.due_s(newest_s);
             while let Some(start_s) = first_chunk(&self.tables, tier, due_s)? {
                 self.roll_up_period(tier, coarser, start_s - start_s % tier.roll_up_s())?;
             }

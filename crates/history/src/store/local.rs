@@ -62,7 +62,9 @@ impl<T: Tables> LocalHistory<T> {
                 let id = match label {
                     Label::Requests => Some(SeriesId::REQUESTS),
                     Label::Decisions => Some(SeriesId::DECISIONS),
-                    Label::Route(_) | Label::Rule { .. } | Label::Key { .. } => series.see(label, minute, batch),
+                    Label::Route(_) | Label::Rule { .. } | Label::Key { .. } => {
+                        series.see(label, minute, batch)
+                    }
                 };
                 match id {
                     Some(id) => push_rows(rows, id, counts),
@@ -131,8 +133,9 @@ impl<T: Tables> History for LocalHistory<T> {
 
     fn maintain(&mut self, now: Time) -> Result<()> {
         self.refresh()?;
+        self.core.lower_watermarks(now)?;
         while self.compact_hours(minute_of(now))? {}
-        self.core.roll_up()
+        self.core.roll_up(now)
     }
 
     fn refresh(&mut self) -> Result<()> {

@@ -120,6 +120,16 @@ impl<'a> HistoryReader<'a> {
         self.series.named().chain(unwritten).filter(move |(_, label)| label.kind() == Some(kind))
     }
 
+    /// Seconds from one stored point to the next, where they are coarsest in a range.
+    pub(crate) fn coarsest_step_s(&self, range: TimeRange) -> Result<u64> {
+        let mut step_s = Tier::Minutes.step_s();
+        self.points(&[RowId::UP], range, &mut |point| {
+            step_s = step_s.max(point.tier.step_s());
+            Ok(())
+        })?;
+        Ok(step_s)
+    }
+
     /// Seconds from one stored point to the next, at that time.
     pub(crate) fn stored_step_s(&self, second: u64) -> u64 {
         self.watermarks.tier_at(second).step_s()
@@ -150,13 +160,6 @@ impl<'a> HistoryReader<'a> {
         Ok(all)
     }
 
-    /// The part of a range that is kept in a tier.
-    fn part(&self, tier: Tier, range: TimeRange) -> Option<TimeRange> {
-        let (from, to) = self.watermarks.range_of(tier);
-        let part = TimeRange { from_s: range.from_s.max(from), to_s: range.to_s.min(to) };
-        (part.from_s < part.to_s).then_some(part)
-    }
-
     /// Visits every point of these rows, which are sorted.
     pub(crate) fn points(
         &self,
@@ -167,9 +170,7 @@ impl<'a> HistoryReader<'a> {
         let numbered = rows.partition_point(|id| id.series().unnumbered_place().is_none());
         let numbered = rows.get(..numbered).unwrap_or(rows);
         for tier in Tier::ALL {
-            if let Some(part) = self.part(tier, range) {
-                self.points_of_tier(tier, numbered, part, visit)?;
-            }
+            self.points_of_tier(tier, numbered, range, visit)?;
         }
         for (start_s, hour) in self.hours_within(range) {
             for (place, id) in rows.iter().enumerate() {
@@ -231,10 +232,9 @@ impl<'a> HistoryReader<'a> {
     /// Visits the sum of every row in the range, perhaps in parts.
     pub(crate) fn row_totals(&self, range: TimeRange, visit: &mut impl FnMut(RowId, u64)) -> Result<()> {
         for tier in Tier::ALL {
-            let Some(part) = self.part(tier, range) else { continue };
-            let (from, to) = block_range(tier, tier.chunk_of(part.from_s), part.to_s.saturating_add(59));
+            let (from, to) = block_range(tier, tier.chunk_of(range.from_s), range.to_s.saturating_add(59));
             self.tables.scan(TableId::Blocks, &from..&to, &mut |key, bytes| {
-                totals_of_block(tier, part, (key, bytes), visit)?;
+                totals_of_block(tier, range, (key, bytes), visit)?;
                 Ok(ControlFlow::Continue(()))
             })?;
         }

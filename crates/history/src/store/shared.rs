@@ -183,6 +183,14 @@ impl<T: SharedTables> SharedHistory<T> {
         }
     }
 
+    fn maintain_tables(&mut self, now: Time) -> Result<()> {
+        let clock = self.core.tables.clock()?;
+        self.refresh()?;
+        self.core.lower_watermarks(clock)?;
+        self.compact_log(minute_of(now))?;
+        self.core.roll_up(clock)
+    }
+
     fn compact_log(&mut self, now_minute: u32) -> Result<()> {
         let is_early = |compacted: u32| compacted.abs_diff(now_minute) < COMPACT_EVERY_MIN;
         if self.log.keys.is_empty() || self.compacted_minute.is_some_and(is_early) {
@@ -244,13 +252,15 @@ impl<T: SharedTables> History for SharedHistory<T> {
         if !self.core.tables.try_lead()? {
             return Ok(());
         }
-        let done =
-            self.refresh().and_then(|()| self.compact_log(minute_of(now))).and_then(|()| self.core.roll_up());
-        match done {
+        match self.maintain_tables(now) {
             // Another process leads by now, and does it.
             Err(Error::Stale) => Ok(()),
             done => done,
         }
+    }
+
+    fn clock(&self, _: Time) -> Result<Time> {
+        self.core.tables.clock()
     }
 
     fn refresh(&mut self) -> Result<()> {

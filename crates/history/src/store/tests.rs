@@ -329,3 +329,70 @@ fn a_history_of_a_newer_version_is_refused_by_name() {
     let refused = LocalHistory::open(tables, Bounds::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 9, known: 2 })));
 }
+
+/// A history with a request a minute for ten days until `START_MIN`.
+fn ten_days() -> LocalHistory<MemoryTables> {
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    for (seq, day) in (1..).zip((0..10).rev()) {
+        let minutes = (0..DAY_MIN).map(|minute| START_MIN - day * DAY_MIN - minute);
+        append_requests(&mut history, seq, minutes);
+    }
+    history
+}
+
+fn append_requests(history: &mut impl History, seq: u64, minutes: impl Iterator<Item = u32>) {
+    let mut counts = TrafficCounts::default();
+    minutes.for_each(|minute| counts.add_request(minute, Some("/a"), Outcome::Allowed));
+    history.append(&Flush { id: FlushId { instance: InstanceId([1; 16]), seq }, counts }).unwrap();
+}
+
+fn at(minute: u32) -> Time {
+    Time::from_secs(u64::from(minute) * 60)
+}
+
+/// The step of the last hour's curve, and everything that was ever counted.
+fn step_and_total(history: &impl History, end_min: u32) -> (u64, u64) {
+    let reader = history.reader().unwrap();
+    let end_s = u64::from(end_min) * 60;
+    let hour = TimeRange { from_s: end_s - 3_600, to_s: end_s };
+    let curve = reader.series(&SeriesQuery::new(SeriesKind::Route, hour)).unwrap();
+    (curve.step_s, reader.summary(TimeRange { from_s: 0, to_s: 1 << 40 }).unwrap().total)
+}
+
+/// A minute of the year 2099.
+const FUTURE_MIN: u32 = 129 * 365 * DAY_MIN;
+
+#[test]
+fn a_minute_from_the_future_makes_nothing_old() {
+    let mut history = ten_days();
+    append_requests(&mut history, 11, [FUTURE_MIN].into_iter());
+    history.maintain(at(START_MIN + 1)).unwrap();
+    assert_eq!(step_and_total(&history, START_MIN), (60, 14_401));
+}
+
+#[test]
+fn a_history_that_was_rolled_up_by_a_minute_from_the_future_recovers() {
+    let mut history = ten_days();
+    append_requests(&mut history, 11, [FUTURE_MIN].into_iter());
+    // As versions did that trusted every minute.
+    history.maintain(at(FUTURE_MIN + 120)).unwrap();
+    assert_eq!(step_and_total(&history, START_MIN), (86_400, 14_401), "everything is in days");
+    let next_day = START_MIN + DAY_MIN;
+    append_requests(&mut history, 12, next_day - 120..next_day);
+    history.maintain(at(next_day + 1)).unwrap();
+    assert_eq!(step_and_total(&history, next_day), (60, 14_521), "what comes is kept by minutes again");
+    let mut again = LocalHistory::open(history.into_tables(), Bounds::default()).unwrap();
+    again.maintain(at(next_day + 40 * DAY_MIN)).unwrap();
+    assert_eq!(step_and_total(&again, next_day).1, 14_521, "and rolled up with what was before");
+}
+
+#[test]
+fn minutes_far_ahead_of_the_clock_are_refused_and_counted() {
+    let mut counts = TrafficCounts::default();
+    for minute in [START_MIN, START_MIN + 5, START_MIN + 6, FUTURE_MIN] {
+        counts.add_request(minute, None, Outcome::Allowed);
+    }
+    let mut flush = Flush { id: FlushId { instance: InstanceId([1; 16]), seq: 1 }, counts };
+    assert_eq!(flush.refuse_future(at(START_MIN)), 2);
+    assert_eq!(flush.counts.minutes().collect::<Vec<_>>(), [START_MIN, START_MIN + 5]);
+}

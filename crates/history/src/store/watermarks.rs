@@ -2,7 +2,8 @@
 //!
 //! One row of the table `Meta`, written with every batch.
 //!
-//! Invariant: every second belongs to exactly one tier.
+//! Invariant: every second belongs to exactly one tier, which is where a count of it goes.
+//! Points of other tiers may be there from a time when a watermark was too high.
 
 use crate::bytes::{put_checksum, put_varint, versioned};
 use crate::error::Result;
@@ -71,7 +72,16 @@ impl Watermarks {
         Tier::ALL.into_iter().find(has).unwrap_or(Tier::Days)
     }
 
-    /// Notes how far a tier is rolled up; a watermark never falls.
+    /// Lowers watermarks that no count of now or earlier can have set; whether there were any.
+    pub(crate) fn lower(&mut self, now_s: u64) -> bool {
+        let before = *self;
+        self.minutes_s = self.minutes_s.min(Tier::Minutes.due_s(now_s));
+        self.five_minutes_s = self.five_minutes_s.min(Tier::FiveMinutes.due_s(now_s));
+        self.hours_s = self.hours_s.min(Tier::Hours.due_s(now_s));
+        *self != before
+    }
+
+    /// Notes how far a tier is rolled up.
     pub(crate) fn advance(&mut self, tier: Tier, second: u64) {
         let watermark = match tier {
             Tier::Minutes => &mut self.minutes_s,

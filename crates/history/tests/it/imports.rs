@@ -95,3 +95,16 @@ fn any_bytes_are_read_without_harm() {
     let imported = Importer::new(&mut history, NOW).import(open, &mut |_| ()).unwrap();
     assert_eq!((imported.imported, imported.not_understood), (1, 5));
 }
+
+#[test]
+fn lines_from_the_future_are_left_out_unless_they_are_allowed() {
+    let line = |year: u32| format!("h - - [01/Aug/{year}:00:00:01 +0000] \"GET /a HTTP/1.0\" 200 1\n");
+    let log = line(2024) + &line(2099);
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    let report = import(&mut history, &log);
+    assert_eq!((report.imported, report.future, total(&history)), (1, 1, 1));
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    let mut importer = Importer::new(&mut history, NOW).allow_future();
+    let report = importer.import(|| Ok(log.as_bytes()), &mut |_| ()).unwrap();
+    assert_eq!((report.imported, report.future, total(&history)), (2, 0, 2));
+}

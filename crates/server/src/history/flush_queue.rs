@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use tollgate_core::Time;
 use tollgate_history::Flush;
 
 /// Counts that may wait: about 15 MB.
@@ -43,6 +44,16 @@ impl FlushQueue {
     /// The flush to write next.
     pub(super) fn first(&self) -> Option<&Flush> {
         self.flushes.front()
+    }
+
+    /// Removes counts ahead of the store's clock from the flush to write next; how many
+    /// requests they were.
+    pub(super) fn refuse_future(&mut self, clock: Time) -> u64 {
+        let Some(first) = self.flushes.front_mut() else { return 0 };
+        let before = first.counts.rows();
+        let refused = first.refuse_future(clock);
+        self.rows = self.rows.saturating_sub(before.saturating_sub(first.counts.rows()));
+        refused
     }
 
     /// Removes the first, which is written or dropped.

@@ -65,6 +65,8 @@ struct WriterState {
     queue: FlushQueue,
     written: u64,
     failures: u64,
+    /// Requests refused because they were ahead of the store's clock.
+    future_requests: u64,
     /// Why the last write failed; none if it did not.
     failure: Option<String>,
 }
@@ -212,6 +214,7 @@ impl HistoryService {
             failures: writer.failures,
             lost_flushes: lost.flushes,
             lost_requests: lost.requests,
+            future_requests: writer.future_requests,
             history,
         }
     }
@@ -226,7 +229,18 @@ impl HistoryService {
         }
         let mut history = self.history.write();
         let Some(history) = history.as_mut() else { return Ok(()) };
-        while let Some(flush) = writer.queue.first() {
+        let clock = history.clock(now)?;
+        loop {
+            let future = writer.queue.refuse_future(clock);
+            if future > 0 {
+                writer.future_requests += future;
+                tracing::warn!(
+                    requests = future,
+                    "history refused counts that are more than 5 minutes ahead of the store's clock; \
+                     is the clock of this machine right?"
+                );
+            }
+            let Some(flush) = writer.queue.first() else { break };
             history.append(flush)?;
             writer.queue.pop();
             writer.written += 1;

@@ -29,6 +29,9 @@ pub struct HistoryServiceStatus {
     pub lost_flushes: u64,
     /// Requests in them.
     pub lost_requests: u64,
+    /// Requests refused since the start, because they were dated more than 5 minutes
+    /// ahead of the store's clock.
+    pub future_requests: u64,
     /// What the history says about itself; absent if it is not open.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryStatus>,

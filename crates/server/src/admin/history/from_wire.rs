@@ -10,8 +10,20 @@ use tollgate_history::{Error, Outcome, SeriesKind, time_text};
 use crate::http::v1::error::V1Error;
 
 /// The parameters of each path.
-pub(super) const SERIES: &[&str] =
-    &["by", "name", "domain", "rule", "from", "to", "last", "step", "max_points", "compare", "outcome", "format"];
+pub(super) const SERIES: &[&str] = &[
+    "by",
+    "name",
+    "domain",
+    "rule",
+    "from",
+    "to",
+    "last",
+    "step",
+    "max_points",
+    "compare",
+    "outcome",
+    "format",
+];
 pub(super) const TOP: &[&str] = &["by", "domain", "rule", "from", "to", "last", "order", "limit", "format"];
 pub(super) const SUMMARY: &[&str] = &["from", "to", "last", "format"];
 pub(super) const VALUES: &[&str] = &["prefix", "limit"];

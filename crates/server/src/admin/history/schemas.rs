@@ -189,6 +189,9 @@ pub(crate) struct StatusSchema {
     lost_flushes: u64,
     /// Requests that they told of.
     lost_requests: u64,
+    /// Requests refused since the start, because they were dated more than 5 minutes ahead
+    /// of the store's clock.
+    future_requests: u64,
     /// The newest minute that was counted, in unix seconds.
     newest: Option<u64>,
     /// Named series.

@@ -47,10 +47,16 @@ async fn a_curve_has_the_shape_of_the_contract() {
 async fn lists_are_sorted_by_what_is_asked_for() {
     let server = counted().await;
     let by_total = asked(&server, "/v1/history/top?by=key&limit=1").await;
-    assert_eq!(by_total["rows"], json!([{"name": "path=/cart", "domain": "shop", "rule": "per_path", "total": 3, "denied": 0}]));
+    assert_eq!(
+        by_total["rows"],
+        json!([{"name": "path=/cart", "domain": "shop", "rule": "per_path", "total": 3, "denied": 0}])
+    );
     assert_eq!(by_total["other"], json!({"total": 4, "denied": 1}));
     let by_denied = asked(&server, "/v1/history/top?by=key&order=denied").await;
-    assert_eq!(by_denied["rows"], json!([{"name": "user_id=u", "domain": "shop", "rule": "per_user", "total": 3, "denied": 1}]));
+    assert_eq!(
+        by_denied["rows"],
+        json!([{"name": "user_id=u", "domain": "shop", "rule": "per_user", "total": 3, "denied": 1}])
+    );
     let labels = asked(&server, "/v1/history/labels").await;
     assert_eq!(labels["labels"][0], json!({"name": "route", "values": 2}));
     let values = asked(&server, "/v1/history/labels/route/values?prefix=/c").await;
@@ -67,7 +73,10 @@ async fn every_format_says_the_same() {
     let server = counted().await;
     let get = async |path: &str| get(server.addresses.admin, path).await.1;
     let csv = get("/v1/history/top?by=rule&format=csv").await;
-    assert_eq!(csv, "domain,rule,name,total,denied\r\nshop,,per_path,4,0\r\nshop,,per_user,3,1\r\n,,(other),0,0\r\n");
+    assert_eq!(
+        csv,
+        "domain,rule,name,total,denied\r\nshop,,per_path,4,0\r\nshop,,per_user,3,1\r\n,,(other),0,0\r\n"
+    );
     let ndjson = get("/v1/history/top?by=rule&format=ndjson").await;
     let lines: Vec<Value> = ndjson.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0], json!({"domain": "shop", "name": "per_path", "total": 4, "denied": 0}));

@@ -69,9 +69,7 @@ async fn a_key_belongs_to_its_rule_and_a_rule_to_its_domain() {
     let [a, b, c] = [("a", "shared", 3, 2), ("b", "shared", 2, 1), ("c", "alone", 1, 0)];
     let rule = |(domain, name, total, denied)| json!({"name": name, "domain": domain, "total": total, "denied": denied});
     assert_eq!(rows("by=rule").await, json!([a, b, c].map(rule)));
-    let key = |(domain, rule, total, denied)| {
-        json!({"name": "user_id=x", "domain": domain, "rule": rule, "total": total, "denied": denied})
-    };
+    let key = |(domain, rule, total, denied)| json!({"name": "user_id=x", "domain": domain, "rule": rule, "total": total, "denied": denied});
     assert_eq!(rows("by=key").await, json!([a, b, c].map(key)), "no row is a sum over rules");
     assert_eq!(rows("by=key&domain=b").await, json!([key(b)]));
     assert_eq!(rows("by=key&rule=shared").await, json!([key(a), key(b)]));
