@@ -95,6 +95,12 @@ const TABLE: &[CrateRow] = &[
         why: "HTTP in and out is the same for /v1, forward-auth, gateway and middleware, and knows none of them",
     },
     CrateRow {
+        folder: "tower",
+        ours: &["http", "limiter", "core"],
+        theirs: Theirs::Any,
+        why: "whoever limits in process takes neither a server nor files along",
+    },
+    CrateRow {
         folder: "load",
         ours: &[],
         theirs: Theirs::Any,

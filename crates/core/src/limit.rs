@@ -85,13 +85,6 @@ impl fmt::Display for Algorithm {
 }
 
 /// How a token bucket gets its tokens back.
-///
-/// ```
-/// use tollgate_core::{Limit, Micros, Refill, Shape};
-/// let shape = Shape::TokenBucket { burst: 10, refill: Refill::Interval };
-/// assert_eq!(Limit::new(5, Micros::SECOND, shape)?.capacity(), 10);
-/// # Ok::<(), tollgate_core::LimitError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Refill {
     /// Evenly, down to fractions of a token.
@@ -115,14 +108,6 @@ impl Refill {
 }
 
 /// What a limit does while its store cannot be asked.
-///
-/// ```
-/// use tollgate_core::{Limit, Micros, OnStoreError, Shape};
-/// let limit = Limit::new(5, Micros::SECOND, Shape::FixedWindow)?;
-/// assert_eq!(limit.on_store_error(), OnStoreError::Local);
-/// assert_eq!(limit.with_on_store_error(OnStoreError::Deny).on_store_error(), OnStoreError::Deny);
-/// # Ok::<(), tollgate_core::LimitError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnStoreError {
     /// Goes on from memory, by the same algorithm, from what was last seen.
@@ -139,11 +124,6 @@ impl OnStoreError {
     pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
 
     /// The word in rule files and replies.
-    ///
-    /// ```
-    /// use tollgate_core::OnStoreError;
-    /// assert_eq!(OnStoreError::default().name(), "local");
-    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -153,11 +133,6 @@ impl OnStoreError {
     }
 
     /// The one of that name.
-    ///
-    /// ```
-    /// use tollgate_core::OnStoreError;
-    /// assert_eq!(OnStoreError::from_name("deny"), Some(OnStoreError::Deny));
-    /// ```
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.name() == name)
     }

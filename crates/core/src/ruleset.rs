@@ -112,6 +112,9 @@ pub enum Found<'a> {
     },
 }
 
+/// The key of a level above a rule, and its value where it has one.
+pub type RuleLevel<'a> = (&'a str, Option<&'a str>);
+
 impl RuleSet {
     /// Builds the set.
     ///
@@ -173,7 +176,7 @@ impl RuleSet {
 
     /// The domain of a rule, and the key and value of each level above it as
     /// written, the outermost first.
-    pub fn levels(&self, id: RuleId) -> Option<(&str, Vec<(&str, Option<&str>)>)> {
+    pub fn levels(&self, id: RuleId) -> Option<(&str, Vec<RuleLevel<'_>>)> {
         let &(tree, node) = self.places.get(id.index())?;
         let tree = self.trees.get(tree)?;
         let levels = tree.levels(node).into_iter().rev();

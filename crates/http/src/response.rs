@@ -58,6 +58,14 @@ pub struct ResponseSettings {
     pub retry_after_jitter: Duration,
 }
 
+/// The draft's fields without the counter, and no chance.
+impl Default for ResponseSettings {
+    fn default() -> Self {
+        let ratelimit_fields = RateLimitFields::Draft11;
+        Self { ratelimit_fields, partition_keys: false, retry_after_jitter: Duration::ZERO }
+    }
+}
+
 /// Which form the IETF's fields have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimitFields {

@@ -161,7 +161,10 @@ impl Reply {
         for verdict in enforced.map(|decision| &mut decision.verdict).chain([&mut self.verdict]) {
             match *verdict {
                 Verdict::Delay { wait } if wait > patience => {
-                    *verdict = Verdict::Deny { retry_after: Some(wait) };
+                    // By then the wait is as long as is endured.
+                    *verdict = Verdict::Deny {
+                        retry_after: Some(Micros::new(wait.get().saturating_sub(patience.get()))),
+                    };
                 }
                 Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { .. } => {}
             }

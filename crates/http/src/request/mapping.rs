@@ -81,6 +81,24 @@ pub enum MappingDenial {
     EscapedSlash,
 }
 
+impl MappingDenial {
+    /// The status to answer with.
+    pub const fn status(&self) -> u16 {
+        match self {
+            Self::Missing { .. } => 403,
+            Self::EscapedSlash => 400,
+        }
+    }
+
+    /// What the caller can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "send it with the request",
+            Self::EscapedSlash => "send the path with plain slashes",
+        }
+    }
+}
+
 /// Where a value comes from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -211,9 +211,9 @@ mod tests {
     fn templates_know_what_is_set_about_spelling() {
         let spelling = PathSpelling { ignore_case: true, cut_parameters: true, ..PathSpelling::default() };
         let mut paths = PathTemplates::spelled(spelling);
-        paths.add("/Users/{Id}").unwrap();
-        assert_eq!(paths.value(b"/USERS;a=b/42;c"), "/Users/{Id}");
-        assert!(paths.add("/users/{name}").is_err());
+        paths.add("/Members/{Id}").unwrap();
+        assert_eq!(paths.value(b"/MEMBERS;a=b/42;c"), "/Members/{Id}");
+        assert!(paths.add("/members/{name}").is_err());
     }
 
     #[test]

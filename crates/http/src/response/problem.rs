@@ -3,10 +3,12 @@
 
 use std::borrow::Cow;
 
+use http::StatusCode;
 use serde::Serialize;
 use tollgate_core::Verdict;
 
 use super::CallerView;
+use crate::request::mapping::MappingDenial;
 
 /// The type of such bodies.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -61,6 +63,26 @@ impl<'a> QuotaProblem<'a> {
     /// The bytes to send.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("texts and numbers are always JSON")
+    }
+}
+
+/// The body of a refusal that no limit decides.
+#[derive(Debug, Serialize)]
+struct RefusalProblem<'a> {
+    title: &'a str,
+    status: u16,
+    detail: String,
+    fix: &'a str,
+}
+
+impl MappingDenial {
+    /// The body to answer with, of the type [`PROBLEM_JSON`].
+    pub fn problem(&self) -> Vec<u8> {
+        let status = self.status();
+        let title = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+        let (title, detail) = (title.unwrap_or_default(), self.to_string());
+        serde_json::to_vec(&RefusalProblem { title, status, detail, fix: self.fix() })
+            .expect("texts and numbers are always JSON")
     }
 }
 

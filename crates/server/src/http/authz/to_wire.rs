@@ -54,15 +54,14 @@ pub(super) enum AuthzError {
 }
 
 impl AuthzError {
-    const fn status(&self) -> StatusCode {
+    fn status(&self) -> StatusCode {
         match self {
             Self::NoMapping => StatusCode::NOT_FOUND,
-            Self::Untrusted | Self::Mapping(MappingDenial::Missing { .. }) => StatusCode::FORBIDDEN,
-            Self::Twice { .. }
-            | Self::NoText { .. }
-            | Self::Disagree
-            | Self::DenyStatus
-            | Self::Mapping(MappingDenial::EscapedSlash) => StatusCode::BAD_REQUEST,
+            Self::Untrusted => StatusCode::FORBIDDEN,
+            Self::Mapping(denial) => StatusCode::from_u16(denial.status()).unwrap_or(StatusCode::FORBIDDEN),
+            Self::Twice { .. } | Self::NoText { .. } | Self::Disagree | Self::DenyStatus => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
@@ -79,8 +78,7 @@ impl AuthzError {
             Self::NoText { .. } => "let the proxy send text",
             Self::Disagree => "set forward_auth.request_from to the kind that the proxy writes",
             Self::DenyStatus => "write ?deny=403 or ?deny=429",
-            Self::Mapping(MappingDenial::Missing { .. }) => "send it with the request",
-            Self::Mapping(MappingDenial::EscapedSlash) => "send the path with plain slashes",
+            Self::Mapping(denial) => denial.fix(),
             Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => "correct the mapping",
             Self::Service(ServiceError::NoRules) => "send it again later",
         }

@@ -1,0 +1,32 @@
+//! Tollgate as a tower layer: the rules, the mapping and the answers of a server, in process.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tollgate_http::{Action, AddressPrefixes, Fact, Mapping};
+//! use tollgate_limiter::Limiter;
+//! use tollgate_tower::TollgateLayer;
+//!
+//! # fn layer(rules: tollgate_core::RuleSet) -> Result<TollgateLayer, tollgate_http::Error> {
+//! let by_address = Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()));
+//! let mapping = Mapping::new("shop", vec![vec![by_address]])?;
+//! let layer = TollgateLayer::new(Arc::new(Limiter::new(rules)), mapping);
+//! # Ok(layer)
+//! # }
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`layer`] | [`TollgateLayer`]: what a service is wrapped with |
+//! | [`service`] | [`LimitedService`]: asks, holds, denies, and tells |
+//! | `denial` | the response of a request that goes no further |
+//!
+//! Invariants: a denied request never reaches the service; a delayed one reaches it after its wait.
+//!
+//! Deliberately not here: metrics and history; a `Limiter` takes an `EventSink` for them.
+
+mod denial;
+pub mod layer;
+pub mod service;
+
+pub use layer::{PeerAddress, TollgateLayer};
+pub use service::{LimitedService, TollgateBody};

@@ -1,0 +1,206 @@
+//! The layer around services that only count their calls.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says so by failing"
+)]
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty, Full};
+use tollgate_core::{Micros, RuleSet, Time};
+use tollgate_http::{Action, AddressPrefixes, Fact, Mapping, MissingValue};
+use tollgate_limiter::{Clock, Limiter, MemoryStore, NoSink};
+use tollgate_rules::SourceFile;
+use tollgate_tower::{PeerAddress, TollgateLayer};
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+/// Runs with tokio's time, which stands still but for sleeps.
+struct TokioClock(tokio::time::Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Time {
+        Time::EPOCH + Micros::new(u64::try_from(self.0.elapsed().as_micros()).unwrap())
+    }
+}
+
+type TestLayer = TollgateLayer<MemoryStore, TokioClock, NoSink>;
+type TestLimiter = Limiter<MemoryStore, TokioClock, NoSink>;
+
+fn rules(limit: &str) -> RuleSet {
+    let text = format!("domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {{ {limit} }}\n");
+    let source = SourceFile { name: "shop.yaml".into(), text };
+    tollgate_rules::load(vec![source], &tollgate_rules::Options::default()).unwrap().rules
+}
+
+fn limiter(limit: &str) -> Arc<TestLimiter> {
+    let clock = TokioClock(tokio::time::Instant::now());
+    Arc::new(Limiter::with(rules(limit), MemoryStore::default(), clock, NoSink))
+}
+
+fn by_user(missing: MissingValue) -> Mapping {
+    let user = Action::new("user", Fact::header("x-user").unwrap()).or(missing);
+    Mapping::new("shop", vec![vec![user]]).unwrap()
+}
+
+fn layer(limit: &str) -> TestLayer {
+    TollgateLayer::new(limiter(limit), by_user(MissingValue::Drop))
+}
+
+/// What a caller gets, and whether the service was called.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+    was_served: bool,
+}
+
+async fn ask(layer: &TestLayer, request: Request<Empty<Bytes>>) -> Answer {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let service = layer.layer(service_fn(move |_: Request<Empty<Bytes>>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok::<_, Infallible>(Response::new(Full::from("served"))) }
+    }));
+    let (parts, body) = service.oneshot(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body: String::from_utf8(bytes.into()).unwrap(),
+        was_served: calls.load(Ordering::SeqCst) == 1,
+    }
+}
+
+fn from(user: &str) -> Request<Empty<Bytes>> {
+    Request::get("/").header("x-user", user).body(Empty::new()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_allowed_is_served_and_told() {
+    let layer = layer("requests_per_unit: 2, unit: minute");
+    let answer = ask(&layer, from("me")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, "served"));
+    assert_eq!(answer.headers["x-ratelimit-limit"], "2");
+    assert_eq!(answer.headers["x-ratelimit-remaining"], "1");
+    assert!(answer.headers.contains_key("ratelimit-policy"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_denied_never_reaches_the_service() {
+    let layer = layer("name: tight, requests_per_unit: 1, unit: minute, algorithm: sliding_log");
+    assert!(ask(&layer, from("me")).await.was_served);
+    let answer = ask(&layer, from("me")).await;
+    assert_eq!((answer.status, answer.was_served), (StatusCode::TOO_MANY_REQUESTS, false));
+    assert_eq!(answer.headers["retry-after"], "60");
+    assert_eq!(answer.headers["content-type"], "application/problem+json");
+    let problem: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(problem["violated-policies"], serde_json::json!(["tight"]));
+    assert_eq!(problem["retry_after_ms"], 60_000);
+    assert!(ask(&layer, from("you")).await.was_served);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_grpc_get_a_status_of_grpc() {
+    let layer = layer("requests_per_unit: 0, unit: minute, message: \"100 % used\"");
+    let mut request = from("me");
+    request.headers_mut().insert("content-type", "application/grpc+proto".parse().unwrap());
+    let answer = ask(&layer, request).await;
+    assert_eq!((answer.status, answer.was_served), (StatusCode::OK, false));
+    assert_eq!(answer.headers["grpc-status"], "8");
+    assert_eq!(answer.headers["grpc-message"], "100 %25 used");
+    assert_eq!(
+        (answer.headers["content-type"].as_bytes(), answer.body.as_str()),
+        (&b"application/grpc"[..], "")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_delayed_is_held() {
+    let layer = layer("algorithm: leaky_bucket, requests_per_unit: 2, unit: second, burst: 5");
+    let start = tokio::time::Instant::now();
+    for expected_ms in [0, 500, 1_000] {
+        let answer = ask(&layer, from("me")).await;
+        assert!(answer.was_served && !answer.headers.contains_key("x-ratelimit-wait-ms"));
+        let held = start.elapsed();
+        let expected = Duration::from_millis(expected_ms);
+        assert!(held >= expected && held < expected + Duration::from_millis(5), "{held:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_held_for_longer_than_set() {
+    let limit = "algorithm: leaky_bucket, requests_per_unit: 1, unit: minute, burst: 5";
+    let layer = layer(limit).with_max_hold(Duration::from_secs(59));
+    assert!(ask(&layer, from("me")).await.was_served);
+    let answer = ask(&layer, from("me")).await;
+    assert_eq!((answer.status, answer.was_served), (StatusCode::TOO_MANY_REQUESTS, false));
+    assert_eq!(answer.headers["retry-after"], "1", "then its wait is 59 seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shadow_limit_is_told_to_nobody() {
+    let layer = TollgateLayer::new(
+        Arc::new(
+            Limiter::with(
+                rules("requests_per_unit: 0, unit: minute"),
+                MemoryStore::default(),
+                TokioClock(tokio::time::Instant::now()),
+                NoSink,
+            )
+            .with_all_shadow(true),
+        ),
+        by_user(MissingValue::Drop),
+    );
+    let answer = ask(&layer, from("me")).await;
+    assert!(answer.was_served && answer.headers.is_empty(), "{:?}", answer.headers);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_value_is_what_the_operator_says() {
+    let limit = "requests_per_unit: 1, unit: minute";
+    let nobody = || Request::get("/").body(Empty::new()).unwrap();
+    let dropped = layer(limit);
+    let shared = TollgateLayer::new(limiter(limit), by_user(MissingValue::Key));
+    let denied = TollgateLayer::new(limiter(limit), by_user(MissingValue::Deny));
+    for (layer, statuses) in [(dropped, [200, 200]), (shared, [200, 429]), (denied, [403, 403])] {
+        for status in statuses {
+            assert_eq!(ask(&layer, nobody()).await.status, status);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_that_are_replaced_are_in_force() {
+    let limiter = limiter("requests_per_unit: 1, unit: minute");
+    let layer = TollgateLayer::new(Arc::clone(&limiter), by_user(MissingValue::Drop));
+    assert!(ask(&layer, from("me")).await.was_served);
+    assert!(!ask(&layer, from("me")).await.was_served);
+    limiter.replace_rules(rules("requests_per_unit: 5, unit: minute"));
+    assert!(ask(&layer, from("me")).await.was_served);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_peer_is_found_where_the_server_puts_it() {
+    let address = Action::new("user", Fact::RemoteAddress(AddressPrefixes::default()));
+    let mapping = Mapping::new("shop", vec![vec![address]]).unwrap();
+    let layer = TollgateLayer::new(limiter("requests_per_unit: 1, unit: minute"), mapping);
+    let peer = |last: u8| {
+        let mut request = from("me");
+        request.extensions_mut().insert(PeerAddress([192, 0, 2, last].into()));
+        request
+    };
+    for (last, status) in [(1, 200), (1, 429), (2, 200)] {
+        assert_eq!(ask(&layer, peer(last)).await.status, status);
+    }
+    let elsewhere = layer.with_peer(|known| known.get::<u8>().map(|last| [192, 0, 2, *last].into()));
+    let mut request = from("me");
+    request.extensions_mut().insert(2_u8);
+    assert_eq!(ask(&elsewhere, request).await.status, 429);
+}
