@@ -9,6 +9,7 @@
 //! | `endpoint_client` | the servers of one endpoint; a `cluster` of them |
 //! | `server` | one server: a connection for each thread, and its circuit `breaker` |
 //! | `connect`, `tls` | make a `connection` |
+//! | `outage_log` | logs why a server cannot be asked |
 //! | [`script_reply`] | the reply of a script, as decisions |
 //! | `discard` | discards states that cannot be read |
 //! | `heartbeat` | tells the store that this node is alive, and counts the nodes |
@@ -26,6 +27,7 @@ mod connection;
 mod discard;
 pub(crate) mod endpoint_client;
 pub(crate) mod heartbeat;
+mod outage_log;
 pub mod script;
 pub mod script_args;
 pub mod script_reply;

@@ -2,13 +2,15 @@
 //!
 //! [`Error`] is for whoever configures the store. [`StoreFailure`] says why a
 //! server could not be asked: the circuit breaker acts on it, and
-//! [`crate::Stats`] counts by it. `ServerError` is an error reply of a server,
-//! which may also be a redirection.
+//! [`crate::Stats`] counts by it. `FailureReport` adds what the server or the
+//! system said, for the log. `ServerError` is an error reply of a server, which
+//! may also be a redirection.
 //!
-//! Invariant: a failure is never an error for callers. Each limit does its
-//! `on_store_error`, and the reply says so.
+//! Invariants: a failure is never an error for callers. Each limit does its
+//! `on_store_error`, and the reply says so. A report has neither passwords nor
+//! arguments of commands, which hold what callers sent.
 
-use redis::{ErrorKind, RedisError};
+use redis::RedisError;
 
 /// Why a store cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +105,36 @@ impl StoreFailure {
         }
     }
 
+    /// What an operator can do about it.
+    pub(crate) const fn fix(self) -> &'static str {
+        match self {
+            Self::Open | Self::Timeout => {
+                "look for slow commands and a slow network; a port with TLS (rediss://) does not answer \
+                 without it, and the other way round"
+            }
+            Self::Lost => {
+                "check that the server runs, and that its address and TLS (redis:// or rediss://) are right"
+            }
+            Self::ReadOnly => {
+                "give the address of the master, or redis+sentinel:// or redis+cluster:// to have it found"
+            }
+            Self::Loading => "wait until it has loaded its data",
+            Self::ClusterDown => "see CLUSTER INFO on the server: some slots have no master",
+            Self::OutOfMemory => "raise maxmemory; docs/guide/redis.md tells how much is needed",
+            Self::Unwritable => "see the server's own log for why it takes no writes",
+            Self::Forbidden => {
+                "check the user and the password (REDIS_AUTH), and that the access list has what \
+                 docs/guide/redis.md asks for"
+            }
+            Self::Moving => "wait until the slots have moved",
+            Self::BadState => "another program uses these keys: set CACHE_KEY_PREFIX",
+            Self::Other => {
+                "see what the server said; the number of a database stands behind the address (/0), and a \
+                 cluster needs redis+cluster://"
+            }
+        }
+    }
+
     /// Whether asking again soon is useless, so that the circuit breaker opens
     /// at once.
     pub(crate) const fn is_lasting(self) -> bool {
@@ -115,6 +147,49 @@ impl StoreFailure {
             | Self::Forbidden => true,
             Self::Open | Self::Timeout | Self::Lost | Self::Moving | Self::BadState | Self::Other => false,
         }
+    }
+}
+
+/// Most characters of what a server or the system said.
+const SAID_MAX: usize = 200;
+
+/// What Redis puts before the arguments of a command that it does not know.
+const ARGUMENTS: &str = ", with args beginning with";
+
+/// A failure, and what the server or the system said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FailureReport {
+    pub(crate) failure: StoreFailure,
+    /// One line; empty if nobody said anything.
+    pub(crate) said: Box<str>,
+}
+
+impl FailureReport {
+    pub(crate) fn new(failure: StoreFailure, said: impl std::fmt::Display) -> Self {
+        let said = said.to_string();
+        let said = said.split(ARGUMENTS).next().unwrap_or_default();
+        let line: String =
+            said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SAID_MAX).collect();
+        Self { failure, said: line.trim().into() }
+    }
+
+    /// The same without this text.
+    pub(crate) fn without(self, secret: &str) -> Self {
+        let is_told = !secret.is_empty() && self.said.contains(secret);
+        if is_told { Self { said: self.said.replace(secret, "***").into(), ..self } } else { self }
+    }
+}
+
+/// `forbidden: WRONGPASS …; check the user …`.
+impl std::fmt::Display for FailureReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}; {}", self.failure.name(), self.said, self.failure.fix())
+    }
+}
+
+impl From<StoreFailure> for FailureReport {
+    fn from(failure: StoreFailure) -> Self {
+        Self { failure, said: Box::default() }
     }
 }
 
@@ -136,39 +211,40 @@ pub(crate) enum ServerError {
         address: String,
     },
     /// It could not do it.
-    Failure(StoreFailure),
+    Failure(FailureReport),
 }
 
 impl ServerError {
-    /// The failure where redirections are not followed.
-    pub(crate) fn failure(self) -> StoreFailure {
+    /// The report where redirections are not followed.
+    pub(crate) fn report(self) -> FailureReport {
+        let other = |said| FailureReport::new(StoreFailure::Other, said);
         match self {
-            Self::Failure(failure) => failure,
-            Self::NoScript | Self::Moved { .. } | Self::Ask { .. } => StoreFailure::Other,
+            Self::Failure(report) => report,
+            Self::NoScript => other("NOSCRIPT".to_owned()),
+            Self::Moved { slot, address } => other(format!("MOVED {slot} {address}")),
+            Self::Ask { address } => other(format!("ASK {address}")),
         }
     }
 }
 
-impl From<StoreFailure> for ServerError {
-    fn from(failure: StoreFailure) -> Self {
-        Self::Failure(failure)
+impl<R: Into<FailureReport>> From<R> for ServerError {
+    fn from(report: R) -> Self {
+        Self::Failure(report.into())
     }
 }
 
-impl From<&RedisError> for ServerError {
-    fn from(error: &RedisError) -> Self {
-        let redirect = error.redirect_node();
+impl ServerError {
+    /// What an error of the client library means.
+    pub(crate) fn of(error: &RedisError) -> Self {
+        let (detail, redirect) = (error.detail().unwrap_or_default(), error.redirect_node());
         // Only an error reply has a code; all else comes from the client or the socket.
         match (error.code(), redirect) {
             (Some("MOVED"), Some((address, slot))) => Self::Moved { slot, address: address.to_owned() },
             (Some("ASK"), Some((address, _))) => Self::Ask { address: address.to_owned() },
             (Some("NOSCRIPT"), _) => Self::NoScript,
-            (Some(code), _) => Self::Failure(by_code(code, error.detail().unwrap_or_default())),
-            (None, _) if error.is_io_error() => Self::Failure(StoreFailure::Lost),
-            (None, _) if error.kind() == ErrorKind::AuthenticationFailed => {
-                Self::Failure(StoreFailure::Forbidden)
-            }
-            (None, _) => Self::Failure(StoreFailure::Other),
+            (Some(code), _) => FailureReport::new(by_code(code, detail), format!("{code} {detail}")).into(),
+            (None, _) if error.is_io_error() => FailureReport::new(StoreFailure::Lost, error).into(),
+            (None, _) => FailureReport::new(StoreFailure::Other, error).into(),
         }
     }
 }
@@ -228,5 +304,16 @@ mod tests {
         ] {
             assert_eq!(wrapped(inner), failure, "{inner}");
         }
+    }
+
+    #[test]
+    fn a_report_is_one_line_without_arguments_and_passwords() {
+        let said = "ERR unknown command `AUTH`, with args beginning with: `s3cret`, ";
+        let report = FailureReport::new(StoreFailure::Other, said);
+        assert_eq!(&*report.said, "ERR unknown command `AUTH`");
+        let report = FailureReport::new(StoreFailure::Other, "no s3cret\r\nhere").without("s3cret");
+        assert_eq!(&*report.said, "no ***  here");
+        assert_eq!(report.clone().without(""), report);
+        assert_eq!(FailureReport::new(StoreFailure::Other, "x".repeat(999)).said.len(), SAID_MAX);
     }
 }

@@ -82,8 +82,8 @@ pub struct RedisTables {
 enum HistoryTrouble {
     #[error("{server} keeps something else under the keys {keys}*; remove it or set another key prefix")]
     Foreign { server: String, keys: String },
-    #[error("{server} could not be asked ({})", trouble.name())]
-    Trouble { server: String, trouble: StoreFailure },
+    #[error("{server} could not be asked ({}{}{said})", trouble.name(), if said.is_empty() { "" } else { ": " })]
+    Trouble { server: String, trouble: StoreFailure, said: Box<str> },
 }
 
 impl RedisTables {
@@ -110,7 +110,7 @@ impl RedisTables {
             let trouble = if trouble == StoreFailure::BadState {
                 HistoryTrouble::Foreign { server: server(), keys: self.keys.base.clone() }
             } else {
-                HistoryTrouble::Trouble { server: server(), trouble }
+                HistoryTrouble::Trouble { server: server(), trouble, said: self.client.said() }
             };
             Error::Tables { source: Box::new(trouble) }
         })

@@ -8,7 +8,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::error::StoreFailure;
+use parking_lot::Mutex;
+
+use crate::error::{FailureReport, StoreFailure};
 
 /// Round trips are counted by powers of two: up to 2 µs, 4 µs, … 65 ms, more.
 pub const ROUND_TRIP_BUCKETS: usize = 17;
@@ -52,6 +54,8 @@ pub struct Stats {
     /// Redirections followed in a cluster.
     pub redirects: StatsCounter,
     nodes: AtomicU32,
+    /// The server that could last not be asked, and why.
+    outage: Mutex<Option<(String, FailureReport)>>,
     failures: [StatsCounter; StoreFailure::ALL.len()],
     round_trips: [StatsCounter; ROUND_TRIP_BUCKETS],
     round_trip_sum_us: StatsCounter,
@@ -66,6 +70,21 @@ impl Stats {
     /// Whether some circuit breaker is open right now.
     pub fn is_degraded(&self) -> bool {
         self.opened.get() > self.closed.get()
+    }
+
+    /// Which server cannot be asked and why, in its own words; none if all can.
+    pub fn outage(&self) -> Option<String> {
+        let outage = self.is_degraded().then(|| self.outage.lock().clone()).flatten();
+        outage.map(|(server, report)| format!("{server}: {report}"))
+    }
+
+    /// What the server or the system said about the outage; empty if nothing.
+    pub(crate) fn outage_said(&self) -> Box<str> {
+        self.outage.lock().as_ref().map(|(_, report)| report.said.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn set_outage(&self, server: String, report: FailureReport) {
+        *self.outage.lock() = Some((server, report));
     }
 
     /// How many nodes shared the store when it was last asked, this one included;

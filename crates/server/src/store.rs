@@ -63,6 +63,14 @@ impl AnyStore {
         }
     }
 
+    /// Which server cannot be asked and why; none if all can.
+    pub fn outage(&self) -> Option<String> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => store.stats().outage(),
+        }
+    }
+
     /// Asks the servers whether they answer; true if there are none to ask.
     pub async fn is_well(&self) -> bool {
         match self {

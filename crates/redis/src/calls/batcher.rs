@@ -20,7 +20,7 @@ use super::script::Script;
 use super::script_args::ScriptArgs;
 use super::script_reply::ScriptReply;
 use super::server::{PerThread, ServerCall, StoreServer, of_this_thread};
-use crate::error::{ServerError, StoreFailure};
+use crate::error::StoreFailure;
 
 /// What a request is told of its part of a batch.
 type BatchedReply = Result<ScriptReply, StoreFailure>;
@@ -116,7 +116,8 @@ impl OpenBatches {
 impl OpenBatch {
     async fn send(self, server: &Arc<StoreServer>) {
         let Self { call, waiting, deadline } = self;
-        let reply = server.call(&ServerCall::Script(&call), deadline).await.map_err(ServerError::failure);
+        let reply = server.call(&ServerCall::Script(&call), deadline).await;
+        let reply = reply.map_err(|error| server.not_followed(error));
         let replies = reply.and_then(|reply| call.read(reply).ok_or(StoreFailure::Other));
         match replies {
             // A request that is gone needs no reply.

@@ -220,7 +220,7 @@ impl Cluster {
 /// A second redirection is not followed.
 fn unfollowed(error: ServerError) -> StoreFailure {
     match error {
-        ServerError::Failure(failure) => failure,
+        ServerError::Failure(report) => report.failure,
         ServerError::NoScript => StoreFailure::Other,
         ServerError::Moved { .. } | ServerError::Ask { .. } => StoreFailure::Moving,
     }

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use redis::{RedisConnectionInfo, Value};
+use redis::Value;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::connection::Connection;
 use super::tls;
 use crate::config::{Credentials, Endpoint, ServerAddress};
-use crate::error::{Error, ServerError, StoreFailure};
+use crate::error::{Error, FailureReport, ServerError, StoreFailure};
 
 /// The longest that connecting takes, sentinels included. A request waits no
 /// longer than its own timeout; connecting goes on without it.
@@ -76,65 +76,82 @@ impl Connector {
     }
 
     /// Connects, logs in and loads the scripts.
-    pub(crate) async fn connect_ready(&self, target: &ConnectTarget) -> Result<Connection, StoreFailure> {
+    pub(crate) async fn connect_ready(&self, target: &ConnectTarget) -> Result<Connection, FailureReport> {
         let connecting = async {
             match target {
                 ConnectTarget::Address(address) => self.connect_with_scripts(address).await,
                 ConnectTarget::SentinelMaster { name, sentinels, connector } => {
                     let address = connector.ask_sentinels(name, sentinels).await?;
                     let connection = self.connect_with_scripts(&address).await?;
-                    let role = connection.send(&redis::cmd("ROLE")).await.map_err(ServerError::failure)?;
-                    if is_master(&role) { Ok(connection) } else { Err(StoreFailure::ReadOnly) }
+                    let role = connection.send(&redis::cmd("ROLE")).await.map_err(ServerError::report)?;
+                    if is_master(&role) {
+                        return Ok(connection);
+                    }
+                    let said = format!("the sentinels name {address}, which is no master");
+                    Err(FailureReport::new(StoreFailure::ReadOnly, said))
                 }
             }
         };
-        tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or(Err(StoreFailure::Timeout))
+        tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
+            let (seconds, tls) =
+                (CONNECT_TIMEOUT.as_secs(), if self.tls.is_some() { "with" } else { "without" });
+            Err(FailureReport::new(StoreFailure::Timeout, format!("no answer within {seconds} s, {tls} TLS")))
+        })
     }
 
-    async fn connect_with_scripts(&self, address: &ServerAddress) -> Result<Connection, StoreFailure> {
+    async fn connect_with_scripts(&self, address: &ServerAddress) -> Result<Connection, FailureReport> {
         let mut connection = self.connect(address).await?;
-        connection.load_scripts().await.map_err(ServerError::failure)?;
+        connection.load_scripts().await.map_err(ServerError::report)?;
         Ok(connection)
     }
 
     /// Connects and logs in.
-    pub(crate) async fn connect(&self, address: &ServerAddress) -> Result<Connection, StoreFailure> {
-        let info = self.login();
+    pub(crate) async fn connect(&self, address: &ServerAddress) -> Result<Connection, FailureReport> {
+        let lost = |error: std::io::Error| FailureReport::new(StoreFailure::Lost, error);
         let connection = match address {
             ServerAddress::Unix { path } => {
-                let stream = UnixStream::connect(path).await.map_err(|_| StoreFailure::Lost)?;
-                Connection::new(stream, &info).await
+                Connection::new(UnixStream::connect(path).await.map_err(lost)?).await
             }
             ServerAddress::Tcp { host, port } => {
-                let stream =
-                    TcpStream::connect((host.as_str(), *port)).await.map_err(|_| StoreFailure::Lost)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(lost)?;
                 // Without it a request waits for the acknowledgement of the last one.
-                stream.set_nodelay(true).map_err(|_| StoreFailure::Lost)?;
+                stream.set_nodelay(true).map_err(lost)?;
                 match &self.tls {
-                    None => Connection::new(stream, &info).await,
+                    None => Connection::new(stream).await,
                     Some(tls) => {
-                        let name = ServerName::try_from(host.clone()).map_err(|_| StoreFailure::Other)?;
+                        let name = ServerName::try_from(host.clone())
+                            .map_err(|error| FailureReport::new(StoreFailure::Other, error))?;
                         let stream = tls.connect(name, stream).await.map_err(|error| {
-                            tracing::warn!(%address, %error, "the store's TLS handshake failed");
-                            StoreFailure::Lost
+                            FailureReport::new(StoreFailure::Lost, format!("TLS handshake: {error}"))
                         })?;
-                        Connection::new(stream, &info).await
+                        Connection::new(stream).await
                     }
                 }
             }
         };
-        connection.map_err(ServerError::failure)
+        let connection = connection.map_err(ServerError::report)?;
+        self.log_in(&connection).await?;
+        Ok(connection)
     }
 
-    fn login(&self) -> RedisConnectionInfo {
-        let mut info = RedisConnectionInfo::default().set_db(i64::from(self.database));
-        if let Some(user) = &self.credentials.user {
-            info = info.set_username(user);
+    async fn log_in(&self, connection: &Connection) -> Result<(), FailureReport> {
+        let Credentials { user, password } = &self.credentials;
+        if let Some(password) = password {
+            let mut auth = redis::cmd("AUTH");
+            auth.arg(user.as_slice()).arg(password.reveal());
+            connection.send(&auth).await.map_err(|error| {
+                let report = error.report().without(password.reveal());
+                let is_known = report.failure != StoreFailure::Other;
+                let failure = if is_known { report.failure } else { StoreFailure::Forbidden };
+                FailureReport { failure, ..report }
+            })?;
         }
-        if let Some(password) = &self.credentials.password {
-            info = info.set_password(password.reveal());
+        if self.database > 0 {
+            let mut select = redis::cmd("SELECT");
+            select.arg(self.database);
+            connection.send(&select).await.map_err(ServerError::report)?;
         }
-        info
+        Ok(())
     }
 
     /// Where the sentinels say the master is.
@@ -142,17 +159,18 @@ impl Connector {
         &self,
         name: &str,
         sentinels: &[ServerAddress],
-    ) -> Result<ServerAddress, StoreFailure> {
-        let mut last = StoreFailure::Lost;
+    ) -> Result<ServerAddress, FailureReport> {
+        let mut last = FailureReport::from(StoreFailure::Lost);
         // Not always the same one first.
         let start = fastrand::usize(0..sentinels.len().max(1));
         let (behind, ahead) = sentinels.split_at_checked(start).unwrap_or((sentinels, &[]));
         for sentinel in ahead.iter().chain(behind) {
             let asked = tokio::time::timeout(SENTINEL_TIMEOUT, self.ask_sentinel(name, sentinel)).await;
-            match asked.unwrap_or(Err(StoreFailure::Timeout)) {
+            match asked.unwrap_or_else(|_| Err(StoreFailure::Timeout.into())) {
                 Ok(address) => return Ok(address),
-                Err(failure) => last = failure,
+                Err(report) => last = report,
             }
+            last.said = format!("sentinel {sentinel}: {}", last.said).into();
         }
         Err(last)
     }
@@ -161,15 +179,13 @@ impl Connector {
         &self,
         name: &str,
         sentinel: &ServerAddress,
-    ) -> Result<ServerAddress, StoreFailure> {
+    ) -> Result<ServerAddress, FailureReport> {
         let connection = self.connect(sentinel).await?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("get-master-addr-by-name").arg(name);
-        let reply = connection.send(&ask).await.map_err(ServerError::failure)?;
-        let (host, port): (String, u16) = redis::from_redis_value(reply).map_err(|_| {
-            tracing::warn!(%sentinel, master = name, "a sentinel does not know this master");
-            StoreFailure::Other
-        })?;
+        let reply = connection.send(&ask).await.map_err(ServerError::report)?;
+        let (host, port): (String, u16) = redis::from_redis_value(reply)
+            .map_err(|_| FailureReport::new(StoreFailure::Other, format!("it knows no master {name}")))?;
         Ok(ServerAddress::Tcp { host, port })
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
 use super::script::Script;
-use crate::error::{ServerError, StoreFailure};
+use crate::error::{FailureReport, ServerError, StoreFailure};
 
 /// Requests that may queue for one connection before they wait to be queued.
 /// A worker seldom has more at once.
@@ -31,8 +31,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Logs in over a stream that is connected.
-    pub(super) async fn new<S>(stream: S, info: &RedisConnectionInfo) -> Result<Self, ServerError>
+    /// A connection over this stream, which is not logged in yet.
+    pub(super) async fn new<S>(stream: S) -> Result<Self, ServerError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -40,9 +40,11 @@ impl Connection {
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        let (inner, driver) = MultiplexedConnection::new_with_config(info, stream, config)
+        // The library keeps the server's words about a login to itself.
+        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let (inner, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
             .await
-            .map_err(|error| ServerError::from(&error))?;
+            .map_err(|error| ServerError::of(&error))?;
         let is_dead = Arc::new(AtomicBool::new(false));
         let dies = Arc::clone(&is_dead);
         let driver = tokio::spawn(async move {
@@ -59,7 +61,8 @@ impl Connection {
             load.cmd("SCRIPT").arg("LOAD").arg(script.text());
         }
         for (script, reply) in Script::ALL.into_iter().zip(self.send_all(&load).await?) {
-            let sha = redis::from_redis_value(reply).map_err(|_| StoreFailure::Other)?;
+            let sha = redis::from_redis_value(reply)
+                .map_err(|error| FailureReport::new(StoreFailure::Other, error))?;
             self.shas.push((script, sha));
         }
         Ok(())
@@ -77,7 +80,7 @@ impl Connection {
     /// Sends one command and awaits its reply.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, ServerError> {
         let mut inner = self.inner.clone();
-        let value = inner.send_packed_command(command).await.map_err(|error| ServerError::from(&error))?;
+        let value = inner.send_packed_command(command).await.map_err(|error| ServerError::of(&error))?;
         checked(value)
     }
 
@@ -87,7 +90,7 @@ impl Connection {
         let values = inner
             .send_packed_commands(commands, 0, commands.len())
             .await
-            .map_err(|error| ServerError::from(&error))?;
+            .map_err(|error| ServerError::of(&error))?;
         values.into_iter().map(checked).collect()
     }
 }
@@ -101,7 +104,7 @@ impl Drop for Connection {
 
 fn checked(value: Value) -> Result<Value, ServerError> {
     if let Value::ServerError(error) = value {
-        return Err(ServerError::from(&RedisError::from(error)));
+        return Err(ServerError::of(&RedisError::from(error)));
     }
     Ok(value)
 }

@@ -18,7 +18,7 @@ use super::script_args::ScriptArgs;
 use super::script_reply::ScriptReply;
 use super::server::{ServerCall, StoreServer, probe};
 use crate::config::{Endpoint, Topology};
-use crate::error::{Error, ServerError, StoreFailure};
+use crate::error::{Error, StoreFailure};
 use crate::placement::keys;
 use crate::stats::Stats;
 
@@ -118,7 +118,8 @@ impl EndpointClient {
     async fn call(&self, key: &str, call: &ServerCall<'_>, deadline: Instant) -> Result<Value, StoreFailure> {
         match &self.servers {
             EndpointServers::One(batcher) => {
-                batcher.server().call(call, deadline).await.map_err(ServerError::failure)
+                let server = batcher.server();
+                server.call(call, deadline).await.map_err(|error| server.not_followed(error))
             }
             EndpointServers::Cluster(cluster) => {
                 Box::pin(cluster.call(keys::slot(key), call, deadline)).await

@@ -28,7 +28,8 @@ use super::batch_call::BatchCall;
 use super::breaker::{self, CircuitBreaker};
 use super::connect::{CONNECT_TIMEOUT, ConnectTarget, Connector};
 use super::connection::Connection;
-use crate::error::{ServerError, StoreFailure};
+use super::outage_log::OutageLog;
+use crate::error::{FailureReport, ServerError, StoreFailure};
 use crate::stats::Stats;
 
 /// How long the key of a probe lives; nobody reads it.
@@ -72,6 +73,7 @@ pub(crate) struct StoreServer {
     connector: Connector,
     probe_key: String,
     breaker: CircuitBreaker,
+    log: OutageLog,
     /// Counts how often the breaker opened; older connections are not used.
     epoch: AtomicU64,
     stats: Arc<Stats>,
@@ -118,8 +120,8 @@ impl StoreServer {
         probe_key: String,
         stats: Arc<Stats>,
     ) -> Arc<Self> {
-        let (breaker, epoch) = (CircuitBreaker::default(), AtomicU64::new(0));
-        Arc::new(Self { target, connector, probe_key, breaker, epoch, stats })
+        let (breaker, log, epoch) = (CircuitBreaker::default(), OutageLog::default(), AtomicU64::new(0));
+        Arc::new(Self { target, connector, probe_key, breaker, log, epoch, stats })
     }
 
     /// Whether its circuit breaker is open.
@@ -148,10 +150,12 @@ impl StoreServer {
             let connection = self.connection().await?;
             self.send(&connection, call).await
         };
-        let outcome = timeout_at(deadline, sent).await.unwrap_or(Err(StoreFailure::Timeout.into()));
+        let outcome = timeout_at(deadline, sent)
+            .await
+            .unwrap_or_else(|_| Err(FailureReport::new(StoreFailure::Timeout, "no reply in time").into()));
         match &outcome {
             Ok(_) => self.stats.note_round_trip(begin.elapsed()),
-            Err(ServerError::Failure(failure)) => self.stats.note_failure(*failure),
+            Err(ServerError::Failure(report)) => self.stats.note_failure(report.failure),
             Err(_) => {}
         }
         self.judge(&outcome, call.requests());
@@ -195,29 +199,44 @@ impl StoreServer {
     /// Tells the circuit breaker how a call for so many requests ended.
     fn judge(self: &Arc<Self>, outcome: &Result<Value, ServerError>, requests: usize) {
         match outcome {
-            Err(ServerError::Failure(StoreFailure::Timeout)) => {
+            Err(ServerError::Failure(report)) if report.failure == StoreFailure::Timeout => {
                 if self.breaker.failed(u32::try_from(requests).unwrap_or(u32::MAX)) {
-                    self.opened(StoreFailure::Timeout);
+                    self.opened(report);
                 }
             }
             // The next request connects, and if that fails the breaker opens.
-            Err(ServerError::Failure(StoreFailure::Lost)) => {}
-            Err(ServerError::Failure(failure)) if failure.is_lasting() => self.open(*failure),
+            Err(ServerError::Failure(report)) if report.failure == StoreFailure::Lost => {}
+            Err(ServerError::Failure(report)) if report.failure.is_lasting() => self.open(report),
+            // The server works; it only did not do this.
+            Err(ServerError::Failure(report)) => {
+                self.breaker.succeeded();
+                self.log.failed(&self.target, report);
+            }
             Ok(_) | Err(_) => self.breaker.succeeded(),
         }
     }
 
-    fn open(self: &Arc<Self>, failure: StoreFailure) {
+    /// The failure where redirections are not followed.
+    pub(crate) fn not_followed(&self, error: ServerError) -> StoreFailure {
+        let is_logged = matches!(error, ServerError::Failure(_));
+        let report = error.report();
+        if !is_logged {
+            self.log.failed(&self.target, &report);
+        }
+        report.failure
+    }
+
+    fn open(self: &Arc<Self>, report: &FailureReport) {
         if self.breaker.open() {
-            self.opened(failure);
+            self.opened(report);
         }
     }
 
-    fn opened(self: &Arc<Self>, failure: StoreFailure) {
+    fn opened(self: &Arc<Self>, report: &FailureReport) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.stats.opened.add(1);
-        let server = self.target.to_string();
-        tracing::warn!(server, reason = failure.name(), "the store is given up until it answers again");
+        self.stats.set_outage(self.target.to_string(), report.clone());
+        self.log.began(&self.target, report);
         self.keep_probing();
     }
 
@@ -243,27 +262,35 @@ impl StoreServer {
     /// Whether the server takes a write, on a new connection.
     async fn probe(self: &Arc<Self>) -> bool {
         let epoch = self.epoch.load(Ordering::Acquire);
-        let connection = match self.connector.connect_ready(&self.target).await {
+        let connection = match self.connect_and_write().await {
             Ok(connection) => connection,
-            Err(failure) => {
-                self.stats.note_failure(failure);
+            Err(report) => {
+                self.stats.note_failure(report.failure);
+                self.stats.set_outage(self.target.to_string(), report.clone());
+                self.log.goes_on(&self.target, &report);
                 return false;
             }
         };
-        match timeout(CONNECT_TIMEOUT, connection.send(&probe(&self.probe_key))).await {
-            // In a cluster the key is most likely elsewhere, and only a server
-            // that works says so.
-            Ok(Ok(_) | Err(ServerError::Moved { .. })) => {}
-            Ok(Err(_)) | Err(_) => return false,
-        }
         self.stats.connections.add(1);
         let connection = Arc::new(connection);
         *of_this_thread(&CONNECTIONS, self).lock() = Some(ConnectionState::Ready { connection, epoch });
+        let open_for = self.breaker.open_for();
         if self.breaker.close() {
             self.stats.closed.add(1);
-            tracing::info!(server = self.target.to_string(), "the store is back");
+            self.log.ended(&self.target, open_for);
         }
         true
+    }
+
+    async fn connect_and_write(&self) -> Result<Connection, FailureReport> {
+        let connection = self.connector.connect_ready(&self.target).await?;
+        match timeout(CONNECT_TIMEOUT, connection.send(&probe(&self.probe_key))).await {
+            // In a cluster the key is most likely elsewhere, and only a server
+            // that works says so.
+            Ok(Ok(_) | Err(ServerError::Moved { .. })) => Ok(connection),
+            Ok(Err(error)) => Err(error.report()),
+            Err(_) => Err(FailureReport::new(StoreFailure::Timeout, "no reply in time")),
+        }
     }
 
     /// The connection of this thread, which may have to be made.
@@ -302,17 +329,15 @@ impl StoreServer {
         let server = Arc::clone(self);
         tokio::spawn(async move {
             let epoch = server.epoch.load(Ordering::Acquire);
-            let connected = server.connector.connect_ready(&server.target).await.map(Arc::new);
-            *own.lock() = match &connected {
-                Ok(connection) => {
-                    server.stats.connections.add(1);
-                    Some(ConnectionState::Ready { connection: Arc::clone(connection), epoch })
-                }
-                Err(failure) => {
-                    server.open(*failure);
-                    None
-                }
-            };
+            let connected = server.connector.connect_ready(&server.target).await;
+            let connected = connected.map(Arc::new).map_err(|report| {
+                server.open(&report);
+                report.failure
+            });
+            *own.lock() = connected.as_ref().ok().map(|connection| {
+                server.stats.connections.add(1);
+                ConnectionState::Ready { connection: Arc::clone(connection), epoch }
+            });
             sender.send_replace(Some(connected));
         });
         connecting

@@ -38,12 +38,14 @@ pub(super) struct BlockingClient {
     key: Arc<str>,
     /// The server, without a password.
     pub(super) server: String,
+    stats: Arc<Stats>,
 }
 
 impl BlockingClient {
     /// For commands on keys in the slot of `key`, at the main endpoint.
     pub(super) fn new(config: &RedisConfig, key: &str) -> Result<Self, Error> {
-        let backend = EndpointClient::new(&config.main, &config.key_prefix, &Arc::new(Stats::default()))?;
+        let stats = Arc::new(Stats::default());
+        let backend = EndpointClient::new(&config.main, &config.key_prefix, &stats)?;
         let (jobs, waiting) = unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -51,9 +53,18 @@ impl BlockingClient {
             .map_err(|source| Error::Thread { source })?;
         std::thread::Builder::new()
             .name("history-redis".into())
-            .spawn(move || runtime.block_on(serve(backend, waiting)))
+            .spawn(move || {
+                // The counters log an outage, and the history its own errors.
+                let silent = tracing::subscriber::NoSubscriber::default();
+                tracing::subscriber::with_default(silent, || runtime.block_on(serve(backend, waiting)));
+            })
             .map_err(|source| Error::Thread { source })?;
-        Ok(Self { jobs, key: key.into(), server: config.main.to_string() })
+        Ok(Self { jobs, key: key.into(), server: config.main.to_string(), stats })
+    }
+
+    /// What the server or the system said about the last outage; empty if nothing.
+    pub(super) fn said(&self) -> Box<str> {
+        self.stats.outage_said()
     }
 
     /// Sends commands and waits for all replies.

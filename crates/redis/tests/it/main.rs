@@ -20,6 +20,7 @@ mod memory;
 mod multi_slot;
 mod other_servers;
 mod outage;
+mod outage_log;
 mod proxy;
 mod server_errors;
 mod slots;

@@ -15,6 +15,9 @@ use crate::source::RuleStatus;
 struct HealthBody<'a> {
     healthy: bool,
     components: HealthComponents,
+    /// Which server of the store cannot be asked, why in its own words, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_error: Option<String>,
     rules: RuleStatusBody<'a>,
     addresses: AddressesBody,
 }
@@ -92,6 +95,7 @@ pub(super) async fn answer(State(context): State<Context>, RawQuery(query): RawQ
             },
             sigterm: word(!state.stopping),
         },
+        store_error: context.service.limiter().store().outage(),
         rules: RuleStatusBody::from(&*known),
         addresses: AddressesBody {
             grpc: context.addresses.grpc.to_string(),
