@@ -10,6 +10,7 @@
 
 mod batch_calls;
 mod charge_sets;
+mod clock_steps;
 mod conformance;
 mod envoy;
 mod exact;
