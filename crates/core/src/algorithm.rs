@@ -6,14 +6,17 @@
 //!
 //! Invariants, held by tests for every algorithm: a denial changes nothing
 //! unless rejected requests count; cost 0 changes nothing; `retry_after` is
-//! exact; a state past its deadline equals no state; a clock that steps back
-//! admits nothing extra; `remaining` never exceeds the limit.
+//! exact; a state past its deadline equals no state; a clock that steps back by
+//! up to a second admits nothing extra, and one that steps back further denies
+//! nobody longer than a limit that is used up; `remaining` never exceeds the
+//! limit.
 //!
 //! Deliberately not here: maps, locks, clocks, and what to do with several
 //! charges at once.
 
 mod fixed_window;
 mod leaky_bucket;
+mod rewind;
 mod sliding_buckets;
 mod sliding_counter;
 mod sliding_log;
@@ -29,7 +32,7 @@ use crate::time::Time;
 /// later still fit in 53 bits.
 pub const NOW_MAX: Time = Time::new(1 << 52);
 /// No cost counts for more than this. It is above every capacity, so that a
-/// larger one is refused all the same.
+/// larger one is denied all the same.
 pub const COST_MAX: u64 = (1 << 36) - 1;
 /// No counter goes higher, so that a double holds it.
 pub(crate) const USED_MAX: u64 = (1 << 53) - 1;
@@ -56,7 +59,8 @@ pub enum Operation {
     Refund,
 }
 
-/// What becomes of the state.
+/// What becomes of the state. Peeks, denials and costs of 0 keep it, unless it
+/// had to be [`rewound`].
 ///
 /// ```
 /// use tollgate_core::{Change, Limit, Micros, Operation, Shape, Time, decide};
@@ -96,16 +100,35 @@ pub fn decide(
     cost: u64,
 ) -> (Decision, Change) {
     let ask = Ask { limit, now: now.min(NOW_MAX), operation, cost: cost.min(COST_MAX) };
+    let Some(rewound) = state.and_then(|state| rewind::rewound(state, limit, ask.now)) else {
+        return decide_by_shape(state, &ask);
+    };
+    match decide_by_shape(Some(rewound.as_ref()), &ask) {
+        // Kept as it was, it would deny at any later time, too.
+        (decision, Change::Keep) => (decision, Change::Put(rewound)),
+        changed => changed,
+    }
+}
+
+fn decide_by_shape(state: Option<StateRef<'_>>, ask: &Ask<'_>) -> (Decision, Change) {
     let cell = || state.and_then(StateRef::cell);
     let log = || state.and_then(StateRef::log);
-    match limit.shape() {
-        Shape::FixedWindow => fixed_window::decide(cell(), &ask),
-        Shape::SlidingLog => sliding_log::decide(log(), &ask),
-        Shape::SlidingCounter => sliding_counter::decide(cell(), &ask),
-        Shape::SlidingBuckets { .. } => sliding_buckets::decide(log(), &ask),
-        Shape::TokenBucket { refill, .. } => token_bucket::decide(cell(), &ask, refill),
-        Shape::LeakyBucket { max_wait, .. } => leaky_bucket::decide(cell(), &ask, max_wait),
+    match ask.limit.shape() {
+        Shape::FixedWindow => fixed_window::decide(cell(), ask),
+        Shape::SlidingLog => sliding_log::decide(log(), ask),
+        Shape::SlidingCounter => sliding_counter::decide(cell(), ask),
+        Shape::SlidingBuckets { .. } => sliding_buckets::decide(log(), ask),
+        Shape::TokenBucket { refill, .. } => token_bucket::decide(cell(), ask, refill),
+        Shape::LeakyBucket { max_wait, .. } => leaky_bucket::decide(cell(), ask, max_wait),
     }
+}
+
+/// The state that a decision at `now` begins with, if it is another one than
+/// this: a state that was written while the clock was ahead is rewound, so that
+/// what it counts counts as taken now. [`decide`] does it by itself; whoever
+/// decides several charges over one state and may undo them does it first.
+pub fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> Option<State> {
+    rewind::rewound(state, limit, now.min(NOW_MAX))
 }
 
 /// The arguments of a decision besides the state.
@@ -122,26 +145,26 @@ pub(crate) struct Ask<'a> {
 /// Every algorithm keeps some usage; they differ in how it fades. What an
 /// operation does to it is the same for all, and decided here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum UsageStep {
     /// The cost is added.
     Take,
     /// The cost does not fit and is not added.
-    Refuse,
+    Deny,
     /// The cost does not fit and counts all the same.
-    CountRefused,
+    CountDenied,
     /// The cost is taken off.
     GiveBack,
 }
 
 impl Ask<'_> {
     /// What to do with the cost, given whether it fits.
-    pub(crate) fn step(&self, fits: bool) -> Step {
+    pub(crate) fn step(&self, fits: bool) -> UsageStep {
         match self.operation {
-            Operation::Refund => Step::GiveBack,
-            Operation::Report => Step::Take,
-            Operation::Check | Operation::Peek if fits => Step::Take,
-            Operation::Check if self.limit.counts_rejected() => Step::CountRefused,
-            Operation::Check | Operation::Peek => Step::Refuse,
+            Operation::Refund => UsageStep::GiveBack,
+            Operation::Report => UsageStep::Take,
+            Operation::Check | Operation::Peek if fits => UsageStep::Take,
+            Operation::Check if self.limit.counts_rejected() => UsageStep::CountDenied,
+            Operation::Check | Operation::Peek => UsageStep::Deny,
         }
     }
 

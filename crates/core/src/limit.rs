@@ -276,9 +276,9 @@ impl Shape {
     /// What a store keeps of a key.
     pub const fn state_form(self) -> StateForm {
         match self {
-            Self::SlidingCounter => StateForm::Pair,
             Self::SlidingLog | Self::SlidingBuckets { .. } => StateForm::Log,
-            Self::FixedWindow | Self::TokenBucket { .. } | Self::LeakyBucket { .. } => StateForm::Number,
+            Self::FixedWindow | Self::TokenBucket { refill: Refill::Interval, .. } => StateForm::Number,
+            Self::SlidingCounter | Self::TokenBucket { .. } | Self::LeakyBucket { .. } => StateForm::Pair,
         }
     }
 

@@ -13,6 +13,10 @@
 use crate::state::Cell;
 use crate::time::{Micros, Time};
 
+/// A cell tells its life in units of 262 ms, of which all of time has less than
+/// 2^36.
+const LIFE_UNIT: u64 = 1 << 18;
+
 /// A span of `whole + part / parts` microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
@@ -126,13 +130,14 @@ impl Pace {
 
     /// How long from `now` until the instant that `cell` holds.
     ///
-    /// A cell holds the instant rounded up to its deadline, and by how many
-    /// parts it comes before that.
+    /// A cell holds the instant rounded up to its deadline, how far away that
+    /// was in [`LIFE_UNIT`]s, and by how many parts the instant comes before it.
     pub(crate) fn until(self, cell: Option<Cell>, now: Time) -> Span {
         let Some(cell) = cell.filter(|cell| cell.deadline() > now) else { return Span::ZERO };
         // A state of before a reload may count in other parts: at worst the
         // instant moves by less than a microsecond, to the later side.
-        let early = u32::try_from(cell.low()).ok().filter(|early| *early < self.parts).unwrap_or(0);
+        let (_, early) = cell.pair();
+        let early = u32::try_from(early).ok().filter(|early| *early < self.parts).unwrap_or(0);
         let up_to_deadline = Span::of(cell.deadline().since(now));
         self.sub(up_to_deadline, Span { whole: 0, part: early })
     }
@@ -143,8 +148,24 @@ impl Pace {
             return None;
         }
         let early = if span.part == 0 { 0 } else { self.parts - span.part };
-        Some(Cell::new(now + span.ceil(), u64::from(early)))
+        let deadline = now + span.ceil();
+        let life = deadline.since(now).get().div_ceil(LIFE_UNIT);
+        Some(Cell::of_pair(deadline, life, u64::from(early)))
     }
+}
+
+/// How far away the deadline of a cell was when it was written.
+pub(crate) fn life(cell: Cell) -> Micros {
+    Micros::new(cell.pair().0 * LIFE_UNIT)
+}
+
+/// As much is missing as when the cell was written. That is known to the unit:
+/// what may have been a bucket used up, `hard`, is one.
+pub(crate) fn rewound(cell: Cell, hard: Span, now: Time) -> Cell {
+    let (units, _) = cell.pair();
+    let (life, hard) = (life(cell), hard.ceil());
+    let missing = if life < hard + Micros::new(LIFE_UNIT) { life.min(hard) } else { life };
+    Cell::of_pair(now + missing, units, 0)
 }
 
 fn gcd(mut a: u64, mut b: u64) -> u64 {

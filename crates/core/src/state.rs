@@ -149,10 +149,7 @@ pub enum State {
 impl State {
     /// From this instant on the state is worth nothing.
     pub const fn deadline(&self) -> Time {
-        match self {
-            Self::Cell(cell) => cell.deadline(),
-            Self::Log(log) => log.deadline(),
-        }
+        self.as_ref().deadline()
     }
 
     /// The same, borrowed.
@@ -184,6 +181,14 @@ pub enum StateRef<'a> {
 }
 
 impl StateRef<'_> {
+    /// From this instant on the state is worth nothing.
+    pub const fn deadline(self) -> Time {
+        match self {
+            Self::Cell(cell) => cell.deadline(),
+            Self::Log(log) => log.deadline(),
+        }
+    }
+
     /// The same, owned.
     pub fn to_state(self) -> State {
         match self {

@@ -8,17 +8,17 @@
 //! does not add up counts as none.
 
 use crate::algorithm::window_log;
-use crate::limit::{Algorithm, Limit, StateForm};
+use crate::limit::{Limit, StateForm};
 use crate::state::{Cell, Log, State};
 use crate::time::Time;
 
 impl State {
-    /// Appends the written form, for a limit of that algorithm.
-    pub fn write_text(&self, algorithm: Algorithm, out: &mut Vec<u8>) {
+    /// Appends the written form of a state under `limit`.
+    pub fn write_text(&self, limit: &Limit, out: &mut Vec<u8>) {
         let text = match self {
-            Self::Cell(cell) if algorithm == Algorithm::SlidingCounter => {
-                let (previous, current) = cell.pair();
-                format!("{} {previous} {current}", cell.deadline().get())
+            Self::Cell(cell) if limit.shape().state_form() == StateForm::Pair => {
+                let (first, second) = cell.pair();
+                format!("{} {first} {second}", cell.deadline().get())
             }
             Self::Cell(cell) => format!("{} {}", cell.deadline().get(), cell.low()),
             Self::Log(log) => format!("{} {} {} {}:", log.first, log.last, log.last_cost, log.total),
@@ -33,9 +33,9 @@ impl State {
     pub fn read_text(bytes: &[u8], limit: &Limit) -> Option<Self> {
         match limit.shape().state_form() {
             StateForm::Pair => {
-                let [deadline, previous, current] = numbers(bytes)?;
-                (previous < 1 << 36 && current < 1 << 36)
-                    .then(|| Self::Cell(Cell::of_pair(Time::new(deadline), previous, current)))
+                let [deadline, first, second] = numbers(bytes)?;
+                (first < 1 << 36 && second < 1 << 36)
+                    .then(|| Self::Cell(Cell::of_pair(Time::new(deadline), first, second)))
             }
             StateForm::Log => read_log(bytes, limit).map(Self::Log),
             StateForm::Number => {

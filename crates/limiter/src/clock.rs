@@ -3,7 +3,8 @@
 //! [`crate::Limiter`] reads a [`Clock`] once per request; everything after it
 //! takes that `now` as an argument.
 //!
-//! Invariant: [`SystemClock`] never goes back, whatever the machine's clock does.
+//! Invariant: [`SystemClock`] follows the machine's calendar clock, and goes back
+//! only when that was set back.
 //!
 //! Deliberately not here: timers and waiting.
 
@@ -30,23 +31,38 @@ use tollgate_core::{Micros, Time};
 pub trait Clock: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
+
+    /// The calendar's time, for what is compared with times that others wrote,
+    /// such as the end of a token.
+    fn calendar(&self) -> Time {
+        self.now()
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     fn now(&self) -> Time {
         (**self).now()
     }
+
+    fn calendar(&self) -> Time {
+        (**self).calendar()
+    }
 }
 
 /// How often the machine's calendar clock is looked at.
 const REFRESH_US: u64 = 1_000_000;
+/// How far this clock may be ahead of the calendar before it goes back. Less is
+/// the time between reading the one clock and the other.
+const AHEAD_MAX_US: u64 = 500_000;
 
 /// The machine's clock, made steady.
 ///
 /// Time runs with the machine's monotonic clock. Once a second the calendar
-/// clock is looked at: if it is ahead, this clock jumps forward with it; if it
-/// was set back, this clock runs on, so that no window is entered twice and no
-/// request waits for the past to come again.
+/// clock is looked at, and if that was set, this clock jumps with it, forward
+/// or back. States that were written meanwhile are [rewound]: nobody waits for
+/// a wrong time to come.
+///
+/// [rewound]: tollgate_core::algorithm::rewound
 ///
 /// ```
 /// use tollgate_limiter::{Clock, SystemClock};
@@ -72,9 +88,15 @@ impl SystemClock {
         }
     }
 
-    fn refresh(&self, elapsed_us: u64) {
+    /// Compares with the calendar clock.
+    fn refresh(&self, elapsed_us: u64, calendar_us: u64) {
         self.refresh_at_us.store(elapsed_us + REFRESH_US, Ordering::Relaxed);
-        self.offset_us.fetch_max(calendar_us().saturating_sub(elapsed_us), Ordering::Relaxed);
+        let offset = calendar_us.saturating_sub(elapsed_us);
+        if offset + AHEAD_MAX_US < self.offset_us.load(Ordering::Relaxed) {
+            self.offset_us.store(offset, Ordering::Relaxed);
+        } else {
+            self.offset_us.fetch_max(offset, Ordering::Relaxed);
+        }
     }
 }
 
@@ -88,9 +110,13 @@ impl Clock for SystemClock {
     fn now(&self) -> Time {
         let elapsed_us = micros(monotonic().saturating_duration_since(self.start));
         if elapsed_us >= self.refresh_at_us.load(Ordering::Relaxed) {
-            self.refresh(elapsed_us);
+            self.refresh(elapsed_us, calendar_us());
         }
         Time::new(self.offset_us.load(Ordering::Relaxed) + elapsed_us)
+    }
+
+    fn calendar(&self) -> Time {
+        Time::new(calendar_us())
     }
 }
 
@@ -140,5 +166,26 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Time {
         Time::new(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_a_day_ahead_for_two_seconds_is_back_with_the_calendar() {
+        const DAY_US: u64 = 86_400_000_000;
+        let clock = SystemClock::new();
+        let begin = clock.offset_us.load(Ordering::Relaxed);
+        let offset_after = |elapsed_us, calendar_us| {
+            clock.refresh(elapsed_us, calendar_us);
+            i128::from(clock.offset_us.load(Ordering::Relaxed)) - i128::from(begin)
+        };
+        assert_eq!(offset_after(1_000_000, begin + 1_000_000), 0);
+        assert_eq!(offset_after(2_000_000, begin + 2_000_000 + DAY_US), i128::from(DAY_US));
+        assert_eq!(offset_after(4_000_000, begin + 4_000_000), 0, "followed back");
+        assert_eq!(offset_after(5_000_000, begin + 5_003_000), 3_000, "a slow read of the calendar");
+        assert_eq!(offset_after(6_000_000, begin + 6_000_000), 3_000, "is no reason to go back");
     }
 }

@@ -12,6 +12,7 @@
 //! Deliberately not here: which rules apply, and what a reply looks like.
 
 use smallvec::SmallVec;
+use tollgate_core::algorithm::rewound;
 use tollgate_core::{Change, Charge, Decision, Key, Micros, Mode, Operation, State, StateRef, Time, decide};
 
 /// Most requests meet no more limits than this; more cost some allocations, and
@@ -187,7 +188,15 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
     let mut decisions = Decisions::new();
     let mut undo: SmallVec<[(usize, Change); CHARGES_USUAL]> = SmallVec::new();
     for (index, charge) in set.charges.iter().enumerate() {
-        let (decision, change) = charge.decide(states.get(index), now);
+        let state = states.get(index);
+        let (decision, change) = match state.and_then(|state| rewound(state, charge.limit(), now)) {
+            None => charge.decide(state, now),
+            Some(rewound) => {
+                // A denial does not undo this: it is only what the clock did.
+                drop(states.change(index, Change::Put(rewound), now));
+                charge.decide(states.get(index), now)
+            }
+        };
         decisions.push(decision);
         let is_change = change != Change::Keep;
         let before = states.change(index, change, now);

@@ -3,7 +3,8 @@
 -- ask: operation, counts_rejected, cost, window, hard, now, and the parameters
 -- of the algorithm. An algorithm takes (state, ask) and returns
 --   fits      whether the verdict is not a denial
---   text      nil to keep the state, false to remove it, or the new one
+--   text      nil to keep the state, false to remove it, or the new one; a state
+--             that was written while the clock was ahead is rewound and not kept
 --   deadline  until when the new one lives
 -- A state is text; one that cannot be read counts as none.
 --
@@ -14,6 +15,7 @@ local COST_MAX = 68719476735            -- 2^36 - 1
 local USED_MAX = 9007199254740991       -- 2^53 - 1
 local TIME_MAX = 9007199254740991
 local NOW_MAX = 4503599627370496        -- 2^52
+local STEP_BACK_MAX = 1000000           -- a second
 
 local function quotient(a, b)
   return (a - a % b) / b
@@ -42,19 +44,25 @@ local function window_end(now, window)
   return now - now % window + window
 end
 
+-- Whether a state that lives so long at most is from a clock that was ahead. What
+-- it counts then counts as taken now. Twin: algorithm/rewind.rs.
+local function is_ahead(ask, deadline, life)
+  return deadline > ask.now + life + STEP_BACK_MAX
+end
+
 -- What to do with the cost, given whether it fits.
 local function step_of(ask, fits)
   if ask.operation == 'refund' then return 'give_back' end
   if ask.operation == 'report' or fits then return 'take' end
-  if ask.operation == 'check' and ask.counts_rejected then return 'count_refused' end
-  return 'refuse'
+  if ask.operation == 'check' and ask.counts_rejected then return 'count_denied' end
+  return 'deny'
 end
 
 local function is_denied(step)
-  return step == 'refuse' or step == 'count_refused'
+  return step == 'deny' or step == 'count_denied'
 end
 
 -- Whether the state must stay as it is.
 local function keeps(ask, step)
-  return ask.cost == 0 or ask.operation == 'peek' or step == 'refuse'
+  return ask.cost == 0 or ask.operation == 'peek' or step == 'deny'
 end

@@ -37,23 +37,22 @@ local function counts_anyway(ask)
   return is_shadow(ask) or ask.counts_rejected or ask.operation == 'report' or ask.operation == 'refund'
 end
 
--- Takes the charges for which `stands` is true, one after the other. Returns what
--- becomes of each key, and which charges fit; or nil and the charge whose state
--- is not ours.
+-- Takes the charges for which `stands` is true, one after the other, and peeks at
+-- the others, whose states may have to be rewound. Returns what becomes of each
+-- key, and which charges fit; or nil and the charge whose state is not ours.
 local function take(asked, keys, before, stands)
   local states, changes, fits = {}, {}, {}
   for i, ask in ipairs(asked) do
     local key = keys[i]
     if states[key] == nil then states[key] = before[key] end
     if states[key] == FOREIGN then return nil, i end
-    if stands(ask) then
-      local is_ours, fit, text, deadline = pcall(ALGORITHMS[ask.algorithm], states[key] or nil, ask)
-      if not is_ours then return nil, i end
-      fits[i] = fit
-      if text ~= nil then
-        changes[key] = { text, deadline }
-        states[key] = text
-      end
+    if not stands(ask) then ask = setmetatable({ operation = 'peek' }, { __index = ask }) end
+    local is_ours, fit, text, deadline = pcall(ALGORITHMS[ask.algorithm], states[key] or nil, ask)
+    if not is_ours then return nil, i end
+    fits[i] = fit
+    if text ~= nil then
+      changes[key] = { text, deadline }
+      states[key] = text
     end
   end
   return changes, fits

@@ -21,12 +21,21 @@ local function scaled(a, b, c)
   return result
 end
 
+local function counter_text(gone, previous, current)
+  return string.format('%.0f %.0f %.0f', gone, previous, current)
+end
+
 local function sliding_counter(state, ask)
   local gone, previous, current = string.match(state or '', '^(%d+) (%d+) (%d+)$')
   gone, previous, current = tonumber(gone), tonumber(previous), tonumber(current)
   local last = window_end(ask.now, ask.window)
+  local rewound
   if not gone or gone <= ask.now then
     previous, current = 0, 0
+  elseif is_ahead(ask, gone, 2 * ask.window) then
+    previous, current = 0, math.max(math.min(previous + current, ask.hard), current)
+    gone = math.min(last + ask.window, TIME_MAX)
+    rewound = counter_text(gone, previous, current)
   elseif gone - ask.window >= last then
     last = gone - ask.window
   else
@@ -35,7 +44,7 @@ local function sliding_counter(state, ask)
   local in_view = math.min(math.max(last - ask.now, 0), ask.window)
   local used = current + scaled(previous, in_view, ask.window)
   local step = step_of(ask, used + ask.cost <= ask.hard)
-  if step == 'take' or step == 'count_refused' then
+  if step == 'take' or step == 'count_denied' then
     current = math.min(current + ask.cost, COST_MAX)
   elseif step == 'give_back' then
     local from_current = math.min(ask.cost, current)
@@ -43,8 +52,8 @@ local function sliding_counter(state, ask)
     previous = math.max(previous - (ask.cost - from_current), 0)
   end
   local fits = not is_denied(step)
-  if keeps(ask, step) then return fits, nil end
+  if keeps(ask, step) then return fits, rewound, gone end
   if previous == 0 and current == 0 then return fits, false end
   gone = math.min(last + ask.window, TIME_MAX)
-  return fits, string.format('%.0f %.0f %.0f', gone, previous, current), gone
+  return fits, counter_text(gone, previous, current), gone
 end

@@ -2,8 +2,10 @@
 -- State: when it is full again.
 
 local function token_bucket(state, ask)
-  local missing, part = span_until(state, ask)
+  local missing, part, rewound, deadline = span_until(state, ask)
   local most, most_part = span_sub(ask, ask.hard_span, ask.hard_span_part, ask.take, ask.take_part)
   local step = step_of(ask, ask.cost <= ask.hard and not is_longer(missing, part, most, most_part))
-  return not is_denied(step), span_change(ask, step, step_missing(ask, step, missing, part))
+  local fits = not is_denied(step)
+  if keeps(ask, step) then return fits, rewound, deadline end
+  return fits, span_change(ask, step_missing(ask, step, missing, part))
 end

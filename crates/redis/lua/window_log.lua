@@ -89,8 +89,8 @@ local function log_with(log, tick, ask)
   return { first = log.first, last = tick, last_cost = cost, total = log.total + cost, gaps = gaps }
 end
 
--- The log with the cost given back, the newest first; nil if nothing is left.
-local function log_without(log, cost)
+-- { tick, cost } of each entry, oldest first.
+local function entries_of(log)
   local entries, tick, at = {}, log.first, log.at
   while true do
     local gap, taken, after = read_entry(log.gaps, at)
@@ -99,8 +99,38 @@ local function log_without(log, cost)
     tick, at = tick + gap, after
   end
   if log.total > 0 then entries[#entries + 1] = { log.last, log.last_cost } end
+  return entries
+end
+
+-- The log of these entries; nil if there are none.
+local function log_of(entries)
+  local newest = entries[#entries]
+  if not newest then return nil end
+  local gaps, total = {}, newest[2]
+  for i = 1, #entries - 1 do
+    gaps[i] = write_entry(entries[i + 1][1] - entries[i][1], entries[i][2])
+    total = total + entries[i][2]
+  end
+  return {
+    first = entries[1][1], last = newest[1], last_cost = newest[2], total = total,
+    gaps = table.concat(gaps), at = 1,
+  }
+end
+
+-- Entries of ticks that are yet to come are one entry of the tick of now.
+local function log_rewound(log, tick)
+  local entries, ahead = {}, 0
+  for _, entry in ipairs(entries_of(log)) do
+    if entry[1] < tick then entries[#entries + 1] = entry else ahead = ahead + entry[2] end
+  end
+  entries[#entries + 1] = { tick, math.min(ahead, COST_MAX) }
+  return log_of(entries)
+end
+
+-- The log with the cost given back, the newest first; nil if nothing is left.
+local function log_without(log, cost)
+  local entries = entries_of(log)
   local left = math.min(cost, log.total)
-  local total = log.total - left
   while #entries > 0 do
     local newest = entries[#entries]
     local taken = math.min(left, newest[2])
@@ -108,22 +138,17 @@ local function log_without(log, cost)
     if newest[2] > 0 then break end
     entries[#entries] = nil
   end
-  local newest = entries[#entries]
-  if not newest then return nil end
-  local gaps = {}
-  for i = 1, #entries - 1 do
-    gaps[i] = write_entry(entries[i + 1][1] - entries[i][1], entries[i][2])
-  end
-  return {
-    first = entries[1][1], last = newest[1], last_cost = newest[2], total = total,
-    gaps = table.concat(gaps),
-  }
+  return log_of(entries)
 end
 
 local function window_log(state, ask)
   local log = read_log(state)
-  local now = ask.now
+  local now, rewound, deadline = ask.now, nil, nil
   if log then
+    if is_ahead(ask, leaves(ask, log.last), ask.window + ask.tick - 1) then
+      log = log_rewound(log, quotient(now, ask.tick))
+      rewound, deadline = log_text(log), leaves(ask, log.last)
+    end
     now = math.max(now, log.last * ask.tick)
     while log.total > 0 and leaves(ask, log.first) <= now do drop_oldest(log) end
   else
@@ -131,7 +156,7 @@ local function window_log(state, ask)
   end
   local step = step_of(ask, log.total + ask.cost <= ask.hard)
   local fits = not is_denied(step)
-  if keeps(ask, step) then return fits, nil end
+  if keeps(ask, step) then return fits, rewound, deadline end
   local after
   if step == 'give_back' then
     after = log_without(log, ask.cost)

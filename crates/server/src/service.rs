@@ -171,4 +171,9 @@ impl Service {
     pub fn now(&self) -> Time {
         self.limiter.clock().now()
     }
+
+    /// The calendar's time, to compare with times that others wrote.
+    pub fn calendar(&self) -> Time {
+        self.limiter.clock().calendar()
+    }
 }

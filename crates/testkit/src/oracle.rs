@@ -22,6 +22,8 @@ use crate::engine::Engine;
 const NOW_MAX: u64 = 1 << 52;
 /// No cost counts for more.
 const COST_MAX: u64 = (1 << 36) - 1;
+/// A clock that steps back by no more is waited for.
+const STEP_BACK_MAX: u64 = 1_000_000;
 /// The last instant, and the most that a counter holds.
 const LAST: u64 = (1 << 53) - 1;
 
@@ -57,6 +59,9 @@ impl Numbers {
 /// ever turn from false to true.
 trait Model {
     fn boxed_clone(&self) -> Box<dyn Model>;
+    /// What was recorded while the clock was ahead, by more than
+    /// [`STEP_BACK_MAX`], counts as taken at that instant.
+    fn rewind(&mut self, at: u64);
     /// Whether `cost` would be let through at that instant.
     fn fits(&self, at: u64, cost: u64) -> bool;
     /// Whether the key is as good as one never seen.
@@ -164,6 +169,7 @@ fn model(limit: &Limit, numbers: Numbers) -> Box<dyn Model> {
 impl Engine for Oracle {
     fn decide(&mut self, now: Time, operation: Operation, cost: u64) -> Decision {
         let (at, cost) = (now.get().min(NOW_MAX), cost.min(COST_MAX));
+        self.model.rewind(at);
         let fits = self.model.fits(at, cost);
         let wait = self.model.wait(at);
         let asks = matches!(operation, Operation::Check | Operation::Peek);

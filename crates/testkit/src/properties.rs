@@ -33,6 +33,7 @@ pub fn run<E: Engine>(engines: &impl Fn(Limit) -> E, scenario: &Scenario) -> Res
         replay::a_refund_undoes_its_check(engines, scenario)?,
         step_back::a_clock_that_steps_back_keeps_the_promise(engines, scenario)?,
         step_back::a_clock_that_steps_back_admits_no_more(engines, scenario)?,
+        step_back::nobody_waits_longer_than_for_a_limit_that_is_used_up(engines, scenario)?,
     ];
     Ok(looked_at.iter().sum())
 }

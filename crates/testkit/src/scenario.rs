@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Decision, Limit, Operation, Refill, Shape, Time};
+use tollgate_core::{Decision, Limit, Micros, Operation, Refill, Shape, Time};
 
 use crate::engine::Engine;
 use crate::oracle::Oracle;
@@ -74,6 +74,18 @@ impl Scenario {
         let steps = self.steps.iter().map(|step| {
             latest = latest.max(step.at);
             Step { at: latest, ..*step }
+        });
+        self.with(steps.collect())
+    }
+
+    /// The same with a clock that steps back by a second at most, which nothing
+    /// is rewound for.
+    #[must_use]
+    pub fn with_small_steps_back(&self) -> Self {
+        let mut latest = Time::EPOCH;
+        let steps = self.steps.iter().map(|step| {
+            latest = latest.max(step.at);
+            Step { at: step.at.max(latest.before(Micros::SECOND)), ..*step }
         });
         self.with(steps.collect())
     }

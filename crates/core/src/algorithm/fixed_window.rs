@@ -2,9 +2,10 @@
 //!
 //! State: the end of the window and what was used in it.
 
-use super::{Ask, Step, USED_MAX};
+use super::{Ask, USED_MAX, UsageStep};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
+use crate::limit::Limit;
 use crate::state::{Cell, State};
 use crate::time::{Micros, Time};
 
@@ -21,13 +22,13 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let fits = used.saturating_add(ask.cost) <= hard;
     let step = ask.step(fits);
     let used = match step {
-        Step::Take | Step::CountRefused => (used + ask.cost).min(USED_MAX),
-        Step::GiveBack => used.saturating_sub(ask.cost),
-        Step::Refuse => used,
+        UsageStep::Take | UsageStep::CountDenied => (used + ask.cost).min(USED_MAX),
+        UsageStep::GiveBack => used.saturating_sub(ask.cost),
+        UsageStep::Deny => used,
     };
     let verdict = match step {
-        Step::Take | Step::GiveBack => Verdict::Allow,
-        Step::Refuse | Step::CountRefused => {
+        UsageStep::Take | UsageStep::GiveBack => Verdict::Allow,
+        UsageStep::Deny | UsageStep::CountDenied => {
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(end.since(ask.now)) }
         }
     };
@@ -36,13 +37,20 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     (decision, change(ask, step, end, used))
 }
 
-fn change(ask: &Ask<'_>, step: Step, end: Time, used: u64) -> Change {
+fn change(ask: &Ask<'_>, step: UsageStep, end: Time, used: u64) -> Change {
     match step {
         _ if ask.is_peek() => Change::Keep,
-        Step::Refuse => Change::Keep,
-        Step::GiveBack if used == 0 => Change::Remove,
-        Step::Take | Step::CountRefused | Step::GiveBack => Change::Put(State::Cell(Cell::new(end, used))),
+        UsageStep::Deny => Change::Keep,
+        UsageStep::GiveBack if used == 0 => Change::Remove,
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
+            Change::Put(State::Cell(Cell::new(end, used)))
+        }
     }
+}
+
+/// What was used while the clock was ahead is used in the window of `now`.
+pub(super) fn rewound(cell: Cell, limit: &Limit, now: Time) -> Cell {
+    Cell::new(window_end(now, limit.window()), cell.low())
 }
 
 /// The end of the window that holds `now`.

@@ -7,7 +7,7 @@
 //! one that leaves at once are a bucket of `burst + 1`.
 
 use super::Ask;
-use super::Step;
+use super::UsageStep;
 use super::token_bucket::{is_soft, span_change, step_missing};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
@@ -24,9 +24,9 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>
     let step = ask.step(queue <= joinable && ask.can_ever_fit());
     let after = step_missing(ask, step, queue, take);
     let verdict = match step {
-        Step::GiveBack => Verdict::Allow,
-        Step::Take => leaves_after(ask, queue),
-        Step::Refuse | Step::CountRefused => {
+        UsageStep::GiveBack => Verdict::Allow,
+        UsageStep::Take => leaves_after(ask, queue),
+        UsageStep::Deny | UsageStep::CountDenied => {
             let wait = pace.sub(after, joinable).ceil();
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
         }

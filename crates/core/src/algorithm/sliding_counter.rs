@@ -5,9 +5,10 @@
 //! end of the window after the current one, when nothing of either is in view.
 
 use super::fixed_window::window_end;
-use super::{Ask, Step};
+use super::{Ask, UsageStep};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
+use crate::limit::Limit;
 use crate::state::{Cell, State};
 use crate::time::{Micros, Time};
 
@@ -30,16 +31,18 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let fits = windows.used(ask.now).saturating_add(ask.cost) <= hard;
     let step = ask.step(fits);
     match step {
-        Step::Take | Step::CountRefused => {
+        UsageStep::Take | UsageStep::CountDenied => {
             windows.current = (windows.current + ask.cost).min(WINDOW_USE_MAX);
         }
-        Step::GiveBack => windows.give_back(ask.cost),
-        Step::Refuse => {}
+        UsageStep::GiveBack => windows.give_back(ask.cost),
+        UsageStep::Deny => {}
     }
     let verdict = match step {
-        Step::Take | Step::GiveBack => Verdict::Allow,
-        Step::Refuse | Step::CountRefused if !ask.can_ever_fit() => Verdict::Deny { retry_after: None },
-        Step::Refuse | Step::CountRefused => {
+        UsageStep::Take | UsageStep::GiveBack => Verdict::Allow,
+        UsageStep::Deny | UsageStep::CountDenied if !ask.can_ever_fit() => {
+            Verdict::Deny { retry_after: None }
+        }
+        UsageStep::Deny | UsageStep::CountDenied => {
             Verdict::Deny { retry_after: Some(windows.when_at_most(hard - ask.cost, ask.now).since(ask.now)) }
         }
     };
@@ -49,11 +52,21 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     };
     let change = match step {
         _ if ask.is_peek() => Change::Keep,
-        Step::Refuse => Change::Keep,
+        UsageStep::Deny => Change::Keep,
         _ if windows.previous == 0 && windows.current == 0 => Change::Remove,
-        Step::Take | Step::CountRefused | Step::GiveBack => Change::Put(State::Cell(windows.cell())),
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
+            Change::Put(State::Cell(windows.cell()))
+        }
     };
     (decision, change)
+}
+
+/// What was used while the clock was ahead, which may have been in two of its
+/// windows, is used in the window of `now`, up to what the limit holds.
+pub(super) fn rewound(cell: Cell, limit: &Limit, now: Time) -> Cell {
+    let (previous, current) = cell.pair();
+    let used = (previous + current).min(limit.hard_capacity()).max(current);
+    Cell::of_pair(window_end(now, limit.window()) + limit.window(), 0, used)
 }
 
 impl Windows {

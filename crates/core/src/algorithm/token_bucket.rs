@@ -1,14 +1,14 @@
 //! A bucket of `burst` tokens that refills at a rate. Page: `spec/algorithms/token_bucket.md`.
 //!
 //! State, smooth: the instant at which the bucket is full again, to the
-//! fraction of a microsecond.
+//! fraction of a microsecond; see `pace`.
 //! State, by interval: that instant and how many tokens are missing. Refills
 //! come one period apart, the first one a period after the bucket was full.
 
-use super::{Ask, Step, USED_MAX};
+use super::{Ask, USED_MAX, UsageStep};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
-use crate::limit::Refill;
+use crate::limit::{Limit, Refill};
 use crate::pace::Span;
 use crate::state::{Cell, State};
 use crate::time::{Micros, Time};
@@ -29,8 +29,8 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let step = ask.step(missing <= most && ask.can_ever_fit());
     let missing = step_missing(ask, step, missing, take);
     let verdict = match step {
-        Step::Take | Step::GiveBack => Verdict::Allow,
-        Step::Refuse | Step::CountRefused => {
+        UsageStep::Take | UsageStep::GiveBack => Verdict::Allow,
+        UsageStep::Deny | UsageStep::CountDenied => {
             let wait = pace.sub(missing, most).ceil();
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
         }
@@ -44,15 +44,15 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     (decision, span_change(ask, step, missing))
 }
 
-/// What is missing from a bucket after the step. A refused request that counts
+/// What is missing from a bucket after the step. A denied request that counts
 /// takes what is left, but never leaves a debt. A debt ends with time itself.
-pub(super) fn step_missing(ask: &Ask<'_>, step: Step, missing: Span, take: Span) -> Span {
+pub(super) fn step_missing(ask: &Ask<'_>, step: UsageStep, missing: Span, take: Span) -> Span {
     let pace = ask.limit.pace;
     match step {
-        Step::Take => pace.add(missing, take).min(Span::of(Time::MAX.since(ask.now))),
-        Step::CountRefused => missing.max(ask.limit.hard_span),
-        Step::GiveBack => pace.sub(missing, take),
-        Step::Refuse => missing,
+        UsageStep::Take => pace.add(missing, take).min(Span::of(Time::MAX.since(ask.now))),
+        UsageStep::CountDenied => missing.max(ask.limit.hard_span),
+        UsageStep::GiveBack => pace.sub(missing, take),
+        UsageStep::Deny => missing,
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) fn is_soft(ask: &Ask<'_>, verdict: Verdict, missing: Span) -> bool {
 }
 
 /// The change to a state that is one instant, `missing` from now.
-pub(super) fn span_change(ask: &Ask<'_>, step: Step, missing: Span) -> Change {
-    if ask.is_peek() || step == Step::Refuse {
+pub(super) fn span_change(ask: &Ask<'_>, step: UsageStep, missing: Span) -> Change {
+    if ask.is_peek() || step == UsageStep::Deny {
         return Change::Keep;
     }
     ask.limit.pace.cell(ask.now, missing).map_or(Change::Remove, |cell| Change::Put(State::Cell(cell)))
@@ -74,14 +74,14 @@ fn interval(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let mut bucket = Refills::at(cell, ask);
     let step = ask.step(bucket.missing.saturating_add(ask.cost) <= hard);
     bucket.missing = match step {
-        Step::Take => (bucket.missing + ask.cost).min(bucket.most()),
-        Step::CountRefused => bucket.missing.max(hard),
-        Step::GiveBack => bucket.missing.saturating_sub(ask.cost),
-        Step::Refuse => bucket.missing,
+        UsageStep::Take => (bucket.missing + ask.cost).min(bucket.most()),
+        UsageStep::CountDenied => bucket.missing.max(hard),
+        UsageStep::GiveBack => bucket.missing.saturating_sub(ask.cost),
+        UsageStep::Deny => bucket.missing,
     };
     let verdict = match step {
-        Step::Take | Step::GiveBack => Verdict::Allow,
-        Step::Refuse | Step::CountRefused => {
+        UsageStep::Take | UsageStep::GiveBack => Verdict::Allow,
+        UsageStep::Deny | UsageStep::CountDenied => {
             let excess = (bucket.missing + ask.cost).saturating_sub(hard);
             let wait = bucket.after(excess).since(ask.now);
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
@@ -91,13 +91,23 @@ fn interval(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let decision = Decision { reset_after: full_at.since(ask.now), ..ask.decision(verdict, bucket.missing) };
     let change = match step {
         _ if ask.is_peek() => Change::Keep,
-        Step::Refuse => Change::Keep,
+        UsageStep::Deny => Change::Keep,
         _ if bucket.missing == 0 => Change::Remove,
-        Step::Take | Step::CountRefused | Step::GiveBack => {
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
             Change::Put(State::Cell(Cell::new(full_at, bucket.missing)))
         }
     };
     (decision, change)
+}
+
+/// How many refills make the bucket of a cell full.
+pub(super) fn refills(cell: Cell, limit: &Limit) -> u64 {
+    cell.low().div_ceil(u64::from(limit.count().max(1)))
+}
+
+/// The refills of a bucket, which take `life`, begin anew.
+pub(super) fn rewound(cell: Cell, life: Micros, now: Time) -> Cell {
+    Cell::new(now + life, cell.low())
 }
 
 /// A bucket that refills all at once, at some instant.
@@ -116,7 +126,7 @@ impl Refills {
         let (count, period) = (u64::from(ask.limit.count().max(1)), ask.limit.window());
         let full = Self { missing: 0, now: ask.now, next: ask.now + period, count, period };
         let Some(cell) = cell.filter(|cell| cell.deadline() > ask.now) else { return full };
-        let refills = cell.low().div_ceil(count);
+        let refills = refills(cell, ask.limit);
         // A clock that stepped back sees more periods than there are refills.
         let to_come = cell.deadline().since(ask.now).get().div_ceil(period.get()).min(refills);
         Self {

@@ -8,7 +8,7 @@
 //! than the window has ticks and one; and what it drops beyond that never
 //! changes a decision.
 
-use super::{Ask, COST_MAX, Step, USED_MAX};
+use super::{Ask, COST_MAX, USED_MAX, UsageStep};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
 use crate::limit::Limit;
@@ -24,11 +24,11 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
     let step = ask.step(window.total.saturating_add(ask.cost) <= hard);
     let change = match step {
         _ if ask.is_peek() => Change::Keep,
-        Step::Refuse => Change::Keep,
-        Step::Take | Step::CountRefused => {
+        UsageStep::Deny => Change::Keep,
+        UsageStep::Take | UsageStep::CountDenied => {
             Change::Put(State::Log(window.with(now.get() / tick, ask.cost, hard, view)))
         }
-        Step::GiveBack => {
+        UsageStep::GiveBack => {
             window.without(ask.cost, view).map_or(Change::Remove, |log| Change::Put(State::Log(log)))
         }
     };
@@ -43,11 +43,13 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
     } else if change == Change::Remove {
         window = Window::EMPTY;
     }
-    let peeked = if ask.is_peek() && step == Step::Take { ask.cost } else { 0 };
+    let peeked = if ask.is_peek() && step == UsageStep::Take { ask.cost } else { 0 };
     let verdict = match step {
-        Step::Take | Step::GiveBack => Verdict::Allow,
-        Step::Refuse | Step::CountRefused if !ask.can_ever_fit() => Verdict::Deny { retry_after: None },
-        Step::Refuse | Step::CountRefused => {
+        UsageStep::Take | UsageStep::GiveBack => Verdict::Allow,
+        UsageStep::Deny | UsageStep::CountDenied if !ask.can_ever_fit() => {
+            Verdict::Deny { retry_after: None }
+        }
+        UsageStep::Deny | UsageStep::CountDenied => {
             Verdict::Deny { retry_after: Some(window.when_at_most(hard - ask.cost, view).since(ask.now)) }
         }
     };
@@ -59,9 +61,19 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
     (decision, change)
 }
 
+/// Entries of ticks that are yet to come are one entry of the tick of `now`.
+pub(super) fn rewound(log: &Log, limit: &Limit, now: Time) -> Log {
+    let view = View::of(limit);
+    let at = now.get() / view.tick;
+    let (mut entries, ahead): (Vec<_>, Vec<_>) = Window::of(log).entries().partition(|(tick, _)| *tick < at);
+    let ahead: u64 = ahead.iter().map(|(_, cost)| cost).sum();
+    entries.push((at, ahead.min(COST_MAX)));
+    view.log(&entries).expect("there is the entry of now")
+}
+
 /// When the entry of tick `at` is out of the window of `limit`.
 pub(crate) fn leaves(limit: &Limit, at: u64) -> Time {
-    View { window: limit.window().get(), tick: limit.tick_us }.leaves(at)
+    View::of(limit).leaves(at)
 }
 
 /// Whether a log that was read somewhere is one that could have been written.
@@ -86,9 +98,30 @@ struct View {
 }
 
 impl View {
+    fn of(limit: &Limit) -> Self {
+        Self { window: limit.window().get(), tick: limit.tick_us }
+    }
+
     /// The instant at which the entry of tick `at` is out of the window.
     fn leaves(self, at: u64) -> Time {
         Time::new(at.saturating_mul(self.tick).saturating_add(self.tick - 1 + self.window))
+    }
+
+    /// The log of these ticks and costs, oldest first; none if there are none.
+    fn log(self, entries: &[(u64, u64)]) -> Option<Log> {
+        let (&(first, _), &(last, last_cost)) = (entries.first()?, entries.last()?);
+        let mut gaps = Vec::new();
+        for (&(at, cost), &(next, _)) in entries.iter().zip(entries.iter().skip(1)) {
+            write_entry(&mut gaps, next - at, cost);
+        }
+        Some(Log {
+            deadline: self.leaves(last),
+            first,
+            last,
+            last_cost,
+            total: entries.iter().map(|(_, cost)| cost).sum(),
+            gaps: gaps.into_boxed_slice(),
+        })
     }
 }
 
@@ -106,15 +139,14 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     const EMPTY: Self = Window { first: 0, last: 0, last_cost: 0, total: 0, gaps: &[] };
 
+    fn of(log: &'a Log) -> Self {
+        let Log { first, last, last_cost, total, ref gaps, .. } = *log;
+        Self { first, last, last_cost, total, gaps }
+    }
+
     fn in_view(log: Option<&'a Log>, view: View, now: Time) -> Self {
         let Some(log) = log else { return Self::EMPTY };
-        let mut window = Window {
-            first: log.first,
-            last: log.last,
-            last_cost: log.last_cost,
-            total: log.total,
-            gaps: &log.gaps,
-        };
+        let mut window = Self::of(log);
         while window.total > 0 && view.leaves(window.first) <= now {
             window.drop_oldest();
         }
@@ -182,7 +214,6 @@ impl<'a> Window<'a> {
     fn without(&self, cost: u64, view: View) -> Option<Log> {
         let mut entries: Vec<(u64, u64)> = self.entries().collect();
         let mut left = cost.min(self.total);
-        let total = self.total - left;
         while let Some(newest) = entries.last_mut() {
             let taken = left.min(newest.1);
             newest.1 -= taken;
@@ -192,20 +223,7 @@ impl<'a> Window<'a> {
             }
             entries.pop();
         }
-        let (last, last_cost) = *entries.last()?;
-        let first = entries.first()?.0;
-        let mut gaps = Vec::new();
-        for (&(at, cost), &(next, _)) in entries.iter().zip(entries.iter().skip(1)) {
-            write_entry(&mut gaps, next - at, cost);
-        }
-        Some(Log {
-            deadline: view.leaves(last),
-            first,
-            last,
-            last_cost,
-            total,
-            gaps: gaps.into_boxed_slice(),
-        })
+        view.log(&entries)
     }
 
     /// `(tick, cost)`, oldest first.

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on says so by failing"
 )]
 
+mod clock_ahead;
 mod events;
 mod flood;
 #[cfg(feature = "tokio")]

@@ -5,7 +5,8 @@
 //! drops a key when it is reset or something is given back. A changed rule
 //! finds nothing, because a limit's numbers are part of the record.
 //!
-//! Invariants: nothing is denied longer than the store said. Limits that count
+//! Invariants: nothing is denied longer than the store said, also if the clock
+//! steps back. Limits that count
 //! rejected requests are not remembered, except fixed windows, where the count
 //! changes no decision; envoyproxy/ratelimit's local cache does the same. The
 //! memory never grows beyond its bytes.
@@ -17,10 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
-use tollgate_core::{Algorithm, Charge, Decision, Key, Operation, Time, Verdict};
+use tollgate_core::{Algorithm, Charge, Decision, Key, Micros, Operation, Time, Verdict};
 
 /// Records in a set; a key has one set.
 const WAYS: usize = 4;
+
+/// Threads and replies may be that much out of order.
+const STEP_BACK_MAX: Micros = Micros::SECOND;
 
 /// The record of a denied key.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,6 +33,8 @@ struct DenialRecord {
     key: u64,
     /// A hash of the limit's numbers and the cost.
     terms: u64,
+    /// When the store said so.
+    since: Time,
     until: Time,
     reset_at: Time,
     limit: u64,
@@ -66,7 +72,8 @@ impl DenialMemory {
         let (key, terms) = (self.hash(&charge.key), self.terms(charge));
         let denial =
             *self.set(key)?.lock().iter().find(|denial| denial.key == key && denial.terms == terms)?;
-        (now < denial.until).then(|| Decision {
+        // A denial from a time to come was noted while the clock was ahead.
+        (denial.since <= now + STEP_BACK_MAX && now < denial.until).then(|| Decision {
             verdict: Verdict::Deny { retry_after: Some(denial.until.since(now)) },
             limit: denial.limit,
             used: denial.used,
@@ -88,6 +95,7 @@ impl DenialMemory {
         let denial = DenialRecord {
             key,
             terms: self.terms(charge),
+            since: now,
             until: now + retry_after,
             reset_at: now + decision.reset_after,
             limit: decision.limit,

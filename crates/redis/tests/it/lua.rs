@@ -128,7 +128,7 @@ fn charge_set(limit: &Limit, operation: Operation, cost: u64) -> ChargeSet<'_> {
 
 fn text(state: &State, limit: &Limit) -> Vec<u8> {
     let mut text = Vec::new();
-    state.write_text(limit.algorithm(), &mut text);
+    state.write_text(limit, &mut text);
     text
 }
 

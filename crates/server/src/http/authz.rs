@@ -153,7 +153,7 @@ async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldR
         target: original.target,
         host: original.host,
         headers: &parts.headers,
-        now: service.now(),
+        now: service.calendar(),
     };
     let mapped = mapping.map(&facts).map_err(AuthzError::Mapping)?;
     let counter = service.history().map(|history| history.counter());

@@ -4,7 +4,10 @@
 //! most of `Σ cost of j and later − rate × (now − time of j)`, at least zero.
 //! A bucket that is refilled is walked from refill to refill.
 
-use super::{LAST, Model, Numbers, largest};
+use super::{LAST, Model, Numbers, STEP_BACK_MAX, largest};
+
+/// A state says how long it was to live in units of so many microseconds.
+const LIFE_UNIT: u64 = 262_144;
 
 /// A smooth token bucket, or a queue: what is missing there waits here.
 #[derive(Debug, Clone)]
@@ -15,15 +18,25 @@ pub(super) struct Flowing {
     /// When what was taken, in units of which a token has `window`, and of
     /// which `count` flow in a microsecond; a refund is negative.
     takes: Vec<(u64, i128)>,
+    /// When nothing would be missing after the last take, and the life that
+    /// its state had until then, in whole units.
+    end: u64,
+    life: u64,
 }
 
 impl Flowing {
     pub(super) fn tokens(numbers: Numbers) -> Self {
-        Self { numbers, is_queue: false, max_wait: None, takes: Vec::new() }
+        Self { numbers, is_queue: false, max_wait: None, takes: Vec::new(), end: 0, life: 0 }
     }
 
     pub(super) fn queue(numbers: Numbers, max_wait: Option<u64>) -> Self {
-        Self { numbers, is_queue: true, max_wait, takes: Vec::new() }
+        Self { is_queue: true, max_wait, ..Self::tokens(numbers) }
+    }
+
+    /// The whole microseconds in which so many units flow.
+    fn micros(&self, units: i128) -> u64 {
+        let whole = units / self.rate() + i128::from(units % self.rate() > 0);
+        u64::try_from(whole).unwrap_or(LAST)
     }
 
     fn units(&self, tokens: u64) -> i128 {
@@ -56,15 +69,28 @@ impl Flowing {
         // A debt ends with time itself.
         let most = (i128::from(LAST) - i128::from(at)) * self.rate();
         self.takes.push((at, units.min(most - missing)));
-        if self.missing(at) == 0 {
+        let wait = self.micros(self.missing(at));
+        if wait == 0 {
             self.takes.clear();
         }
+        self.end = (at + wait).min(LAST);
+        self.life = (self.end - at).div_ceil(LIFE_UNIT) * LIFE_UNIT;
     }
 }
 
 impl Model for Flowing {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn rewind(&mut self, at: u64) {
+        if self.takes.is_empty() || self.end <= at + self.life + STEP_BACK_MAX {
+            return;
+        }
+        let hard = self.micros(self.units(self.numbers.hard));
+        let wait = if self.life < hard + LIFE_UNIT { self.life.min(hard) } else { self.life };
+        self.end = (at + wait).min(LAST);
+        self.takes = vec![(at, i128::from(self.end - at) * self.rate())];
     }
 
     fn fits(&self, at: u64, cost: u64) -> bool {
@@ -168,6 +194,18 @@ impl Refilled {
 impl Model for Refilled {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn rewind(&mut self, at: u64) {
+        let Some((last, _)) = self.takes.last() else { return };
+        let (anchor, missing) = (self.takes.first().map_or(0, |(at, _)| *at), self.missing(*last));
+        let to_come = u64::try_from(missing).unwrap_or(LAST).div_ceil(self.numbers.count);
+        let full_at =
+            u128::from(anchor) + u128::from(self.refills(*last) + to_come) * u128::from(self.numbers.window);
+        let life = u128::from(to_come) * u128::from(self.numbers.window);
+        if full_at > u128::from(at) + life + u128::from(STEP_BACK_MAX) {
+            self.takes = vec![(at, missing)];
+        }
     }
 
     fn fits(&self, at: u64, cost: u64) -> bool {

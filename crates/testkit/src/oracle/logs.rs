@@ -2,11 +2,11 @@
 //!
 //! A take is moved to the last microsecond of its tick, which is a microsecond
 //! for the log and a sub-window for the buckets, and counts while that instant
-//! is in `(now − window, now]`. A clock that steps back waits at the start of
+//! is in `(now − window, now]`. A clock that steps back a little waits at the start of
 //! the newest take's tick. Once the newest takes alone reach the hard limit,
 //! everything older is forgotten.
 
-use super::{COST_MAX, Model, Numbers};
+use super::{COST_MAX, Model, Numbers, STEP_BACK_MAX};
 
 #[derive(Debug, Clone)]
 pub(super) struct Trailing {
@@ -41,6 +41,15 @@ impl Trailing {
 impl Model for Trailing {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn rewind(&mut self, at: u64) {
+        if self.takes.last().is_some_and(|(newest, _)| *newest > at + STEP_BACK_MAX) {
+            let start = at / self.tick * self.tick;
+            let ahead: u64 = self.takes.iter().filter(|take| take.0 >= start).map(|(_, cost)| cost).sum();
+            self.takes.retain(|take| take.0 < start);
+            self.takes.push((start, ahead.min(COST_MAX)));
+        }
     }
 
     fn fits(&self, at: u64, cost: u64) -> bool {

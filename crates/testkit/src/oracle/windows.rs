@@ -1,9 +1,9 @@
 //! The fixed window and the sliding counter, by adding up every take.
 //!
-//! Both look at windows aligned to the epoch. A clock that steps back stays in
-//! the newest window in which something was recorded.
+//! Both look at windows aligned to the epoch. A clock that steps back a little
+//! stays in the newest window in which something was recorded.
 
-use super::{COST_MAX, LAST, Model, Numbers};
+use super::{COST_MAX, LAST, Model, Numbers, STEP_BACK_MAX};
 
 /// What was taken when, oldest first; a refund takes off the newest.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +55,15 @@ impl Fixed {
 impl Model for Fixed {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn rewind(&mut self, at: u64) {
+        let window = self.numbers.window;
+        let newest = self.takes.0.last().map_or(0, |(at, _)| *at);
+        if newest > at + STEP_BACK_MAX {
+            self.takes.0.retain(|(at, _)| *at == newest);
+            self.takes.0.iter_mut().for_each(|take| take.0 = at / window * window);
+        }
     }
 
     fn fits(&self, at: u64, cost: u64) -> bool {
@@ -115,6 +124,16 @@ impl Counter {
 impl Model for Counter {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn rewind(&mut self, at: u64) {
+        if self.opened > at + STEP_BACK_MAX {
+            let (window, index) = (self.numbers.window, self.opened / self.numbers.window);
+            let current = self.takes.sum(window, Some(index));
+            let both = current + self.takes.sum(window, index.checked_sub(1));
+            self.opened = at / window * window;
+            self.takes = Takes(vec![(self.opened, both.min(self.numbers.hard).max(current))]);
+        }
     }
 
     fn fits(&self, at: u64, cost: u64) -> bool {

@@ -79,14 +79,15 @@ fn stray(limit: &Limit, step: Step, before: Decision, decision: Decision) -> Opt
 }
 
 /// Up to the first mark a soft limit lets through what the base limit does, and
-/// the base limit denies the marked one.
+/// the base limit denies the marked one. What is rewound may count for all that
+/// a limit holds, which is not the same for both.
 pub(super) fn a_soft_limit_marks_what_the_base_limit_denies<E: Engine>(
     engines: &impl Fn(Limit) -> E,
     scenario: &Scenario,
 ) -> Result<u64, Failure> {
     let limit = scenario.limit.counting_rejected(false);
     let Ok(base) = Limit::new(limit.count(), limit.window(), limit.shape()) else { return Ok(0) };
-    let checks = Scenario { limit, ..scenario.only(Step::is_check) };
+    let checks = Scenario { limit, ..scenario.with_small_steps_back().only(Step::is_check) };
     let soft = checks.run(&mut engines(limit));
     let hard = checks.run(&mut engines(base));
     for (done, (soft, hard)) in (1..).zip(soft.iter().zip(&hard)) {

@@ -1,0 +1,59 @@
+//! States that were written while the clock was ahead.
+//!
+//! [`super::decide`] looks here first. A state lives no longer than its usage
+//! takes to fade, so one whose deadline is further away was written by a clock
+//! that has since stepped back. It is rewound: what it counts, counts as taken
+//! now. The twins in Lua do the same within each algorithm.
+//!
+//! Invariants: a rewound state denies no longer than a limit that is used up
+//! now, debts aside, and forgets nothing that it counts, up to what the limit
+//! holds. A step back of up to a second rewinds nothing, because threads may
+//! read the clock in one order and decide in another.
+//!
+//! Deliberately not here: what was dropped because the clock had passed its
+//! deadline. That is gone, and its key begins again.
+
+use super::{fixed_window, sliding_counter, token_bucket, window_log};
+use crate::limit::{Limit, Refill, Shape};
+use crate::pace;
+use crate::state::{State, StateRef};
+use crate::time::{Micros, Time};
+
+/// A clock that steps back by no more than this is waited for.
+const STEP_BACK_MAX: Micros = Micros::SECOND;
+
+/// The state as if it had been written now, if it is from a clock that was ahead.
+pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> Option<State> {
+    let life = life(state, limit);
+    if state.deadline() <= now + life + STEP_BACK_MAX {
+        return None;
+    }
+    let cell = match (limit.shape(), state) {
+        (_, StateRef::Log(log)) => return Some(State::Log(window_log::rewound(log, limit, now))),
+        (Shape::SlidingCounter, StateRef::Cell(cell)) => sliding_counter::rewound(cell, limit, now),
+        (Shape::TokenBucket { refill: Refill::Interval, .. }, StateRef::Cell(cell)) => {
+            token_bucket::rewound(cell, life, now)
+        }
+        (Shape::TokenBucket { .. } | Shape::LeakyBucket { .. }, StateRef::Cell(cell)) => {
+            pace::rewound(cell, limit.hard_span, now)
+        }
+        (Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. }, StateRef::Cell(cell)) => {
+            fixed_window::rewound(cell, limit, now)
+        }
+    };
+    Some(State::Cell(cell))
+}
+
+/// How long a state with this usage lives at most.
+fn life(state: StateRef<'_>, limit: &Limit) -> Micros {
+    let window = limit.window();
+    match (limit.shape(), state) {
+        (_, StateRef::Log(_)) => window + Micros::new(limit.tick_us - 1),
+        (Shape::SlidingCounter, StateRef::Cell(_)) => window.times(2),
+        (Shape::TokenBucket { refill: Refill::Interval, .. }, StateRef::Cell(cell)) => {
+            window.times(token_bucket::refills(cell, limit))
+        }
+        (Shape::TokenBucket { .. } | Shape::LeakyBucket { .. }, StateRef::Cell(cell)) => pace::life(cell),
+        (Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. }, StateRef::Cell(_)) => window,
+    }
+}
