@@ -22,7 +22,7 @@ pub enum Verdict {
         /// How long to hold the request; never zero.
         wait: Micros,
     },
-    /// Refused.
+    /// Denied.
     Deny {
         /// When the same request would pass, nothing else happening;
         /// `None` if this cost can never pass.

@@ -21,6 +21,7 @@
 //! | [`outcome`] | [`Outcome`]: how a request or a decision is counted |
 //! | [`state`] | [`State`]: what a store keeps per key, packed |
 //! | [`algorithm`] | [`decide`], one file per algorithm |
+//! | `secret` | [`Secret`]: a text that nobody prints by accident |
 //! | `state_bytes`, `state_text` | a state as stores write it |
 //!
 //! Invariant: nothing here does I/O, reads a clock, allocates per matched
@@ -43,6 +44,7 @@ mod pattern;
 pub mod request;
 pub mod rule;
 pub mod ruleset;
+mod secret;
 pub mod state;
 mod state_bytes;
 mod state_text;
@@ -60,5 +62,6 @@ pub use outcome::{Outcome, OutcomeFlags};
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, Rule, RuleId, Unit};
 pub use ruleset::{RuleError, RuleSet};
+pub use secret::Secret;
 pub use state::{Cell, Log, State, StateRef};
 pub use time::{Micros, Time};

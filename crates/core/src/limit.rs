@@ -115,7 +115,7 @@ pub enum OnStoreError {
     Local,
     /// Lets everything through.
     Allow,
-    /// Refuses everything.
+    /// Denies everything.
     Deny,
 }
 

@@ -79,19 +79,19 @@ impl Unit {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// A denial refuses the request.
+    /// Its denial denies the request.
     #[default]
     Enforce,
-    /// A denial is told and counted, and refuses nothing.
+    /// Its denial is counted, and denies nothing.
     Shadow,
-    /// A denial refuses the request only if every quota rule it meets denies.
+    /// Its denial denies the request only if every quota rule it meets denies.
     Quota,
-    /// A quota rule that never denies: it keeps the others from refusing.
+    /// A quota rule that never denies: it keeps the others from denying.
     ShadowQuota,
 }
 
 impl Mode {
-    /// Whether a denial is told and counted, and refuses nothing.
+    /// Whether its denial is counted, and denies nothing.
     pub const fn is_shadow(self) -> bool {
         matches!(self, Self::Shadow | Self::ShadowQuota)
     }
@@ -134,7 +134,7 @@ pub struct Rule {
     pub replaces: Vec<String>,
     /// Free data to give back.
     pub metadata: Option<MetadataValue>,
-    /// What to tell whom it refuses, in the operator's own words; empty if none.
+    /// What to tell whom it denies, in the operator's own words; empty if none.
     pub message: String,
     /// Tells apart limits of one descriptor with the same algorithm and window.
     pub ordinal: u32,
@@ -266,7 +266,7 @@ pub struct RuleSpec {
     pub replaces: Vec<String>,
     /// Free data to give back.
     pub metadata: Option<MetadataValue>,
-    /// What to tell whom it refuses, in the operator's own words; empty if none.
+    /// What to tell whom it denies, in the operator's own words; empty if none.
     pub message: String,
 }
 

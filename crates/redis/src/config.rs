@@ -15,6 +15,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_core::Secret;
 use tollgate_limiter::Capacity;
 
 pub use url::{EnvoyRedisSettings, SocketType};
@@ -32,34 +33,13 @@ const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
 /// again for logs. It only has what this node saw.
 const LOCAL_DEFAULT: Capacity = Capacity { keys: 1_000_000, log_bytes: 32 << 20 };
 
-/// A text that must not be shown: a password, a private key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RedisSecret(String);
-
-impl RedisSecret {
-    /// Hides `text`.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for RedisSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
 /// The login at a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The user of an access list; none for the default one.
     pub user: Option<String>,
     /// The password, if one is needed.
-    pub password: Option<RedisSecret>,
+    pub password: Option<Secret>,
 }
 
 impl Credentials {
@@ -70,7 +50,7 @@ impl Credentials {
     pub fn parse(text: &str) -> Self {
         let (user, password) = text.split_once(':').unwrap_or(("", text));
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Self { user: some(user), password: some(password).map(RedisSecret::new) }
+        Self { user: some(user), password: some(password).map(Secret::new) }
     }
 }
 
@@ -146,7 +126,7 @@ pub struct ClientCertificate {
     /// The chain, as PEM.
     pub chain: String,
     /// The private key, as PEM.
-    pub key: RedisSecret,
+    pub key: Secret,
 }
 
 /// One endpoint: which servers, the login, and how long to wait.

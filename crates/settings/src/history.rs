@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use tollgate_core::Secret;
 use tollgate_history::{Bounds, Caps};
 use tollgate_http::PathTemplates;
 
 use crate::mapping::MappingSettings;
 use crate::rows;
-use crate::secret::Secret;
 use crate::settings_reader::SettingsReader;
 use crate::values::KeyNames;
 

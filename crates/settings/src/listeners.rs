@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_core::Secret;
+
 use crate::address::{GrpcAddress, ListenAddress};
 use crate::row::{OptionalSetting, Setting};
 use crate::rows;
-use crate::secret::Secret;
 use crate::settings_reader::{SettingPlace, SettingSource, SettingsReader};
 
 const LOOPBACK: &str = "127.0.0.1";

@@ -6,9 +6,8 @@
 
 use std::path::PathBuf;
 
+use tollgate_core::Secret;
 use tollgate_yaml::{YamlNode, YamlValue};
-
-use crate::secret::Secret;
 
 /// A value as it was given.
 pub(crate) enum RawValue {

@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_core::Secret;
 use tollgate_http::{PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, Layout, SocketType};
@@ -20,7 +21,6 @@ use crate::go_syntax::{duration, number, permille, port, ratio, truth};
 use crate::raw_value::{RawValue, colon_pairs, equals_pairs, path, paths, secret, text};
 use crate::row::SettingParser::{Value, Word};
 use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, switch, variable};
-use crate::secret::Secret;
 use crate::values::{
     self, ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, OtlpProtocol, RequestFrom,
 };

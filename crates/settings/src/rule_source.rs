@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_core::Secret;
+
 use crate::rows;
-use crate::secret::Secret;
 use crate::settings_reader::{SettingSource, SettingsReader};
 use crate::values::ConfigType;
 

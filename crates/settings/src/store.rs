@@ -9,15 +9,15 @@
 
 use std::time::Duration;
 
+use tollgate_core::Secret;
 use tollgate_limiter::Capacity;
 use tollgate_redis::config::{
-    ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings, Layout, RedisConfig, RedisSecret, RedisTls,
-    SocketType, Topology,
+    ClientCertificate, Credentials, Endpoint, EnvoyRedisSettings, Layout, RedisConfig, RedisTls, SocketType,
+    Topology,
 };
 
 use crate::row::{OptionalSetting, Setting};
 use crate::rows;
-use crate::secret::Secret;
 use crate::settings_reader::{SettingPlace, SettingSource, SettingsReader};
 
 /// Where counters live.
@@ -137,9 +137,7 @@ fn ours(
 
 /// A store as envoyproxy/ratelimit writes it.
 fn reference(reader: &mut SettingsReader<'_>, rows: &RedisRows, tls: &RedisTls) -> Option<Endpoint> {
-    let mut hidden =
-        |setting: &OptionalSetting<Secret>| reader.find(setting).map(|auth| RedisSecret::new(auth.expose()));
-    let (auth, sentinel_auth) = (hidden(&rows.auth), hidden(&rows.sentinel_auth));
+    let (auth, sentinel_auth) = (reader.find(&rows.auth), reader.find(&rows.sentinel_auth));
     let is_tls = reader.get(&rows.tls);
     let place = reader.find_placed(&rows.url).map(|(_, place)| place);
     let url = reader.get(&rows.url);
@@ -178,6 +176,6 @@ fn tls(reader: &mut SettingsReader<'_>) -> RedisTls {
     if let Some(setting) = missing {
         reader.mistake(setting, "a certificate and its key go together; write the path of a PEM file");
     }
-    let client = chain.zip(key).map(|(chain, key)| ClientCertificate { chain, key: RedisSecret::new(key) });
+    let client = chain.zip(key).map(|(chain, key)| ClientCertificate { chain, key: Secret::new(key) });
     RedisTls { ca, client, skip_hostname: reader.get(&rows::REDIS_TLS_SKIP_HOSTNAME_VERIFICATION) }
 }

@@ -8,6 +8,7 @@
 use std::fs;
 use std::time::Duration;
 
+use tollgate_core::Secret;
 use tollgate_http::{PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, JITTER_DEFAULT_S, Layout, SocketType};
@@ -15,7 +16,6 @@ use tollgate_redis::config::{Endpoint, JITTER_DEFAULT_S, Layout, SocketType};
 use crate::address::ListenAddress;
 use crate::go_syntax::{choice, duration, number, ratio};
 use crate::raw_value::RawValue;
-use crate::secret::Secret;
 
 /// Half of what a proxy waits for an answer by default, at most, and less than
 /// a server that is to stop waits for its callers.

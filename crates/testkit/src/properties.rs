@@ -25,7 +25,7 @@ pub fn run<E: Engine>(engines: &impl Fn(Limit) -> E, scenario: &Scenario) -> Res
         bounds::a_decision_stays_within_the_limit(engines, scenario)?,
         bounds::a_soft_limit_marks_what_the_base_limit_denies(engines, scenario)?,
         promise::holds_over_any_interval(engines, scenario)?,
-        promise::a_bucket_refuses_at_most_one_sub_window_early(engines, scenario)?,
+        promise::a_bucket_denies_at_most_one_sub_window_early(engines, scenario)?,
         replay::what_is_not_taken_changes_nothing(engines, scenario)?,
         replay::a_peek_tells_what_a_check_would(engines, scenario)?,
         replay::retry_after_is_exact(engines, scenario)?,

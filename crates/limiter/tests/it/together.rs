@@ -25,7 +25,7 @@ fn denied_by_one_means_that_none_is_charged() {
     assert_eq!(denied.decisions[0].verdict, Verdict::Allow, "the wide one would have let it pass");
     assert_eq!(remaining(&denied), [9, 0]);
     assert_eq!(denied.rule(denied.binding().unwrap()).unwrap().name(), "narrow");
-    assert_eq!(remaining(&check(&limiter, &both[..1])), [8], "and was not charged for the refused one");
+    assert_eq!(remaining(&check(&limiter, &both[..1])), [8], "and was not charged for the denied one");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn one_key_named_twice_is_charged_twice() {
     let denied = check(&limiter, &twice);
     assert_eq!(denied.decisions[0].verdict, Verdict::Allow);
     assert!(denied.decisions[1].verdict.is_deny());
-    assert_eq!(remaining(&check(&limiter, &twice[..1])), [0], "the refused one took nothing");
+    assert_eq!(remaining(&check(&limiter, &twice[..1])), [0], "the denied one took nothing");
 }
 
 #[test]
@@ -68,15 +68,15 @@ fn shadow_limits_decide_and_count_on_their_own() {
     ]);
     let both = [("a", "1"), ("b", "1")];
     assert_eq!(remaining(&check(&limiter, &both)), [1, 0]);
-    assert_eq!(remaining(&check(&limiter, &both)), [0, 0], "counted although the request was refused");
+    assert_eq!(remaining(&check(&limiter, &both)), [0, 0], "counted although the request was denied");
     let over = check(&limiter, &both[..1]);
     assert_eq!(over.verdict, Verdict::Allow);
     assert_eq!(over.outcome(), Outcome::ShadowDenied);
-    assert_eq!(remaining(&check(&limiter, &[("b", "2")])), [0], "a shadow denial refuses nobody");
+    assert_eq!(remaining(&check(&limiter, &[("b", "2")])), [0], "a shadow denial denies nobody");
 }
 
 #[test]
-fn a_request_is_refused_by_quotas_only_if_all_of_them_deny() {
+fn a_request_is_denied_by_quotas_only_if_all_of_them_deny() {
     let limiter = limiter(vec![
         node("a", vec![rule("first", fixed(1), Mode::Quota)]),
         node("b", vec![rule("second", fixed(2), Mode::Quota)]),

@@ -138,9 +138,9 @@ impl Connector {
         let Credentials { user, password } = &self.credentials;
         if let Some(password) = password {
             let mut auth = redis::cmd("AUTH");
-            auth.arg(user.as_slice()).arg(password.reveal());
+            auth.arg(user.as_slice()).arg(password.expose());
             connection.send(&auth).await.map_err(|error| {
-                let report = error.report().without(password.reveal());
+                let report = error.report().without(password.expose());
                 let is_known = report.failure != StoreFailure::Other;
                 let failure = if is_known { report.failure } else { StoreFailure::Forbidden };
                 FailureReport { failure, ..report }

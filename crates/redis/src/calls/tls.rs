@@ -39,7 +39,7 @@ pub(crate) fn connector(tls: &RedisTls) -> Result<TlsConnector, Error> {
         None => builder.with_no_client_auth(),
         Some(client) => {
             let chain = certificates(&client.chain, "client certificate")?;
-            let key = PrivateKeyDer::from_pem_slice(client.key.reveal().as_bytes())
+            let key = PrivateKeyDer::from_pem_slice(client.key.expose().as_bytes())
                 .map_err(|error| refused("client key", &error))?;
             builder
                 .with_client_auth_cert(chain, key)

@@ -30,7 +30,7 @@ fn every_form_is_read_and_shown_without_its_password() {
 fn a_user_and_a_password_are_read_with_their_escapes() {
     let endpoint = read("redis://app:a%3Ab@c@db");
     assert_eq!(endpoint.credentials.user.as_deref(), Some("app"));
-    assert_eq!(endpoint.credentials.password, Some(RedisSecret::new("a:b@c")));
+    assert_eq!(endpoint.credentials.password, Some(Secret::new("a:b@c")));
     assert_eq!(endpoint.topology, Topology::Single(tcp("db", 6379)));
 }
 
@@ -39,7 +39,7 @@ fn nothing_that_is_printed_holds_the_password() {
     let mut config = RedisConfig::new(read("redis+sentinel://app:s3cret@a:1/main"));
     let Topology::Sentinel { credentials, .. } = &mut config.main.topology else { panic!("a sentinel") };
     *credentials = Credentials::parse("other:s3cret");
-    let client = ClientCertificate { chain: "c".into(), key: RedisSecret::new("s3cret") };
+    let client = ClientCertificate { chain: "c".into(), key: Secret::new("s3cret") };
     config.main.tls = Some(RedisTls { client: Some(client), ..RedisTls::default() });
     let printed = format!("{config:?} {config:#?} {}", config.main);
     assert!(!printed.contains("s3cret"), "{printed}");
@@ -81,13 +81,13 @@ fn the_settings_of_the_reference_mean_the_same_here() {
     assert_eq!(cluster.topology, Topology::Cluster(vec![tcp("a", 1), tcp("b", 2)]));
     assert_eq!(cluster.credentials.user.as_deref(), Some("u"));
     let mut sentinel = reference("Sentinel", "mymaster,s1:1,s2:2");
-    sentinel.auth = Some(RedisSecret::new("user:pass:word"));
-    sentinel.sentinel_auth = Some(RedisSecret::new("word"));
+    sentinel.auth = Some(Secret::new("user:pass:word"));
+    sentinel.sentinel_auth = Some(Secret::new("word"));
     let sentinel = sentinel.endpoint().unwrap();
     assert_eq!(sentinel.to_string(), "redis+sentinel://s1:1,s2:2/mymaster");
-    assert_eq!(sentinel.credentials.password, Some(RedisSecret::new("pass:word")));
+    assert_eq!(sentinel.credentials.password, Some(Secret::new("pass:word")));
     let Topology::Sentinel { credentials, .. } = sentinel.topology else { panic!("a sentinel") };
-    assert_eq!(credentials, Credentials { user: None, password: Some(RedisSecret::new("word")) });
+    assert_eq!(credentials, Credentials { user: None, password: Some(Secret::new("word")) });
     let unix = EnvoyRedisSettings { url: "/var/run/x.sock".into(), ..EnvoyRedisSettings::default() }
         .endpoint()
         .unwrap();

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Credentials, Endpoint, RedisSecret, RedisTls, ServerAddress, TIMEOUT_DEFAULT, Topology};
+use tollgate_core::Secret;
+
+use super::{Credentials, Endpoint, RedisTls, ServerAddress, TIMEOUT_DEFAULT, Topology};
 use crate::error::Error;
 
 const PORT_DEFAULT: u16 = 6379;
@@ -112,9 +114,9 @@ pub struct EnvoyRedisSettings {
     /// cluster, or `master,host:port,…` for sentinels.
     pub url: String,
     /// `REDIS_AUTH`.
-    pub auth: Option<RedisSecret>,
+    pub auth: Option<Secret>,
     /// `REDIS_SENTINEL_AUTH`.
-    pub sentinel_auth: Option<RedisSecret>,
+    pub sentinel_auth: Option<Secret>,
     /// `REDIS_TLS` and what goes with it.
     pub tls: Option<RedisTls>,
     /// `REDIS_TIMEOUT`, where it is set.
@@ -139,7 +141,7 @@ impl EnvoyRedisSettings {
             }
         };
         let inner = inner.unwrap_or_else(|| Endpoint::single(ServerAddress::Unix { path: PathBuf::new() }));
-        let credentials = self.auth.as_ref().map(|auth| Credentials::parse(auth.reveal()));
+        let credentials = self.auth.as_ref().map(|auth| Credentials::parse(auth.expose()));
         Ok(Endpoint {
             topology,
             credentials: credentials.unwrap_or(inner.credentials),
@@ -190,7 +192,7 @@ impl EnvoyRedisSettings {
             return Err(bad("the name of the master is missing", "write master,host:port,host:port"));
         };
         let sentinels = addresses(&sentinels.join(","), SENTINEL_PORT_DEFAULT)?;
-        let credentials = self.sentinel_auth.as_ref().map(|auth| Credentials::parse(auth.reveal()));
+        let credentials = self.sentinel_auth.as_ref().map(|auth| Credentials::parse(auth.expose()));
         let credentials = credentials.unwrap_or_default();
         Ok(Topology::Sentinel { master: (*master).to_owned(), sentinels, credentials })
     }
@@ -199,7 +201,7 @@ impl EnvoyRedisSettings {
 fn userinfo(text: &str) -> Result<Credentials, Error> {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
     let some = |text: String| (!text.is_empty()).then_some(text);
-    Ok(Credentials { user: some(decoded(user)?), password: some(decoded(password)?).map(RedisSecret::new) })
+    Ok(Credentials { user: some(decoded(user)?), password: some(decoded(password)?).map(Secret::new) })
 }
 
 fn addresses(text: &str, port: u16) -> Result<Vec<ServerAddress>, Error> {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use tollgate_core::Shape;
+use tollgate_core::{Secret, Shape};
 use tollgate_redis::RedisStore;
-use tollgate_redis::config::{ClientCertificate, RedisSecret, RedisTls};
+use tollgate_redis::config::{ClientCertificate, RedisTls};
 use tollgate_testkit::RedisServer;
 use tollgate_testkit::redis::free_port;
 
@@ -53,8 +53,7 @@ async fn tls_with_names_chains_and_client_certificates() {
         "--tls-ca-cert-file",
         &path("ca.crt"),
     ]);
-    let client =
-        || ClientCertificate { chain: read("client.crt"), key: RedisSecret::new(read("client.key")) };
+    let client = || ClientCertificate { chain: read("client.crt"), key: Secret::new(read("client.key")) };
     let full = RedisTls { ca: Some(read("ca.crt")), client: Some(client()), skip_hostname: false };
     let with = |host: &str, tls: RedisTls| {
         let mut config = config(&format!("rediss://{host}:{port}"));

@@ -131,7 +131,7 @@ fn departures(limit: &Limit, admitted: &[Admitted]) -> Result<(), String> {
 }
 
 /// Sub-windows deny a request only if the window, longer by one of them, is full.
-pub(super) fn a_bucket_refuses_at_most_one_sub_window_early<E: Engine>(
+pub(super) fn a_bucket_denies_at_most_one_sub_window_early<E: Engine>(
     engines: &impl Fn(Limit) -> E,
     scenario: &Scenario,
 ) -> Result<u64, Failure> {
@@ -149,7 +149,7 @@ pub(super) fn a_bucket_refuses_at_most_one_sub_window_early<E: Engine>(
         let full = sum + u128::from(step.cost) > u128::from(checks.limit.hard_capacity());
         if decision.verdict.is_deny() && !full {
             let detail = format!("{sum} used, {decision:?}");
-            return Err(checks.failure(done, "refuses at most one sub-window early", detail));
+            return Err(checks.failure(done, "denies at most one sub-window early", detail));
         }
     }
     Ok(count(decisions.len()))

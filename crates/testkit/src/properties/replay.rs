@@ -25,8 +25,8 @@ pub(super) fn what_is_not_taken_changes_nothing<E: Engine>(
     let all = scenario.run(&mut engines(scenario.limit));
     let counts = scenario.limit.counts_rejected();
     let matters = |step: &Step, decision: &Decision| {
-        let refused = decision.verdict.is_deny() && !counts;
-        step.operation != Operation::Peek && step.cost > 0 && !refused
+        let denied = decision.verdict.is_deny() && !counts;
+        step.operation != Operation::Peek && step.cost > 0 && !denied
     };
     let kept = scenario.steps.iter().zip(&all).filter(|(step, decision)| matters(step, decision));
     let (steps, expected): (Vec<Step>, Vec<Decision>) = kept.unzip();

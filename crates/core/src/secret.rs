@@ -1,11 +1,15 @@
 //! A text that nobody prints by accident.
+//!
+//! Passwords, tokens, private keys and salts of all crates are of this type.
+//!
+//! Invariant: only [`Secret::expose`] gives the text away.
 
 use std::fmt;
 
 /// A token, a password, or what may hold one.
 ///
 /// ```
-/// use tollgate_settings::Secret;
+/// use tollgate_core::Secret;
 /// let token = Secret::new("hunter2");
 /// assert_eq!(format!("{token:?}"), "[hidden]");
 /// assert_eq!(token.expose(), "hunter2");
