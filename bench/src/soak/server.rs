@@ -88,7 +88,7 @@ fn write_files(folder: &Path, has_history: bool) -> Result<PathBuf> {
     let (rules, config) = (folder.join("rules.yaml"), folder.join("tollgate.yaml"));
     fs::write(&rules, RULES).context("cannot write the rules")?;
     let text = format!(
-        "rules: ['{}']\nmemory: {{ keys: {KEYS_MAX}, log_bytes: {LOG_BYTES_MAX} }}\n\
+        "rules: ['{}']\nmemory: {{ keys: {KEYS_MAX}, log_bytes: {LOG_BYTES_MAX}, snapshots: false }}\n\
          history: {{ enabled: {has_history} }}\n",
         rules.display()
     );

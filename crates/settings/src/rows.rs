@@ -95,6 +95,10 @@ section! {
     MEMORY_KEYS: Setting<usize> = key("memory.keys").default("10000000", Word(values::memory_keys));
     /// The most bytes that logs and sub-windows take besides.
     MEMORY_LOG_BYTES: Setting<usize> = key("memory.log_bytes").default("1073741824", Word(number));
+    /// Save the counters of the memory store in the folder of `--data` every ten seconds and at the
+    /// end, so that they survive a restart.
+    SNAPSHOTS: Setting<bool> =
+        variable("TOLLGATE_SNAPSHOTS").key("memory.snapshots").default("true", Word(truth));
     /// `redis`; `memcache` is not used, and a warning says so.
     BACKEND_TYPE: Setting<String> = variable("BACKEND_TYPE").default("redis", Value(text));
     /// A path, `host:port` or `redis://…`; several for a cluster; `master,host:port,…` for sentinels.
@@ -468,8 +472,8 @@ section! {
     HISTORY_SECTION, "History",
     "What is counted, and for how long, is in [history](history.md). It is kept beside the counters where these are on Redis, and else in a folder. If that cannot be used, limiting goes on without history, and the log says so.";
 
-    /// The folder that history is kept in, unless the store is Redis; it is made if it is not there. If
-    /// it is set, counters in memory are saved there, too, and survive a restart.
+    /// The folder that history and the counters of the memory store are kept in, unless the store is
+    /// Redis; it is made if it is not there. One server to a folder.
     DATA: Setting<PathBuf> =
         variable("TOLLGATE_DATA").flag("--data", "DIR").key("data").default("./tollgate-data", Value(path));
     /// Keep a history.

@@ -112,7 +112,7 @@ impl Settings {
             rules: rule_source::read(r),
             replies: replies::read(r),
             store: store::read(r),
-            snapshots: r.find(&rows::DATA),
+            snapshots: r.get(&rows::SNAPSHOTS).then(|| r.get(&rows::DATA)),
             health_needs_store: r.get(&rows::REDIS_HEALTH_CHECK_ACTIVE_CONNECTION),
             history: history::read(r).map(|history| history.hiding(mapping.as_ref())),
             tracing: tracing::read(r),

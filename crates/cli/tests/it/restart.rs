@@ -4,11 +4,12 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use tollgate_testkit::redis::wait_until;
 
-use crate::serve::{Serving, get_until, post};
+use crate::serve::{ANY, Serving, get_until, post};
 
 const RULES: &str = "
 domain: d
@@ -89,11 +90,64 @@ fn a_torn_file_is_told_and_ignored() {
 }
 
 #[test]
-fn one_process_at_a_time_saves_to_a_folder() {
+fn a_server_takes_over_the_folder_when_its_predecessor_ends() {
     let folder = tempfile::tempdir().unwrap();
-    let node = start(folder.path());
+    let mut first = start(folder.path());
     let mut second = Serving::start(folder.path(), &["--rules", "rules.yaml", "--data", "data"]);
     let told = second.until("counters are not saved: ");
-    assert_eq!(told, "cannot use data: another process saves its counters there; give another --data");
-    assert_eq!(left(&node), [4, 4], "the first one goes on");
+    assert!(told.starts_with("cannot use data: another process saves its counters there;"), "{told}");
+    let http = second.address("/v1) listens on ");
+    let mut second = ready(second, http);
+    assert_eq!(left(&second), [4, 4]);
+    assert_eq!(left(&second), [3, 3]);
+    first.serving.signal("TERM");
+    assert_eq!(first.serving.exit_code(), Some(0));
+    second.serving.until("counters are saved in data from now on");
+    second.serving.signal("TERM");
+    assert_eq!(second.serving.exit_code(), Some(0));
+    assert_eq!(left(&start(folder.path())), [2, 2]);
+}
+
+#[test]
+fn without_a_folder_they_are_saved_in_the_default_one_unless_that_is_turned_off() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+    let run = |snapshots: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.arg("serve").args(ANY).args(["--rules", "rules.yaml"]).env_clear();
+        let mut serving = Serving::run(command.env("TOLLGATE_SNAPSHOTS", snapshots), folder.path());
+        let http = serving.address("/v1) listens on ");
+        let mut node = ready(serving, http);
+        let left = left(&node);
+        node.serving.signal("TERM");
+        assert_eq!(node.serving.exit_code(), Some(0));
+        left
+    };
+    assert_eq!(run("false"), [4, 4]);
+    assert!(!folder.path().join("tollgate-data/counters.snapshot").exists());
+    assert_eq!(run("true"), [4, 4]);
+    assert_eq!(run("true"), [3, 3]);
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+    let serve = format!("ulimit -f 4; exec {} serve {}", env!("CARGO_BIN_EXE_tollgate"), ANY.join(" "));
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{serve} --rules rules.yaml --data data")]);
+    let mut serving = Serving::run(command.env_clear().env("TOLLGATE_HISTORY", "false"), folder.path());
+    let http = serving.address("/v1) listens on ");
+    let mut node = ready(serving, http);
+    let requests: Vec<String> =
+        (0..1_000).map(|user| format!(r#"{{"domain":"d","descriptors":[{{"bucket":"{user}"}}]}}"#)).collect();
+    let answer = post(node.http, "/v1/check", &format!("[{}]", requests.join(",")));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    node.serving.signal("TERM");
+    let told = node.serving.until("cannot save counters: ");
+    assert!(told.contains("make room"), "{told}");
+    assert_eq!(node.serving.exit_code(), Some(0));
+    let left: Vec<_> =
+        fs::read_dir(folder.path().join("data")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["counters.lock"]);
 }

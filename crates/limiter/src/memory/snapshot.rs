@@ -13,7 +13,7 @@
 //! A state of 16 bytes is a cell, any other a log.
 //!
 //! Invariants: the file is whole or not there: it is written beside its place,
-//! synced, and moved; a file that is torn, foreign or from another kind of hash
+//! synced, and moved, or removed if that fails; a file that is torn, foreign or from another kind of hash
 //! changes nothing; one shard is locked at a time, and only while it is copied.
 //!
 //! Deliberately not here: when to save, and where.
@@ -84,6 +84,10 @@ impl MemoryStore {
             sync_folder(path)?;
             Ok(keys)
         });
+        if written.is_err() {
+            // Half a snapshot is of no use, and the disk may be full. It may be in its place already.
+            drop(fs::remove_file(&beside));
+        }
         written.map_err(|source| SnapshotError::System { path: path.to_owned(), source })
     }
 

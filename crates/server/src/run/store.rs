@@ -16,10 +16,10 @@ use tollgate_settings::{Settings, StoreSettings};
 /// How often the store's health is checked.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where counters in memory are saved, if the settings name a folder.
+/// Where counters in memory are saved, if they are.
 pub(super) fn snapshots(settings: &Settings) -> Option<Snapshots> {
     match settings.store {
-        StoreSettings::Memory(_) => Snapshots::open(settings.snapshots.as_deref()?),
+        StoreSettings::Memory(_) => Some(Snapshots::open(settings.snapshots.clone()?)),
         StoreSettings::Redis(_) => None,
     }
 }

@@ -502,6 +502,16 @@ fn quiet_leaves_warnings_and_errors() {
 }
 
 #[test]
+fn counters_are_saved_with_a_folder_or_without_unless_it_is_turned_off() {
+    assert_eq!(settings(&[]).snapshots.as_deref(), Some(Path::new("./tollgate-data")));
+    assert_eq!(settings(&[("TOLLGATE_DATA", "/d")]).snapshots.as_deref(), Some(Path::new("/d")));
+    let without_history = settings(&[("TOLLGATE_HISTORY", "false")]);
+    assert!(without_history.snapshots.is_some());
+    let off = [("TOLLGATE_SNAPSHOTS", "false"), ("TOLLGATE_DATA", "/d")];
+    assert_eq!(settings(&off).snapshots, None);
+}
+
+#[test]
 fn resp_is_off_until_it_is_asked_for() {
     assert!(settings(&[("TOLLGATE_RESP_PASSWORD", "hunter2")]).resp.is_none());
     assert!(settings(&[("TOLLGATE_RESP", "off")]).resp.is_none());
@@ -565,7 +575,7 @@ fn a_wrong_file_is_refused_with_places() {
         ("memory: { keys: many }\n", "tollgate.yaml:1:17: 'many' is not a whole number in range; write one"),
         (
             "memory: 5\n",
-            "tollgate.yaml:1:9: 'memory' is a section; write memory.keys, memory.log_bytes below it",
+            "tollgate.yaml:1:9: 'memory' is a section; write memory.keys, memory.log_bytes, memory.snapshots below it",
         ),
         ("log: { level: [info] }\n", "tollgate.yaml:1:15: must be one value; write a text or a number"),
         ("connections: { max_age: 1 }\n", "tollgate.yaml:1:25: '1' has no unit; write 1s, 1ms or 1m"),

@@ -145,3 +145,12 @@ fn checks_go_on_while_it_is_saved() {
     let keys = store.save(&folder.file()).unwrap();
     assert_eq!(keys, u64::try_from(threads * 5_000 * 3).unwrap());
 }
+
+#[test]
+fn a_snapshot_that_fails_leaves_nothing_behind() {
+    let folder = Folder::new("fails");
+    // A file cannot be moved to where a folder is.
+    fs::create_dir_all(folder.file()).unwrap();
+    assert!(MemoryStore::default().save(&folder.file()).is_err());
+    assert!(!beside(&folder.file()).exists());
+}
