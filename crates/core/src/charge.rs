@@ -74,7 +74,7 @@ impl<'a> Charge<'a> {
         }
         // It was asked about one more and takes nothing: tell what is there.
         let (as_it_is, change) = decide(state, self.limit(), now, Operation::Peek, 0);
-        let Decision { verdict, blocked_for, .. } = decision;
-        (Decision { verdict, blocked_for, ..as_it_is }, change)
+        let Decision { verdict, blocked_for, soft, .. } = decision;
+        (Decision { verdict, blocked_for, soft, ..as_it_is }, change)
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Deliberately not here: wire formats, and the limits themselves.
 
+mod postpaid_hint;
 mod sinks;
 
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::telemetry::Tracer;
 use tollgate_metrics::{CallFailure, Metrics};
 use tollgate_settings::{ReplySettings, Settings};
 
+use postpaid_hint::PostpaidHint;
+
 pub use sinks::Sinks;
 
 /// The limiter as this server runs it.
@@ -33,6 +36,7 @@ pub struct Service {
     tracer: Tracer,
     answers: ReplySettings,
     count_rejected: bool,
+    postpaid_hint: PostpaidHint,
 }
 
 /// Why a request is not decided at all.
@@ -69,6 +73,7 @@ impl Service {
             tracer,
             answers: settings.replies.clone(),
             count_rejected: !settings.rules.stop_counting_rejected,
+            postpaid_hint: PostpaidHint::default(),
         }
     }
 
@@ -84,7 +89,9 @@ impl Service {
         now: Time,
     ) -> Result<Reply, ServiceError> {
         self.decidable(request)?;
-        Ok(self.limiter.operate(request, operation, now).await)
+        let reply = self.limiter.operate(request, operation, now).await;
+        self.postpaid_hint.note(&reply);
+        Ok(reply)
     }
 
     /// Checks for a caller who holds what is delayed for no longer than

@@ -43,6 +43,11 @@ impl Envoy {
             .replace("TOLLGATE_PORT", &around.tollgate.port().to_string())
             .replace("FAILS_CLOSED", &around.fails_closed.to_string())
             .replace("OWN_HEADERS", if around.has_own_headers { "DRAFT_VERSION_03" } else { "OFF" });
+        Self::start_with(folder, &config)
+    }
+
+    /// Starts one that is told `config`.
+    pub(crate) fn start_with(folder: &Path, config: &str) -> Self {
         let (config_path, admin_path) = (folder.join("envoy.yaml"), folder.join("admin-address"));
         fs::write(&config_path, config).unwrap();
         let mut child = Command::new(program())

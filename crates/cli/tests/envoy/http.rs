@@ -36,10 +36,19 @@ impl Answer {
 
 /// Gets `path`.
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> io::Result<Answer> {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    send(address, &format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}\r\n"))
+}
+
+/// Posts `body` to `path`.
+pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> io::Result<Answer> {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: test\r\nconnection: close");
+    send(address, &format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+}
+
+fn send(address: SocketAddr, request: &str) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, DEADLINE)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `answers` | what an HTTP caller gets to see of every kind of rule |
 //! | `telling` | the headers and the body that callers get where Tollgate may tell them |
+//! | `tokens` | the example for language models: costs that are known when the answer has ended |
 //! | `life` | rules that change and servers that end while requests flow |
 //! | `world` | the three processes, together |
 //! | `envoy`, `tollgate`, `upstream` | one of them each |
@@ -19,6 +20,7 @@ mod http;
 mod life;
 mod patience;
 mod telling;
+mod tokens;
 mod tollgate;
 mod upstream;
 mod world;

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::http;
@@ -21,7 +22,11 @@ pub(crate) struct Tollgate {
     child: Child,
     pub(crate) grpc: SocketAddr,
     pub(crate) http: SocketAddr,
+    log: Log,
 }
+
+/// What it has said so far.
+type Log = Arc<Mutex<String>>;
 
 impl Tollgate {
     /// Serves the rules at `rules` with these settings, gRPC on `grpc`, and waits until it is ready.
@@ -30,16 +35,16 @@ impl Tollgate {
             .args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grpc", grpc, "--rules"])
             .arg(rules)
             .env_clear()
-            // A history would lie in the folder that the tests are run in.
-            .env("TOLLGATE_HISTORY", "false")
+            // History and counters would lie in the folder that the tests are run in.
+            .envs([("TOLLGATE_HISTORY", "false"), ("TOLLGATE_SNAPSHOTS", "false")])
             .envs(settings.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = follow(&mut child);
-        let grpc = listens(&log, "gRPC");
-        let http = listens(&log, "HTTP");
-        let server = Self { child, grpc, http };
+        let (lines, log) = follow(&mut child);
+        let grpc = listens(&lines, "gRPC");
+        let http = listens(&lines, "HTTP");
+        let server = Self { child, grpc, http, log };
         until("Tollgate is ready", || {
             let health = server.health();
             (health.contains("\"healthy\":true") && health.contains("\"loaded\":true")).then_some(())
@@ -50,6 +55,16 @@ impl Tollgate {
     /// What it says about itself.
     pub(crate) fn health(&self) -> String {
         http::get(self.http, "/healthcheck?verbose", &[]).unwrap().body
+    }
+
+    /// Whether its log has `text`.
+    pub(crate) fn said(&self, text: &str) -> bool {
+        self.count(text) > 0
+    }
+
+    /// How often its log has `text`.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.log.lock().unwrap().matches(text).count()
     }
 
     /// Asks it to stop, as Kubernetes and systemd do, and waits for the end.
@@ -69,17 +84,20 @@ impl Drop for Tollgate {
 }
 
 /// The lines of its log, also passed on to whoever reads a failed test.
-fn follow(child: &mut Child) -> Receiver<String> {
+fn follow(child: &mut Child) -> (Receiver<String>, Log) {
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (sender, lines) = mpsc::channel();
+    let log = Log::default();
+    let own = Arc::clone(&log);
     thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {
             eprintln!("tollgate: {line}");
+            own.lock().unwrap().push_str(&line);
             // Nobody listens after the start.
             drop(sender.send(line));
         }
     });
-    lines
+    (lines, log)
 }
 
 /// Where it says that it listens.

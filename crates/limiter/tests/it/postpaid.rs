@@ -6,7 +6,7 @@ use tollgate_core::{
 };
 use tollgate_limiter::Reply;
 
-use crate::support::{START, TestLimiter, limit, limiter, node, rule, shapes, with_request};
+use crate::support::{START, TestLimiter, limit, limiter, node, rule, rules, shapes, with_request};
 
 const HOUR: Micros = Micros::from_secs(3_600);
 
@@ -111,4 +111,57 @@ fn in_shadow_mode_it_denies_nothing_and_is_counted() {
     let reply = check(&limiter, 0, START);
     assert_eq!((reply.verdict, reply.outcome()), (Verdict::Allow, Outcome::ShadowDenied));
     assert!(reply.binding().is_none());
+}
+
+#[test]
+fn a_soft_limit_marks_what_begins_on_its_allowance_and_then_denies() {
+    for shape in [Shape::FixedWindow, Shape::SlidingLog, Shape::SlidingCounter] {
+        let limiter = postpaid(limit(10, shape).soft(50).unwrap(), Mode::Enforce);
+        assert!(!check(&limiter, 0, START).decisions[0].soft, "{shape:?}");
+        drop(check(&limiter, 12, START));
+        let soft = check(&limiter, 0, START);
+        assert_eq!((soft.verdict, soft.decisions[0].soft), (Verdict::Allow, true), "{shape:?}");
+        assert_eq!(soft.outcome(), Outcome::Soft);
+        drop(check(&limiter, 3, START));
+        assert!(check(&limiter, 0, START).verdict.is_deny(), "{shape:?}: the allowance is used up");
+    }
+}
+
+#[test]
+fn debt_stays_when_rules_are_reloaded() {
+    let of = |count: u32, is_postpaid: bool| {
+        let own = limit(count, Shape::SlidingLog).with_postpaid(is_postpaid);
+        rules(vec![node("u", vec![rule("tokens", own, Mode::Enforce)])])
+    };
+    let limiter = postpaid(limit(10, Shape::SlidingLog), Mode::Enforce);
+    drop(check(&limiter, 14, START));
+    assert!(check(&limiter, 0, START).verdict.is_deny());
+    limiter.replace_rules(of(20, true));
+    let raised = check(&limiter, 0, START);
+    assert_eq!((raised.verdict, raised.decisions[0].remaining), (Verdict::Allow, 6));
+    limiter.replace_rules(of(10, true));
+    assert!(check(&limiter, 0, START).verdict.is_deny(), "lowered again");
+    limiter.replace_rules(of(10, false));
+    assert!(check(&limiter, 1, START).verdict.is_deny(), "what was charged is still there");
+    limiter.replace_rules(of(10, true));
+    assert_eq!(check(&limiter, 0, START).decisions[0].used, 14, "and what was denied is not");
+}
+
+#[test]
+fn a_clock_that_steps_back_lets_nothing_begin_in_debt() {
+    // Both are in one window, on whose edge START is.
+    let (earlier, now) = (START + Micros::from_secs(60), START + Micros::from_secs(120));
+    for shape in shapes(5) {
+        let limiter = postpaid(limit(5, shape), Mode::Enforce);
+        drop(check(&limiter, 8, now));
+        let Verdict::Deny { retry_after: Some(retry_after) } = check(&limiter, 0, now).verdict else {
+            panic!("{shape:?} is in debt")
+        };
+        assert!(check(&limiter, 0, earlier).verdict.is_deny(), "{shape:?}");
+        assert_eq!(check(&limiter, 1, earlier).verdict, Verdict::Allow, "{shape:?}: it is recorded");
+        assert!(check(&limiter, 0, now).verdict.is_deny(), "{shape:?}");
+        let before = now + Micros::new(retry_after.get() - 1);
+        assert!(check(&limiter, 0, before).verdict.is_deny(), "{shape:?}");
+        assert!(!check(&limiter, 0, now + HOUR + HOUR + HOUR).verdict.is_deny(), "{shape:?}: a step forward");
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate_core::{OnStoreError, Shape, Verdict};
-use tollgate_redis::StoreFailure;
+use tollgate_core::{Charge, Decision, Entry, Limit, OnStoreError, Refill, Shape, Verdict};
+use tollgate_redis::{RedisStore, StoreFailure};
 use tollgate_testkit::RedisServer;
 use tollgate_testkit::redis::free_port;
 
-use crate::support::{check, eventually, hasty, limit, store};
+use crate::support::{charge, charge_set, check, check_set, eventually, hasty, limit, store};
 
 const BACK_MAX: Duration = Duration::from_secs(3);
 
@@ -97,4 +97,34 @@ async fn a_script_that_the_server_forgot_is_sent_again() {
     let (decision, degraded) = check(&store, "a", &limit).await;
     assert_eq!((decision.remaining, degraded), (0, false));
     assert_eq!(store.stats().script_loads.get(), 1);
+}
+
+/// A check of cost 0, or a charge.
+async fn postpaid(store: &RedisStore, user: &str, limit: &Limit, cost: u64) -> (Decision, bool) {
+    let entries = [Entry { key: "user", value: user }];
+    let reply = check_set(store, &charge_set([Charge { cost, ..charge(&entries, limit) }])).await;
+    (reply.decisions[0], reply.degraded.contains(&true))
+}
+
+#[tokio::test]
+async fn costs_that_come_afterwards_are_recorded_while_the_store_is_away() {
+    let mut server = RedisServer::start();
+    let store = store(&server.url());
+    let shape = Shape::TokenBucket { burst: 1_000, refill: Refill::Smooth };
+    let limit = limit(1_000, 3600, shape).with_postpaid(true);
+    for user in ["in debt", "paid up"] {
+        assert!(!postpaid(&store, user, &limit, 700).await.0.verdict.is_deny());
+    }
+    assert!(!postpaid(&store, "in debt", &limit, 700).await.0.verdict.is_deny());
+    server.kill();
+    let (denied, degraded) = postpaid(&store, "in debt", &limit, 0).await;
+    assert!(denied.verdict.is_deny() && degraded, "the debt is remembered: {denied:?}");
+    let (begins, _) = postpaid(&store, "paid up", &limit, 0).await;
+    assert!(!begins.verdict.is_deny(), "{begins:?}");
+    assert!(!postpaid(&store, "paid up", &limit, 700).await.0.verdict.is_deny(), "it is recorded");
+    assert!(postpaid(&store, "paid up", &limit, 0).await.0.verdict.is_deny(), "into debt");
+    for (rule, denied) in [(OnStoreError::Allow, false), (OnStoreError::Deny, true)] {
+        let (decision, _) = postpaid(&store, "new", &limit.with_on_store_error(rule), 0).await;
+        assert_eq!(decision.verdict.is_deny(), denied, "{rule:?}");
+    }
 }
