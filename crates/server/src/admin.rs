@@ -29,7 +29,7 @@ mod token;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
@@ -38,6 +38,7 @@ use axum::routing::{get, post};
 use crate::http::v1::only;
 use crate::service::Service;
 use cross_site::AdminHosts;
+use metrics::MetricsPage;
 use tollgate_settings::AdminSettings;
 
 pub(crate) use metrics::router as prometheus_router;
@@ -65,7 +66,7 @@ pub(crate) fn router(service: Arc<Service>, settings: &AdminSettings) -> Router 
     let hosts = AdminHosts { names: hosts.clone(), has_token: token.is_some() };
     let pages = Router::new()
         .route("/", get(list))
-        .route("/metrics", get(metrics::page))
+        .route("/metrics", get(metrics::page).layer(Extension(Arc::<MetricsPage>::default())))
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(metrics::stats))
         .merge(v1_router())

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::poll_immediate;
 use hyper::body::{Body, Bytes, Frame};
 
-use crate::bounds::{BODIES_MAX, BODY_WAIT_MAX};
+use crate::bounds::{BODIES_MAX, BODY_WAIT_MAX, RESPONSES_MAX};
 
 /// Why a body was not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,10 +33,19 @@ pub(crate) enum BodyError {
     /// Too many others are sending large bodies slowly.
     #[error("too many large messages are arriving at once; send it again later")]
     Crowded,
+    /// Too many others do not read large answers.
+    #[error("too many large answers wait to be read; ask again later")]
+    Unread,
 }
 
-/// Bytes of unfinished bodies at this moment.
-static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
+/// Unfinished bodies of all callers.
+pub(crate) static UNFINISHED_BODIES: ByteBudget = ByteBudget::new(BODIES_MAX, BodyError::Crowded);
+
+/// Large responses to callers of the limiter that wait to be read.
+pub(crate) static LARGE_RESPONSES: ByteBudget = ByteBudget::new(RESPONSES_MAX, BodyError::Unread);
+
+/// The same for admin pages, so that callers cannot keep operators from theirs.
+pub(crate) static LARGE_PAGES: ByteBudget = ByteBudget::new(RESPONSES_MAX, BodyError::Unread);
 
 /// A body that has arrived.
 #[derive(Debug)]
@@ -67,7 +76,7 @@ async fn receive_all<B>(mut body: B, max: usize) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let mut held = HeldBytes(0);
+    let mut held = UNFINISHED_BODIES.none();
     let mut whole = Bytes::new();
     let mut gathered = Vec::new();
     while let Some(piece) = next_data(&mut body).await? {
@@ -107,23 +116,55 @@ where
     }
 }
 
-/// Bytes of one caller that count as unfinished until this is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct HeldBytes(usize);
+/// How many bytes all callers together may hold of something.
+#[derive(Debug)]
+pub(crate) struct ByteBudget {
+    used: AtomicUsize,
+    max: usize,
+    /// What is said beyond it.
+    error: BodyError,
+}
+
+/// Bytes of one caller that count against a budget until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    budget: &'static ByteBudget,
+    bytes: usize,
+}
+
+impl ByteBudget {
+    const fn new(max: usize, error: BodyError) -> Self {
+        Self { used: AtomicUsize::new(0), max, error }
+    }
+
+    /// Nothing as yet.
+    pub(crate) const fn none(&'static self) -> HeldBytes {
+        HeldBytes { budget: self, bytes: 0 }
+    }
+
+    /// Holds bytes that are there already, be there room or not.
+    pub(crate) fn hold(&'static self, bytes: usize) -> HeldBytes {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        HeldBytes { budget: self, bytes }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.max
+    }
+}
 
 impl HeldBytes {
     /// Holds more, unless all callers together hold too much.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), BodyError> {
-        self.0 += bytes;
-        if UNFINISHED.fetch_add(bytes, Ordering::Relaxed) + bytes > BODIES_MAX {
-            return Err(BodyError::Crowded);
-        }
-        Ok(())
+        self.bytes += bytes;
+        let used = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        // One that is alone may be larger than the budget.
+        if used > 0 && used + bytes > self.budget.max { Err(self.budget.error) } else { Ok(()) }
     }
 }
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        UNFINISHED.fetch_sub(self.0, Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,8 @@
 //! Every bound on what callers may send or hold, in one place, with its reason.
 //!
-//! Listeners and adapters read these; nothing else in the server decides how
-//! much is too much. Whoever passes a bound gets an error in the words of its
-//! protocol, or is cut off; nobody else notices.
+//! Listeners and adapters use these; nothing else in the server decides how much
+//! is too much. A caller beyond a bound gets an error in its protocol, or is cut
+//! off; no other caller notices. docs/guide/operating.md has the table.
 //!
 //! Deliberately not here: what a rule file may hold (`tollgate_rules`)
 //! and how many keys the store keeps (`--store`, `tollgate_limiter::Capacity`).
@@ -22,41 +22,70 @@ pub const CONNECTIONS_CROWDED: usize = CONNECTIONS_MAX / 2;
 pub const DESCRIPTORS_RESERVED: usize = 256;
 
 /// Connections that the kernel holds until they are accepted. A reconnect of
-/// every proxy at once must fit, and the kernel takes it as a wish.
+/// every proxy at once must fit. The kernel takes it as a hint.
 pub const BACKLOG: i32 = 4_096;
 
 /// The pause after `accept` fails, for example for want of file descriptors.
 /// Short enough that nobody waits long, long enough that it takes no CPU.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A caller must have said something sensible after this: the TLS handshake
-/// and the preface of HTTP/2, or the head of an HTTP/1.1 request.
+/// How long a caller has for the TLS handshake, and then again for the preface of
+/// HTTP/2, the first bytes of an HTTP/1.1 request, or the password over RESP.
 pub const OPENING_MAX: Duration = Duration::from_secs(10);
 
-/// How often a connection is looked at for silence and for its age.
+/// How often a connection is checked for silence, slowness and its age.
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// A body must have come in whole after this. A request is a few hundred bytes.
+/// How long a body may take to arrive whole, and a response to be read. A request is a few hundred bytes.
 pub const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// An HTTP/1.1 connection may be idle, or take for a request's head, so long.
+/// A caller whose responses wait must read at least this much of them in
+/// [`LOOK_EVERY`]; if it has not for [`BODY_WAIT_MAX`], it is cut off.
+pub const READ_LEAST: u64 = 16 << 10;
+
+/// A batch with a longer answer is decided and written in parts of this size,
+/// as fast as the caller reads. Two parts and the one that is being written are
+/// what such a connection holds. Replies over RESP are written in such parts, too.
+pub const RESPONSE_PART: usize = 16 << 10;
+
+/// Responses of this size and more count against [`RESPONSES_MAX`] until they are read.
+pub const RESPONSE_LARGE: usize = 64 << 10;
+
+/// Bytes of large responses that wait to be read, of all callers together.
+pub const RESPONSES_MAX: usize = 64 << 20;
+
+/// Bytes of gRPC responses that wait for the window of one connection; further
+/// calls on it are refused until the caller reads. What is beyond
+/// [`RESPONSE_LARGE`] counts against [`RESPONSES_MAX`], too. Where all calls that
+/// may be made at a time are answered at once, those fit that are beyond the
+/// least window there is, 64 KB.
+pub const CONNECTION_RESPONSES_MAX: usize = 2 << 20;
+
+/// What a gRPC call takes while its response waits, besides the response. Measured.
+pub const WAITING_CALL: usize = 3 << 10;
+
+/// Calls of health and reflection at a time on one connection. Each takes some
+/// 20 KB, and a client has one or two.
+pub const SIDE_CALLS_MAX: usize = 8;
+
+/// How long an HTTP/1.1 connection may be idle, and how long the head of a request may take.
 pub const HTTP_IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// A silent HTTP/2 connection is pinged so often, to notice callers that are gone.
+/// How often a silent HTTP/2 connection is pinged, to notice callers that are gone.
 pub const PING_EVERY: Duration = Duration::from_secs(15);
 
-/// A ping must be answered after this. It also ends connections that stop in
-/// the middle of a frame.
+/// How long a ping may be unanswered. It also ends connections that stop in the
+/// middle of a frame.
 pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Calls at a time on one connection. Envoy's own default for a cluster is
 /// 1,024 requests, and a call takes microseconds.
 pub const STREAMS_MAX: u32 = 1_024;
 
-/// Bytes on the way that one connection may have us hold.
+/// Bytes of requests on the way that one connection may have us hold.
 pub const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// Bytes on the way that one call may have us hold; a usual request fits many times.
+/// The same for one call; a usual request fits many times.
 pub const STREAM_WINDOW: u32 = 64 << 10;
 
 /// The headers of one request. Ours are a dozen short ones; tracing adds some.
@@ -122,14 +151,14 @@ pub const RESP_INLINE_MAX: usize = 4 << 10;
 /// holds. Some 200 commands fit, so that a pipeline of 64 is one batch.
 pub const RESP_READ: usize = 16 << 10;
 
-/// On SIGTERM, calls in flight have so long to finish. Kubernetes kills after 30 s.
+/// How long calls in flight have to finish on SIGTERM. Kubernetes kills after 30 s.
 pub const DRAIN_MAX: Duration = Duration::from_secs(25);
 
-/// On SIGTERM, a connection on which nothing came in for so long is cut off: all
-/// calls it had sent are answered, and it does not even acknowledge the goodbye.
+/// After SIGTERM, a connection that was silent for this long is cut off: all its
+/// calls are answered, and it does not even acknowledge the goodbye.
 pub const DRAIN_SILENCE_MAX: Duration = Duration::from_secs(2);
 
-/// Certificates on disk are looked at so often; a change is in force a second later.
+/// How often certificates are read from disk; a change is used a second later.
 pub const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A certificate chain, a key or a bundle of authorities. The largest public

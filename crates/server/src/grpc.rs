@@ -39,9 +39,13 @@ use hyper::{Method, Request, Response};
 use tonic::Status;
 use tower::Service as _;
 
+use crate::bounds::SIDE_CALLS_MAX;
+use crate::listen::stream::ByteCount;
 use crate::service::Service;
-use body::GrpcBody;
+use body::{GrpcBody, TonicBody};
+use error::GrpcError;
 use reflection::Reflection;
+use should_rate_limit::GrpcCall;
 
 pub use error::BadRequest;
 pub use to_wire::WAIT_HEADER;
@@ -55,7 +59,7 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 
 type GrpcFuture = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infallible>> + Send>>;
 
-/// All gRPC services of this server, for one connection after the other.
+/// All gRPC services of this server.
 #[derive(Clone)]
 pub struct Grpc {
     service: Arc<Service>,
@@ -76,16 +80,21 @@ impl Grpc {
         Self { service, health, reflection: Reflection::new() }
     }
 
+    /// The services for the calls of a connection whose bytes are counted in `bytes`.
+    fn for_connection(&self, bytes: Arc<ByteCount>) -> GrpcConnection {
+        GrpcConnection { grpc: self.clone(), bytes, side_calls: Arc::default() }
+    }
+
     /// Hands a call to one of tonic's services.
-    fn call_tonic(&self, request: Request<Incoming>) -> GrpcFuture {
+    fn call_tonic(&self, request: Request<Incoming>) -> TonicFuture {
         let (path, request) = (request.uri().path().to_owned(), request.map(tonic::body::Body::new));
         let service =
             path.strip_prefix('/').and_then(|path| path.split_once('/')).map(|(service, _)| service);
         match service {
-            Some("grpc.health.v1.Health") => boxed(self.health.clone().call(request)),
-            Some("grpc.reflection.v1.ServerReflection") => boxed(self.reflection.v1.clone().call(request)),
+            Some("grpc.health.v1.Health") => Box::pin(self.health.clone().call(request)),
+            Some("grpc.reflection.v1.ServerReflection") => Box::pin(self.reflection.v1.clone().call(request)),
             Some("grpc.reflection.v1alpha.ServerReflection") => {
-                boxed(self.reflection.v1alpha.clone().call(request))
+                Box::pin(self.reflection.v1alpha.clone().call(request))
             }
             _ => Box::pin(std::future::ready(Ok(Status::unimplemented(format!(
                 "there is no {path}; use reflection to list what there is"
@@ -95,21 +104,38 @@ impl Grpc {
     }
 }
 
-fn boxed<F>(call: F) -> GrpcFuture
-where
-    F: Future<Output = Result<Response<tonic::body::Body>, Infallible>> + Send + 'static,
-{
-    Box::pin(async move { Ok(call.await?.map(GrpcBody::Tonic)) })
+type TonicFuture = Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>> + Send>>;
+
+/// The services, for the calls of one connection.
+pub(crate) struct GrpcConnection {
+    grpc: Grpc,
+    bytes: Arc<ByteCount>,
+    /// Every call that tonic answers holds a clone.
+    side_calls: Arc<()>,
 }
 
-impl hyper::service::Service<Request<Incoming>> for Grpc {
+impl GrpcConnection {
+    fn call_tonic(&self, request: Request<Incoming>) -> GrpcFuture {
+        let side_call = Arc::clone(&self.side_calls);
+        if Arc::strong_count(&self.side_calls) > SIDE_CALLS_MAX + 1 {
+            return Box::pin(std::future::ready(Ok(to_wire::status(&GrpcError::SideCalls).into_http())));
+        }
+        let (call, connection) = (self.grpc.call_tonic(request), Arc::clone(&self.bytes));
+        Box::pin(async move {
+            Ok(call.await?.map(|body| GrpcBody::Tonic(TonicBody::new(body, connection, side_call))))
+        })
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for GrpcConnection {
     type Response = Response<GrpcBody>;
     type Error = Infallible;
     type Future = GrpcFuture;
 
     fn call(&self, request: Request<Incoming>) -> GrpcFuture {
         if request.uri().path() == SHOULD_RATE_LIMIT && request.method() == Method::POST {
-            return should_rate_limit::answer(Arc::clone(&self.service), request);
+            let (service, connection) = (Arc::clone(&self.grpc.service), Arc::clone(&self.bytes));
+            return should_rate_limit::answer(GrpcCall { service, connection }, request);
         }
         self.call_tonic(request)
     }

@@ -29,7 +29,7 @@ use crate::service::Service;
 
 pub(crate) use authz::Authz;
 pub(crate) use healthcheck::RuleStatusBody;
-pub(crate) use serve::ServeHttp;
+pub(crate) use serve::{ServeHttp, SharedBody};
 
 /// What the handlers need.
 #[derive(Debug, Clone)]

@@ -39,6 +39,8 @@ mod shutdown;
 pub mod source;
 pub mod store;
 pub mod telemetry;
+#[cfg(test)]
+mod testing;
 pub mod tls;
 
 pub use error::Error;

@@ -201,8 +201,11 @@ impl RunningServer<'_> {
             addresses: Arc::clone(&self.addresses),
             authz: Arc::clone(&self.authz),
         };
-        let serve_http = ServeHttp::new(http::router(context), self.certificates.http.clone())
-            .with_short_way(Arc::clone(&self.service));
+        let serve_http = ServeHttp::calls(
+            http::router(context),
+            self.certificates.http.clone(),
+            Arc::clone(&self.service),
+        );
         let password = self.settings.resp.as_ref().and_then(|resp| resp.password.clone());
         let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.certificates.resp.clone());
         let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
@@ -267,10 +270,10 @@ impl RunningServer<'_> {
         let limit = ConnectionLimit::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
         let acceptor = Acceptor { limit, pool: None, worker: 0, stop: done.subscribe() };
         let pages = admin::router(Arc::clone(&self.service), &self.settings.admin);
-        spawn_logged(acceptor.clone().run(operators.admin, ServeHttp::new(pages, None)));
+        spawn_logged(acceptor.clone().run(operators.admin, ServeHttp::pages(pages)));
         if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {
             let page = admin::prometheus_router(Arc::clone(&self.service), &own.path);
-            spawn_logged(acceptor.run(listener, ServeHttp::new(page, None)));
+            spawn_logged(acceptor.run(listener, ServeHttp::pages(page)));
         }
     }
 

@@ -20,7 +20,7 @@ use utoipa::{IntoResponses, ToSchema};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 use crate::http::v1::decide::{is_json, receive};
 use crate::http::v1::error::{FieldError, V1Error};
-use crate::http::v1::from_wire::{self, V1Body, V1Request};
+use crate::http::v1::from_wire::{self, V1Request};
 use crate::http::v1::schemas::RequestSchema;
 use crate::http::v1::to_wire::{self, ProblemBody, VerdictName};
 use crate::service::Service;
@@ -206,10 +206,7 @@ async fn receive_json(request: Request<Body>) -> Result<Bytes, V1Error> {
 
 /// The key that a body names.
 fn from_body(bytes: &[u8]) -> Result<V1Request<'_>, V1Error> {
-    match from_wire::body(bytes)? {
-        V1Body::One(request) => Ok(request),
-        V1Body::Batch(_) => Err(FieldError::OneKey.at("")),
-    }
+    if from_wire::is_batch(bytes) { Err(FieldError::OneKey.at("")) } else { from_wire::request(bytes) }
 }
 
 /// The key that a query names.

@@ -3,7 +3,7 @@
 use tollgate_core::LimitError;
 
 use crate::body::BodyError;
-use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX, GRPC_MESSAGE_MAX, KEY_MAX, VALUE_MAX};
+use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX, GRPC_MESSAGE_MAX, KEY_MAX, SIDE_CALLS_MAX, VALUE_MAX};
 use crate::service::ServiceError;
 
 /// Why a call gets no decision.
@@ -30,6 +30,12 @@ pub(super) enum GrpcError {
     Service(#[from] ServiceError),
     #[error("the answer is too large")]
     AnswerTooLarge,
+    #[error("answers to earlier calls on this connection wait to be read; read them, and call again")]
+    NotRead,
+    #[error(
+        "there are {SIDE_CALLS_MAX} calls of health and reflection on this connection; end one, and call again"
+    )]
+    SideCalls,
 }
 
 /// Why a request is refused before anything is decided.

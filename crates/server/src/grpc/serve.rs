@@ -65,6 +65,10 @@ impl Serve for ServeGrpc {
     async fn serve(&self, connection: ServerConnection) {
         let ServerConnection { io, lifetime, peer: _ } = connection;
         let io = FilteredStream::new(io, LenientAuthority::default(), lifetime.byte_count());
-        lifetime.supervise(self.builder.serve_connection(TokioIo::new(io), self.grpc.clone())).await;
+        let calls = self.grpc.for_connection(lifetime.byte_count());
+        lifetime.supervise(self.builder.serve_connection(TokioIo::new(io), calls)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,39 +25,56 @@ use super::message_wire;
 use super::to_wire::{self, RlsResponse};
 use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
+use crate::listen::stream::{ByteCount, WaitingBytes};
 use crate::service::{Service, ServiceError};
 use crate::telemetry::CallSpan;
 use tollgate_metrics::Call;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
+/// What a call needs besides its request.
+pub(super) struct GrpcCall {
+    pub(super) service: Arc<Service>,
+    /// The connection that it came on.
+    pub(super) connection: Arc<ByteCount>,
+}
+
 /// Answers a call.
 ///
 /// What is known without waiting is done before the future is made: it is
 /// allocated for each call, and is as large as all that it holds while it waits.
-pub(super) fn answer(service: Arc<Service>, request: Request<Incoming>) -> GrpcFuture {
+pub(super) fn answer(call: GrpcCall, request: Request<Incoming>) -> GrpcFuture {
     let content_type = request.headers().get(CONTENT_TYPE);
     if !content_type.is_some_and(|kind| kind.as_bytes().starts_with(GRPC.as_bytes())) {
         let mut response = Response::new(GrpcBody::Empty);
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Box::pin(std::future::ready(Ok(response)));
     }
-    let now = service.now();
-    let span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
-    Box::pin(answer_body(service, request.into_body(), now, span))
+    if call.connection.is_full() {
+        let refused = to_wire::status(&GrpcError::NotRead).into_http();
+        return Box::pin(std::future::ready(Ok(refused)));
+    }
+    let now = call.service.now();
+    let span = call.service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
+    Box::pin(answer_body(call, request.into_body(), now, span))
 }
 
 async fn answer_body(
-    service: Arc<Service>,
+    call: GrpcCall,
     body: Incoming,
     start: Time,
     mut span: CallSpan,
 ) -> Result<Response<GrpcBody>, Infallible> {
+    let GrpcCall { service, connection } = call;
     let answered = receive_and_check(&service, body, start, &mut span).await;
     service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
+    let answered = answered.and_then(|message| {
+        let waiting = WaitingBytes::new(connection, message.len()).ok_or(GrpcError::NotRead)?;
+        Ok(GrpcBody::Message(message, waiting))
+    });
     Ok(match answered {
-        Ok(message) => {
-            let mut response = Response::new(GrpcBody::Message(message));
+        Ok(body) => {
+            let mut response = Response::new(body);
             response.headers_mut().insert(CONTENT_TYPE, GRPC);
             response
         }

@@ -168,7 +168,11 @@ pub(super) fn status(error: &GrpcError) -> Status {
         GrpcError::Compressed => Code::Unimplemented,
         GrpcError::TooLarge { .. }
         | GrpcError::AnswerTooLarge
-        | GrpcError::Body(BodyError::TooLarge { .. } | BodyError::Crowded) => Code::ResourceExhausted,
+        | GrpcError::NotRead
+        | GrpcError::SideCalls
+        | GrpcError::Body(BodyError::TooLarge { .. } | BodyError::Crowded | BodyError::Unread) => {
+            Code::ResourceExhausted
+        }
         GrpcError::Body(BodyError::TooSlow) => Code::DeadlineExceeded,
         GrpcError::Body(BodyError::Broken) => Code::Cancelled,
         // The reference answers UNKNOWN to all of these.

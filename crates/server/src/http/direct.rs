@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use tokio::io::AsyncWriteExt as _;
 
-use super::v1;
-use crate::bounds::{HTTP_READ, LOOK_EVERY};
+use super::v1::{self, BatchParts, ResponseBody};
+use crate::bounds::{HTTP_READ, LOOK_EVERY, RESPONSE_PART};
 use crate::listen::lifetime::{Due, Lifetime, ReadEvent, RequestProgress, write_in_time};
 use crate::listen::stream::Io;
 use crate::service::Service;
@@ -73,14 +73,35 @@ impl<'a> DirectConnection<'a> {
         while let Some(request) = self.input.get(used..).and_then(WholeRequest::read) {
             let WholeRequest { operation, content_type, body, length } = request;
             let now = self.service.now();
-            let written = v1::answer(self.service, operation, content_type, body, now).await;
-            response::append(&written, self.date.at(now), &mut self.out);
+            let answered = v1::answer(self.service, operation, content_type, body, now).await;
+            response::append_head(&answered, self.date.at(now), &mut self.out);
             used += length;
+            match answered.body {
+                ResponseBody::Whole(bytes) => self.out.extend_from_slice(&bytes),
+                ResponseBody::Parts(parts) => self.write_parts(parts).await?,
+            }
+            if self.out.len() >= RESPONSE_PART {
+                self.write().await?;
+            }
         }
+        self.write().await?;
+        self.input.drain(..used);
+        Ok(self.input.is_empty())
+    }
+
+    async fn write_parts(&mut self, mut parts: BatchParts) -> io::Result<()> {
+        while let Some(part) = parts.next().await {
+            response::append_chunk(&part.map_err(io::Error::other)?, &mut self.out);
+            self.write().await?;
+        }
+        self.out.extend_from_slice(response::LAST_CHUNK);
+        Ok(())
+    }
+
+    async fn write(&mut self) -> io::Result<()> {
         write_in_time(&mut self.io, &self.out).await?;
         self.out.clear();
         self.out.shrink_to(HTTP_READ);
-        self.input.drain(..used);
-        Ok(self.input.is_empty())
+        Ok(())
     }
 }

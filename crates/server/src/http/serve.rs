@@ -1,11 +1,15 @@
 //! Serves connections of HTTP/1.1.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use hyper::body::Incoming;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -13,7 +17,8 @@ use tower::ServiceExt as _;
 
 use super::authz::Peer;
 use super::direct::DirectConnection;
-use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX};
+use crate::body::{ByteBudget, HeldBytes, LARGE_PAGES, LARGE_RESPONSES};
+use crate::bounds::{HTTP_HEAD_MAX, HTTP_IDLE_MAX, RESPONSE_LARGE};
 use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::LifetimePolicy;
 use crate::listen::prefixed::Prefixed;
@@ -31,16 +36,79 @@ pub(crate) struct ServeHttp {
     tls: Option<Arc<Tls>>,
     /// Answers requests on the short way, if there is one.
     direct: Option<Arc<Service>>,
+    /// What large responses count against.
+    budget: &'static ByteBudget,
 }
 
+/// Marks a response whose body several callers share, and which is accounted for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedBody;
+
 impl ServeHttp {
-    pub(crate) const fn new(router: Router, tls: Option<Arc<Tls>>) -> Self {
-        Self { router, tls, direct: None }
+    /// Serves operators.
+    pub(crate) const fn pages(router: Router) -> Self {
+        Self { router, tls: None, direct: None, budget: &LARGE_PAGES }
     }
 
-    /// The same, with the short way for `/v1/check` and its like.
-    pub(crate) fn with_short_way(self, service: Arc<Service>) -> Self {
-        Self { direct: Some(service), ..self }
+    /// Serves callers of the limiter, with the short way for `/v1/check` and its like.
+    pub(crate) const fn calls(router: Router, tls: Option<Arc<Tls>>, service: Arc<Service>) -> Self {
+        Self { router, tls, direct: Some(service), budget: &LARGE_RESPONSES }
+    }
+}
+
+/// Counts a large response against a budget until it is read, or refuses it.
+fn bounded(response: Response, budget: &'static ByteBudget) -> Response {
+    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.unwrap_or(0);
+    if bytes < RESPONSE_LARGE || response.extensions().get::<SharedBody>().is_some() {
+        return response;
+    }
+    let mut held = budget.none();
+    match held.add(bytes) {
+        Ok(()) => response.map(|body| Body::new(LargeBody { body, held: Arc::new(held) })),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+/// A body that is accounted for until its bytes are written: hyper takes them
+/// whole and drops the body long before that.
+struct LargeBody {
+    body: Body,
+    held: Arc<HeldBytes>,
+}
+
+/// Bytes of such a body.
+struct LargeBytes {
+    bytes: Bytes,
+    _held: Arc<HeldBytes>,
+}
+
+impl AsRef<[u8]> for LargeBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl HttpBody for LargeBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Self { body, held } = &mut *self;
+        let counted = |bytes| Bytes::from_owner(LargeBytes { bytes, _held: Arc::clone(held) });
+        let frame = Pin::new(body).poll_frame(cx);
+        frame.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(counted))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -71,6 +139,8 @@ impl Serve for ServeHttp {
             peer.and_then(|peer| request.extensions_mut().insert(Peer(peer)));
             request.map(Body::new)
         });
+        let budget = self.budget;
+        let router = router.map_response(move |response| bounded(response, budget));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HTTP_IDLE_MAX)
@@ -81,3 +151,6 @@ impl Serve for ServeHttp {
         lifetime.supervise(connection).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

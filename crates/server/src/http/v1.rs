@@ -6,11 +6,13 @@
 //! | `to_wire` | answers → JSON; errors → problems |
 //! | `error` | why a call gets no answer, and what to send instead |
 //! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
+//! | `batch` | the answer to several requests in one body, part by part |
 //! | `openapi` | the document that describes all of it |
 //!
 //! Deliberately not here: connections and their bounds (`listen`), what callers
 //! are told besides (`tollgate_http::response`), and the paths of the admin listener (`admin`).
 
+mod batch;
 pub(crate) mod decide;
 pub(crate) mod error;
 pub(crate) mod from_wire;
@@ -29,6 +31,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::service::Service;
 use error::V1Error;
 
+pub(crate) use batch::{BatchParts, ResponseBody};
 pub(crate) use decide::{answer, operation};
 pub(crate) use to_wire::V1Response;
 

@@ -6,8 +6,9 @@
 //! [`Lifetime::read`] and [`Lifetime::check`].
 //!
 //! A connection is closed if it does not open in time, if a request arrives too
-//! slowly, if it is idle for too long, if it is silent while others need the
-//! room, if it is too old, and when the server stops. [`CloseReason`] has them all.
+//! slowly, if its responses are not read, if it is idle for too long, if it is
+//! silent while others need the room, if it is too old, and when the server stops.
+//! [`CloseReason`] has them all.
 //!
 //! Invariants: a connection that is asked to close finishes the requests it has
 //! begun. A [`Lifetime`] holds the connection's permit, its worker's slot and a
@@ -30,9 +31,9 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::connection_limit::ConnectionPermit;
-use super::stream::{ByteCount, Io};
+use super::stream::{ByteCount, Io, Traffic};
 use super::worker_pool::WorkerSlot;
-use crate::bounds::{BODY_WAIT_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX};
+use crate::bounds::{BODY_WAIT_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX, READ_LEAST};
 use crate::shutdown::stopped;
 
 /// How long the connections of a listener may stay.
@@ -66,6 +67,8 @@ pub(crate) enum CloseReason {
     NotOpened,
     /// A request did not arrive whole within [`BODY_WAIT_MAX`].
     SlowRequest,
+    /// It read less than [`READ_LEAST`] bytes of what waits for it, time and again.
+    SlowReader,
     /// It was silent for longer than its listener allows.
     Idle,
     /// It was silent, and there are too many connections.
@@ -81,8 +84,8 @@ pub(crate) enum CloseReason {
 enum LifetimeStep {
     /// Nothing; check again after this.
     Wait(Duration),
-    /// Ask it to close, and cut it off after this.
-    Close(CloseReason, Option<Duration>),
+    /// Ask it to close, and check again after this.
+    Close(CloseReason, Duration),
     /// Cut it off.
     Cut(CloseReason),
 }
@@ -90,8 +93,8 @@ enum LifetimeStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LifetimePhase {
     Serving,
-    /// Asked to close.
-    Closing,
+    /// Asked to close, with so much time left until it is cut off.
+    Closing(Option<Duration>),
     /// Asked to close because the server stops.
     Draining,
 }
@@ -104,10 +107,12 @@ struct LifetimeState {
     /// The time between the last check and the next one.
     wait: Duration,
     elapsed: Duration,
-    bytes: u64,
+    traffic: Traffic,
     progress: RequestProgress,
-    /// For how long no bytes have come.
+    /// For how long nothing was read or written.
     silence: Duration,
+    /// For how long the caller has hardly read what waits for it.
+    stall: Duration,
     /// For how long the same request has been coming in.
     partial: Duration,
 }
@@ -120,21 +125,30 @@ impl LifetimeState {
             phase: LifetimePhase::Serving,
             wait: policy.age.map_or(LOOK_EVERY, |age| age.min(LOOK_EVERY)),
             elapsed: Duration::ZERO,
-            bytes: 0,
+            traffic: Traffic::default(),
             progress: RequestProgress::default(),
             silence: Duration::ZERO,
+            stall: Duration::ZERO,
             partial: Duration::ZERO,
         }
     }
 
     /// What to do when the time of the last step is over.
-    fn check(&mut self, bytes: u64, progress: RequestProgress, is_crowded: bool) -> LifetimeStep {
-        let is_silent = std::mem::replace(&mut self.bytes, bytes) == bytes;
+    fn check(&mut self, traffic: Traffic, progress: RequestProgress, is_crowded: bool) -> LifetimeStep {
+        let before = std::mem::replace(&mut self.traffic, traffic);
         let last = std::mem::replace(&mut self.progress, progress);
+        let is_silent = (before.read, before.written) == (traffic.read, traffic.written);
+        let is_stalled = before.is_waiting
+            && traffic.is_waiting
+            && traffic.written.saturating_sub(before.written) < READ_LEAST;
+        self.stall = if is_stalled { self.stall + self.wait } else { Duration::ZERO };
+        if self.stall >= BODY_WAIT_MAX {
+            return LifetimeStep::Cut(CloseReason::SlowReader);
+        }
         match self.phase {
-            LifetimePhase::Closing => return LifetimeStep::Cut(CloseReason::Overdue),
+            LifetimePhase::Closing(left) => return self.closing(left),
             LifetimePhase::Draining if is_silent => return LifetimeStep::Cut(CloseReason::Overdue),
-            LifetimePhase::Draining => return LifetimeStep::Wait(DRAIN_SILENCE_MAX),
+            LifetimePhase::Draining => return self.wait_for(DRAIN_SILENCE_MAX),
             LifetimePhase::Serving => {}
         }
         let wait = self.wait;
@@ -143,7 +157,7 @@ impl LifetimeState {
         self.elapsed += wait;
         self.silence = lasting(self.silence, is_silent);
         self.partial = lasting(self.partial, is_same_request);
-        let is_open = bytes >= self.policy.opening_bytes && !progress.needs_password;
+        let is_open = traffic.read >= self.policy.opening_bytes && !progress.needs_password;
         let left = self.policy.age.map(|age| age.saturating_sub(self.elapsed));
         if !is_open && self.elapsed >= OPENING_MAX {
             LifetimeStep::Cut(CloseReason::NotOpened)
@@ -156,19 +170,34 @@ impl LifetimeState {
         } else if left == Some(Duration::ZERO) {
             self.close(CloseReason::Age, self.policy.grace)
         } else {
-            self.wait = left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY));
-            LifetimeStep::Wait(self.wait)
+            self.wait_for(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))
         }
     }
 
+    fn wait_for(&mut self, wait: Duration) -> LifetimeStep {
+        self.wait = wait;
+        LifetimeStep::Wait(wait)
+    }
+
     fn close(&mut self, reason: CloseReason, grace: Option<Duration>) -> LifetimeStep {
-        self.phase = LifetimePhase::Closing;
-        LifetimeStep::Close(reason, grace)
+        self.phase = LifetimePhase::Closing(grace);
+        self.wait = grace.map_or(LOOK_EVERY, |grace| grace.min(LOOK_EVERY));
+        LifetimeStep::Close(reason, self.wait)
+    }
+
+    /// What to do about a connection that was asked to close.
+    fn closing(&mut self, left: Option<Duration>) -> LifetimeStep {
+        let left = left.map(|left| left.saturating_sub(self.wait));
+        if left == Some(Duration::ZERO) {
+            return LifetimeStep::Cut(CloseReason::Overdue);
+        }
+        self.phase = LifetimePhase::Closing(left);
+        self.wait_for(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))
     }
 
     /// The server stops; how long until the next check.
-    fn drain(&mut self, bytes: u64) -> Duration {
-        (self.phase, self.bytes) = (LifetimePhase::Draining, bytes);
+    fn drain(&mut self, traffic: Traffic) -> Duration {
+        (self.phase, self.traffic, self.wait) = (LifetimePhase::Draining, traffic, DRAIN_SILENCE_MAX);
         DRAIN_SILENCE_MAX
     }
 }
@@ -258,7 +287,7 @@ impl Lifetime {
             biased;
             read = io.read_buf(into) => {
                 let read = read?;
-                self.bytes.add(read);
+                self.bytes.add_read(read);
                 Ok(ReadEvent::Bytes(read))
             }
             due = self.due() => Ok(ReadEvent::Due(due)),
@@ -274,10 +303,9 @@ impl Lifetime {
     }
 
     fn step(&mut self, progress: RequestProgress) -> LifetimeStep {
-        let step = self.state.check(self.bytes.get(), progress, self.permit.is_crowded());
+        let step = self.state.check(self.bytes.traffic(), progress, self.permit.is_crowded());
         match step {
-            LifetimeStep::Wait(wait) => self.wait(wait),
-            LifetimeStep::Close(_, grace) => self.wait(grace.unwrap_or(Duration::MAX)),
+            LifetimeStep::Wait(wait) | LifetimeStep::Close(_, wait) => self.wait(wait),
             LifetimeStep::Cut(_) => {}
         }
         step
@@ -308,7 +336,7 @@ impl Lifetime {
             match due {
                 Due::Stop => {
                     connection.as_mut().graceful_shutdown();
-                    let wait = self.state.drain(self.bytes.get());
+                    let wait = self.state.drain(self.bytes.traffic());
                     self.wait(wait);
                 }
                 Due::Check => match self.step(RequestProgress::default()) {

@@ -68,6 +68,6 @@ mod tests {
         assert_eq!(&two, b"ab");
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.unwrap();
-        assert_eq!((rest.as_slice(), bytes.get()), (&b"cdefg"[..], 4));
+        assert_eq!((rest.as_slice(), bytes.traffic().read), (&b"cdefg"[..], 4));
     }
 }

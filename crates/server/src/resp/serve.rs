@@ -15,9 +15,9 @@ use std::time::Duration;
 use futures_util::future::poll_immediate;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::session::{RespContext, RespSession};
+use super::session::{InputProgress, RespContext, RespSession};
 use super::to_wire::{RespWriter, close_message};
-use crate::body::HeldBytes;
+use crate::body::{HeldBytes, UNFINISHED_BODIES};
 use crate::bounds::{RESP_COMMAND_MAX, RESP_READ};
 use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::{
@@ -97,9 +97,7 @@ impl RespConnection {
             match self.lifetime.read(&mut self.io, &mut self.input).await? {
                 ReadEvent::Bytes(0) => return Ok(()),
                 ReadEvent::Bytes(_) => {
-                    let is_over = self.answer().await;
-                    self.write().await?;
-                    if is_over {
+                    if self.answer_all().await? {
                         return self.end().await;
                     }
                 }
@@ -127,8 +125,20 @@ impl RespConnection {
         }
     }
 
-    /// Answers what was read; whether the connection is to end.
-    async fn answer(&mut self) -> bool {
+    /// Answers what was read and writes the replies, in parts if they are long;
+    /// whether the connection is to end.
+    async fn answer_all(&mut self) -> io::Result<bool> {
+        loop {
+            let progress = self.answer().await;
+            let is_over = progress.is_over || !self.may_hold();
+            self.write().await?;
+            if is_over || !progress.has_more {
+                return Ok(is_over);
+            }
+        }
+    }
+
+    async fn answer(&mut self) -> InputProgress {
         let service = Arc::clone(&self.session.context.service);
         let now = service.now();
         let progress = self.session.answer(&self.input, now, &mut self.out).await;
@@ -141,7 +151,7 @@ impl RespConnection {
         if progress.commands > 0 {
             service.metrics().served_together(Call::Resp, service.now().since(now), progress.commands);
         }
-        progress.is_over || !self.may_hold()
+        progress
     }
 
     /// Accounts for a long command that has begun, or says that there are too many.
@@ -149,7 +159,7 @@ impl RespConnection {
         if self.input.len() <= RESP_READ || self.held.is_some() {
             return true;
         }
-        let mut held = HeldBytes::default();
+        let mut held = UNFINISHED_BODIES.none();
         let may = held.add(RESP_COMMAND_MAX).is_ok();
         self.held = Some(held);
         if !may {
@@ -182,8 +192,7 @@ impl RespConnection {
         self.make_room();
         let arrived = poll_immediate(pin!(self.io.read_buf(&mut self.input))).await;
         if let Some(Ok(_)) = arrived {
-            self.answer().await;
-            self.write().await?;
+            self.answer_all().await?;
         }
         self.end().await
     }

@@ -22,6 +22,7 @@ use super::frame::{self, FramingError, RespFrame};
 use super::request::{Pipeline, RespRequest};
 use super::throttle::{Dialect, LimitCache, ThrottleRequest};
 use super::to_wire::{RespVersion, RespWriter};
+use crate::bounds::RESPONSE_PART;
 use crate::service::Service;
 use tollgate_settings::Secret;
 
@@ -61,6 +62,8 @@ pub(super) struct InputProgress {
     pub(super) commands: u64,
     /// The connection is to end.
     pub(super) is_over: bool,
+    /// There may be more commands, and the replies so far are to be written first.
+    pub(super) has_more: bool,
 }
 
 /// What a command leaves a connection in.
@@ -99,11 +102,15 @@ impl RespSession {
         }
     }
 
-    /// Answers every whole command of `input`, as of `now`.
+    /// Answers the whole commands of `input` as of `now`, until `out` is long.
     pub(super) async fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> InputProgress {
         let service = Arc::clone(&self.context.service);
         let (mut progress, mut pipeline) = (InputProgress::default(), Pipeline::default());
         while !progress.is_over {
+            if out.len() >= RESPONSE_PART {
+                progress.has_more = true;
+                break;
+            }
             match frame::next(input.get(progress.used..).unwrap_or_default()) {
                 Ok(RespFrame::Partial) => break,
                 Ok(RespFrame::Command(words, bytes)) => {

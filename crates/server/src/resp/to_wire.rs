@@ -156,9 +156,11 @@ pub(super) fn close_message(reason: CloseReason, needs_password: bool) -> String
             BODY_WAIT_MAX.as_secs()
         ),
         CloseReason::Crowded => "ERR too many connections; come back when you have a command".to_owned(),
-        CloseReason::NotOpened | CloseReason::Idle | CloseReason::Age | CloseReason::Overdue => {
-            "ERR the connection is closed; connect again".to_owned()
-        }
+        CloseReason::NotOpened
+        | CloseReason::SlowReader
+        | CloseReason::Idle
+        | CloseReason::Age
+        | CloseReason::Overdue => "ERR the connection is closed; connect again".to_owned(),
     }
 }
 

@@ -20,6 +20,10 @@ fn seconds(span: Duration) -> String {
     format!("{} s", span.as_secs())
 }
 
+fn kibibytes(bytes: impl TryInto<usize>) -> String {
+    format!("{} KiB", bytes.try_into().unwrap_or(0) >> 10)
+}
+
 fn mebibytes(bytes: usize) -> String {
     format!("{} MiB", bytes >> 20)
 }
@@ -27,6 +31,11 @@ fn mebibytes(bytes: usize) -> String {
 #[test]
 fn the_bounds_in_the_guide_are_those_of_the_code() {
     assert_eq!(bounds::GRPC_MESSAGE_MAX, bounds::JSON_BODY_MAX, "they share a row");
+    assert_eq!(
+        (bounds::RESPONSE_LARGE, bounds::LOOK_EVERY),
+        (64 << 10, Duration::from_secs(5)),
+        "rows name them"
+    );
     let ping =
         format!("pinged every {}, {} to answer", seconds(bounds::PING_EVERY), seconds(bounds::PING_WAIT_MAX));
     let rows = [
@@ -41,6 +50,13 @@ fn the_bounds_in_the_guide_are_those_of_the_code() {
         ("descriptors in a request", grouped(bounds::DESCRIPTORS_MAX)),
         ("bytes of a domain or key", grouped(bounds::KEY_MAX)),
         ("bytes of a value", grouped(bounds::VALUE_MAX)),
+        ("time for a caller to read an answer", seconds(bounds::BODY_WAIT_MAX)),
+        ("what a caller must read of it in 5 s", kibibytes(bounds::READ_LEAST)),
+        ("a part of a long answer to a batch, or over RESP", kibibytes(bounds::RESPONSE_PART)),
+        ("answers of 64 KiB and more that wait to be read, together", mebibytes(bounds::RESPONSES_MAX)),
+        ("gRPC answers that wait for one connection's window", mebibytes(bounds::CONNECTION_RESPONSES_MAX)),
+        ("calls of health and reflection at a time on one connection", grouped(bounds::SIDE_CALLS_MAX)),
+        ("requests in a batch", grouped(bounds::BATCH_MAX)),
         ("calls in flight after SIGTERM", seconds(bounds::DRAIN_MAX)),
     ];
     for (what, expected) in rows {

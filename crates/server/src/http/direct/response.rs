@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use httpdate::HttpDate;
 use tollgate_core::Time;
 
-use super::super::v1::V1Response;
+use super::super::v1::{ResponseBody, V1Response};
 
 /// The value of the `date` header, which changes once a second.
 #[derive(Debug, Default)]
@@ -25,10 +25,14 @@ impl DateHeader {
     }
 }
 
-/// Appends a response.
-pub(super) fn append(response: &V1Response, date: &str, out: &mut Vec<u8>) {
+/// Appends the head of a response.
+pub(super) fn append_head(response: &V1Response, date: &str, out: &mut Vec<u8>) {
     let V1Response { status, kind, headers, body } = response;
     let mut length = itoa::Buffer::new();
+    let framing = match body {
+        ResponseBody::Whole(bytes) => ["\r\ncontent-length: ", length.format(bytes.len())],
+        ResponseBody::Parts(_) => ["\r\ntransfer-encoding: ", "chunked"],
+    };
     let reason = status.canonical_reason().unwrap_or_default();
     for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind] {
         out.extend_from_slice(part.as_bytes());
@@ -38,11 +42,20 @@ pub(super) fn append(response: &V1Response, date: &str, out: &mut Vec<u8>) {
             out.extend_from_slice(part);
         }
     }
-    for part in ["\r\ncontent-length: ", length.format(body.len()), "\r\ndate: ", date, "\r\n\r\n"] {
+    for part in framing.into_iter().chain(["\r\ndate: ", date, "\r\n\r\n"]) {
         out.extend_from_slice(part.as_bytes());
     }
-    out.extend_from_slice(body);
 }
+
+/// Appends a part of a body that is sent in chunks.
+pub(super) fn append_chunk(part: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{:X}\r\n", part.len()).as_bytes());
+    out.extend_from_slice(part);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What ends a body that is sent in chunks.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[cfg(test)]
 mod tests {

@@ -58,7 +58,7 @@ impl JsonError {
             Self::Body(BodyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyError::Broken) => StatusCode::BAD_REQUEST,
-            Self::Body(BodyError::Crowded) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Body(BodyError::Crowded | BodyError::Unread) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => StatusCode::BAD_REQUEST,
             Self::Service(ServiceError::NoRules) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Answer => StatusCode::INTERNAL_SERVER_ERROR,

@@ -2,7 +2,11 @@
 //!
 //! One request is answered with 200 or 429. A batch is answered with 200 and a
 //! verdict for each of its requests, which are decided one after the other, at
-//! one instant.
+//! one instant. A long answer to a batch is made part by part, as fast as the
+//! caller reads it (`batch`).
+//!
+//! Invariants: all of a batch is read before any of it is decided; a large one
+//! counts against [`LARGE_RESPONSES`] until its answer is read.
 
 use std::sync::Arc;
 
@@ -10,14 +14,17 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use hyper::body::Bytes;
+use tokio::sync::mpsc;
 use tollgate_core::{Operation, Time};
 
+use super::batch::{BatchParts, ResponseBody};
 use super::error::V1Error;
 use super::from_wire::{self, V1Request};
 use super::schemas::{BodySchema, DecidedSchema};
-use super::to_wire::{self, V1Response};
-use crate::body::{self, ReceivedBody};
-use crate::bounds::JSON_BODY_MAX;
+use super::to_wire::{self, BatchBody, V1Response};
+use crate::body::{self, LARGE_RESPONSES, ReceivedBody};
+use crate::bounds::{HTTP_READ, JSON_BODY_MAX, RESPONSE_LARGE, RESPONSE_PART};
 use crate::service::Service;
 use tollgate_http::CallerView;
 use tollgate_metrics::Call;
@@ -52,6 +59,10 @@ pub(super) async fn receive_and_answer(
     let deciding = async {
         let received = receive(request).await?;
         let now = if received.has_waited { service.now() } else { start };
+        if from_wire::is_batch(&received.bytes) {
+            let batch = Batch { service: &service, operation, now, body: &received.bytes };
+            return answer_batch(batch, || received.bytes.clone()).await;
+        }
         decide(&service, operation, &received.bytes, now).await
     };
     counted(&service, start, deciding.await).into()
@@ -59,15 +70,19 @@ pub(super) async fn receive_and_answer(
 
 /// Answers a request whose body of a content type is there, as of `now`.
 pub(crate) async fn answer(
-    service: &Service,
+    service: &Arc<Service>,
     operation: Operation,
     content_type: Option<&[u8]>,
     bytes: &[u8],
     now: Time,
 ) -> V1Response {
-    let decided = match may_be_json(content_type) {
-        true => decide(service, operation, bytes, now).await,
-        false => Err(V1Error::MediaType),
+    let decided = if !may_be_json(content_type) {
+        Err(V1Error::MediaType)
+    } else if from_wire::is_batch(bytes) {
+        let batch = Batch { service, operation, now, body: bytes };
+        answer_batch(batch, || Bytes::copy_from_slice(bytes)).await
+    } else {
+        decide(service, operation, bytes, now).await
     };
     counted(service, now, decided)
 }
@@ -84,20 +99,11 @@ async fn decide(
     bytes: &[u8],
     now: Time,
 ) -> Result<V1Response, V1Error> {
-    match from_wire::body(bytes)? {
-        from_wire::V1Body::One(request) => decide_one(service, operation, now, &request, to_wire::one).await,
-        from_wire::V1Body::Batch(batch) => {
-            let mut replies = to_wire::BatchBody::new(batch.len());
-            for request in &batch {
-                decide_one(service, operation, now, request, |view| replies.add(view)).await?;
-            }
-            Ok(replies.finish())
-        }
-    }
+    decide_one(service, operation, now, &from_wire::request(bytes)?, to_wire::one).await
 }
 
 /// Decides one request, and hands `tell` what the caller is to see of it.
-async fn decide_one<R>(
+pub(super) async fn decide_one<R>(
     service: &Service,
     operation: Operation,
     now: Time,
@@ -109,6 +115,70 @@ async fn decide_one<R>(
     let request = wire.request(&descriptors);
     let reply = service.operate(&request, operation, now).await?;
     Ok(tell(&CallerView::new(&service.answers().responses, &request, &reply)))
+}
+
+/// A batch that has arrived.
+struct Batch<'a> {
+    service: &'a Arc<Service>,
+    operation: Operation,
+    now: Time,
+    body: &'a [u8],
+}
+
+/// Decides a batch, or as much of it as makes the first part of its answer.
+/// `owned` makes the body one's own; it is called only for a long answer.
+async fn answer_batch(batch: Batch<'_>, owned: impl FnOnce() -> Bytes) -> Result<V1Response, V1Error> {
+    let Batch { service, operation, now, body } = batch;
+    let mut rest = BatchRest { service: Arc::clone(service), operation, now, body: Bytes::new(), decided: 0 };
+    let mut replies = BatchBody::new();
+    // A short batch has most likely a short answer, and needs nothing of its own.
+    if body.len() <= HTTP_READ {
+        let requests = from_wire::batch(body)?;
+        for request in &requests {
+            decide_one(service, operation, now, request, |view| replies.add(view)).await?;
+            rest.decided += 1;
+            if replies.len() >= RESPONSE_PART {
+                break;
+            }
+        }
+        if rest.decided == requests.len() {
+            return Ok(to_wire::batch(ResponseBody::Whole(replies.finish())));
+        }
+    }
+    rest.body = owned();
+    let parts = BatchParts::new(|sender| rest.decide(replies, sender));
+    Ok(to_wire::batch(parts.begin().await?))
+}
+
+/// What is to be decided of a batch while its answer is written.
+struct BatchRest {
+    service: Arc<Service>,
+    operation: Operation,
+    now: Time,
+    body: Bytes,
+    /// How many requests are decided already.
+    decided: usize,
+}
+
+impl BatchRest {
+    /// Decides it, and returns the last part of the answer.
+    async fn decide(self, mut replies: BatchBody, parts: mpsc::Sender<Vec<u8>>) -> Result<Vec<u8>, V1Error> {
+        let Self { service, operation, now, body, decided } = self;
+        let requests = from_wire::batch(&body)?;
+        let mut held = LARGE_RESPONSES.none();
+        let bytes = body.len() + requests.iter().map(V1Request::size).sum::<usize>();
+        if bytes >= RESPONSE_LARGE {
+            held.add(bytes)?;
+        }
+        for request in requests.iter().skip(decided) {
+            if replies.len() >= RESPONSE_PART {
+                // The receiver is gone only if this future is, too.
+                drop(parts.send(replies.take_part()).await);
+            }
+            decide_one(&service, operation, now, request, |view| replies.add(view)).await?;
+        }
+        Ok(replies.finish())
+    }
 }
 
 /// The body of a request, if it is JSON.

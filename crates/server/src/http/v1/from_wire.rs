@@ -29,13 +29,6 @@ const DESCRIPTORS_USUAL: usize = 4;
 /// Most requests have no more entries than this in all.
 const ENTRIES_USUAL: usize = 8;
 
-/// What a body asks.
-#[derive(Debug)]
-pub(crate) enum V1Body<'a> {
-    One(V1Request<'a>),
-    Batch(Vec<V1Request<'a>>),
-}
-
 /// One request as it was sent.
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, expecting = "a request, an object with domain and descriptors")]
@@ -58,25 +51,31 @@ impl<'de: 'a, 'a> Deserialize<'de> for V1Request<'a> {
     }
 }
 
-/// Reads a body.
-pub(crate) fn body(bytes: &[u8]) -> Result<V1Body<'_>, V1Error> {
-    let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else {
+/// Whether a body is a batch, if it is anything.
+pub(crate) fn is_batch(bytes: &[u8]) -> bool {
+    bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+/// The one request of a body.
+pub(crate) fn request(bytes: &[u8]) -> Result<V1Request<'_>, V1Error> {
+    if bytes.trim_ascii().is_empty() {
         return Err(FieldError::Empty.at(""));
-    };
-    if *first != b'[' {
-        let request: V1Request<'_> = parse(bytes)?;
-        request.check("")?;
-        return Ok(V1Body::One(request));
     }
-    let batch: Bounded<V1Request<'_>, BATCH_MAX> = parse(bytes)?;
-    let batch = batch.0;
+    let request: V1Request<'_> = parse(bytes)?;
+    request.check("")?;
+    Ok(request)
+}
+
+/// The requests of a batch.
+pub(crate) fn batch(bytes: &[u8]) -> Result<Vec<V1Request<'_>>, V1Error> {
+    let Bounded(batch): Bounded<V1Request<'_>, BATCH_MAX> = parse(bytes)?;
     if batch.iter().map(|request| request.descriptors.0.len()).sum::<usize>() > BATCH_DESCRIPTORS_MAX {
         return Err(FieldError::BatchDescriptors.at(""));
     }
     for (index, request) in batch.iter().enumerate() {
         request.check(&format!("/{index}"))?;
     }
-    Ok(V1Body::Batch(batch))
+    Ok(batch)
 }
 
 fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, V1Error> {
@@ -155,6 +154,11 @@ impl V1Request<'_> {
             let at = |rest: &str| format!("{place}/descriptors/{index}{rest}");
             check_descriptor(descriptor, at)
         })
+    }
+
+    /// About how many bytes it takes, besides its texts.
+    pub(super) fn size(&self) -> usize {
+        size_of::<Self>() + self.descriptors.0.len() * size_of::<V1Descriptor<'_>>()
     }
 
     /// All entries of all descriptors, one after the other.

@@ -19,6 +19,7 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
 
+use super::batch::ResponseBody;
 use tollgate_http::response::{CallerView, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
 
 pub(crate) use problem::{ProblemBody, error, problem};
@@ -211,21 +212,25 @@ pub(crate) struct V1Response {
     pub(crate) kind: &'static str,
     /// Besides those that every answer has.
     pub(crate) headers: ResponseHeaders,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: ResponseBody,
 }
 
 impl V1Response {
     fn new(status: StatusCode, kind: &'static str, headers: ResponseHeaders, body: &impl Serialize) -> Self {
         let mut bytes = Vec::with_capacity(BODY_USUAL);
         serde_json::to_writer(&mut bytes, body).expect("texts and numbers are always JSON");
-        Self { status, kind, headers, body: bytes }
+        Self { status, kind, headers, body: ResponseBody::Whole(bytes) }
     }
 }
 
 impl From<V1Response> for Response {
     fn from(response: V1Response) -> Self {
         let V1Response { status, kind, headers, body } = response;
-        let mut response = Self::new(Body::from(body));
+        let body = match body {
+            ResponseBody::Whole(bytes) => Body::from(bytes),
+            ResponseBody::Parts(parts) => Body::new(parts),
+        };
+        let mut response = Self::new(body);
         *response.status_mut() = status;
         let map = response.headers_mut();
         map.reserve(headers.len() + 1);
@@ -255,28 +260,44 @@ pub(crate) fn respond(body: &impl Serialize) -> Response {
     V1Response::new(StatusCode::OK, JSON, ResponseHeaders::new(), body).into()
 }
 
+/// The answer to a batch.
+pub(super) fn batch(body: ResponseBody) -> V1Response {
+    V1Response { status: StatusCode::OK, kind: JSON, headers: ResponseHeaders::new(), body }
+}
+
 /// The replies to a batch, as they come.
 pub(super) struct BatchBody {
+    /// What was not taken yet.
     bytes: Vec<u8>,
+    is_empty: bool,
 }
 
 impl BatchBody {
-    pub(super) fn new(requests: usize) -> Self {
-        let mut bytes = Vec::with_capacity(requests.saturating_mul(BODY_USUAL));
-        bytes.push(b'[');
-        Self { bytes }
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![b'['], is_empty: true }
     }
 
     pub(super) fn add(&mut self, view: &CallerView<'_>) {
-        if self.bytes.len() > 1 {
+        if !std::mem::take(&mut self.is_empty) {
             self.bytes.push(b',');
         }
         serde_json::to_writer(&mut self.bytes, &ReplyBody::new(view))
             .expect("a vector takes all that is JSON");
     }
 
-    pub(super) fn finish(mut self) -> V1Response {
+    /// Bytes that were not taken yet.
+    pub(super) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What was added since the last time.
+    pub(super) fn take_part(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// The last part.
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.push(b']');
-        V1Response { status: StatusCode::OK, kind: JSON, headers: ResponseHeaders::new(), body: self.bytes }
+        self.bytes
     }
 }

@@ -20,6 +20,11 @@ fn state(policy: LifetimePolicy) -> LifetimeState {
     LifetimeState::new(policy, 100)
 }
 
+/// A connection that has read so much, and whose responses are all read.
+fn read(read: u64) -> Traffic {
+    Traffic { read, ..Traffic::default() }
+}
+
 /// Why a connection is closed that goes on like this, and after how long.
 fn closed(
     mut state: LifetimeState,
@@ -28,7 +33,7 @@ fn closed(
 ) -> (CloseReason, u64) {
     for check in 1..=MANY {
         let (bytes, progress) = next(check);
-        match state.check(bytes, progress, is_crowded) {
+        match state.check(read(bytes), progress, is_crowded) {
             LifetimeStep::Wait(_) => {}
             LifetimeStep::Close(reason, _) | LifetimeStep::Cut(reason) => {
                 return (reason, state.elapsed.as_secs());
@@ -59,7 +64,7 @@ fn a_password_is_waited_for_as_long_and_no_longer() {
 fn a_silent_caller_may_stay_where_its_listener_allows_it() {
     let mut state = state(RESP);
     for _ in 0..MANY {
-        assert_eq!(state.check(70, NOTHING, false), LOOK);
+        assert_eq!(state.check(read(70), NOTHING, false), LOOK);
     }
     assert_eq!(closed(self::state(HTTP), false, |_| (70, NOTHING)), (CloseReason::Idle, 65));
 }
@@ -69,11 +74,11 @@ fn a_silent_caller_is_closed_where_others_need_the_room() {
     assert_eq!(closed(state(RESP), true, |_| (0, NOTHING)), (CloseReason::Crowded, 5));
     assert_eq!(closed(state(HTTP), true, |_| (70, NOTHING)), (CloseReason::Crowded, 10));
     let mut grpc = state(GRPC);
-    assert_eq!(grpc.check(50, NOTHING, true), LOOK);
-    assert_eq!(grpc.check(51, NOTHING, true), LOOK);
-    assert_eq!(grpc.check(51, NOTHING, false), LOOK);
-    assert_eq!(grpc.check(51, NOTHING, true), LifetimeStep::Close(CloseReason::Crowded, Some(LOOK_EVERY)));
-    assert_eq!(grpc.check(99, NOTHING, false), LifetimeStep::Cut(CloseReason::Overdue));
+    assert_eq!(grpc.check(read(50), NOTHING, true), LOOK);
+    assert_eq!(grpc.check(read(51), NOTHING, true), LOOK);
+    assert_eq!(grpc.check(read(51), NOTHING, false), LOOK);
+    assert_eq!(grpc.check(read(51), NOTHING, true), LifetimeStep::Close(CloseReason::Crowded, LOOK_EVERY));
+    assert_eq!(grpc.check(read(99), NOTHING, false), LifetimeStep::Cut(CloseReason::Overdue));
 }
 
 #[test]
@@ -83,7 +88,7 @@ fn one_request_must_arrive_whole_within_ten_seconds() {
     let mut state = state(RESP);
     for answered in 0..MANY {
         let between_two = RequestProgress { answered, ..slow };
-        assert_eq!(state.check(70 + answered, between_two, false), LOOK);
+        assert_eq!(state.check(read(70 + answered), between_two, false), LOOK);
     }
 }
 
@@ -91,34 +96,65 @@ fn one_request_must_arrive_whole_within_ten_seconds() {
 fn an_old_connection_is_asked_to_close_at_its_age_and_then_cut_off() {
     let mut state = state(GRPC);
     let (mut elapsed, mut bytes) = (state.wait, 100);
-    let grace = loop {
+    let mut asked_at = None;
+    let reason = loop {
         bytes += 1;
-        match state.check(bytes, NOTHING, false) {
+        match state.check(read(bytes), NOTHING, false) {
             LifetimeStep::Wait(wait) => elapsed += wait,
-            LifetimeStep::Close(reason, grace) => {
-                assert_eq!(reason, CloseReason::Age);
-                break grace;
+            LifetimeStep::Close(reason, wait) => {
+                assert_eq!((asked_at.replace(elapsed), reason), (None, CloseReason::Age));
+                elapsed += wait;
             }
-            LifetimeStep::Cut(reason) => panic!("it is asked first: {reason:?}"),
+            LifetimeStep::Cut(reason) => break reason,
         }
     };
-    assert_eq!((elapsed, grace), (Duration::from_secs(100), GRPC.grace));
-    assert_eq!(state.check(bytes + 1, NOTHING, false), LifetimeStep::Cut(CloseReason::Overdue));
+    assert_eq!((asked_at, reason), (Some(Duration::from_secs(100)), CloseReason::Overdue));
+    assert_eq!(elapsed, Duration::from_secs(107));
+}
+
+#[test]
+fn a_caller_that_hardly_reads_is_cut_off_whatever_else_it_does() {
+    let waiting = |check: u64, written: u64| Traffic { read: check * 1_000, written, is_waiting: true };
+    let cut_after = |state: &mut LifetimeState, written: u64| {
+        let mut checks = (1..=MANY).map(|check| state.check(waiting(check, check * written), NOTHING, false));
+        checks.position(|step| step == LifetimeStep::Cut(CloseReason::SlowReader))
+    };
+    assert_eq!(cut_after(&mut state(HTTP), 0), Some(2), "ten seconds after it was first seen");
+    assert_eq!(cut_after(&mut state(RESP), READ_LEAST - 1), Some(2));
+    assert_eq!(cut_after(&mut state(RESP), READ_LEAST), None, "it is slow, but reads");
+    let without_grace = LifetimePolicy { age: Some(Duration::from_secs(1)), grace: None, ..GRPC };
+    let mut closing = state(without_grace);
+    assert!(matches!(closing.check(read(50), NOTHING, false), LifetimeStep::Close(..)));
+    assert_eq!(cut_after(&mut closing, 0), Some(2), "also where it may take its time to close");
+    let mut keeps_up = state(HTTP);
+    for check in 1..=MANY {
+        let all_read = Traffic { is_waiting: false, ..waiting(check, 0) };
+        assert_eq!(keeps_up.check(all_read, NOTHING, false), LOOK);
+    }
+}
+
+#[test]
+fn a_response_that_is_being_read_keeps_a_connection_open() {
+    let mut state = state(HTTP);
+    for check in 1..=MANY {
+        let downloading = Traffic { read: 100, written: check * READ_LEAST, is_waiting: true };
+        assert_eq!(state.check(downloading, NOTHING, true), LOOK);
+    }
 }
 
 #[test]
 fn an_age_may_be_shorter_than_the_opening() {
     let mut state = state(LifetimePolicy { age: Some(Duration::from_secs(1)), ..GRPC });
     assert_eq!(state.wait, Duration::from_secs(1));
-    assert_eq!(state.check(0, NOTHING, false), LifetimeStep::Close(CloseReason::Age, GRPC.grace));
+    assert_eq!(state.check(read(0), NOTHING, false), LifetimeStep::Close(CloseReason::Age, LOOK_EVERY));
 }
 
 #[test]
 fn a_drain_waits_for_callers_that_still_talk_and_not_for_silent_ones() {
     let mut state = state(GRPC);
-    assert_eq!(state.drain(50), DRAIN_SILENCE_MAX);
-    assert_eq!(state.check(60, NOTHING, true), LifetimeStep::Wait(DRAIN_SILENCE_MAX));
-    assert_eq!(state.check(60, NOTHING, true), LifetimeStep::Cut(CloseReason::Overdue));
+    assert_eq!(state.drain(read(50)), DRAIN_SILENCE_MAX);
+    assert_eq!(state.check(read(60), NOTHING, true), LifetimeStep::Wait(DRAIN_SILENCE_MAX));
+    assert_eq!(state.check(read(60), NOTHING, true), LifetimeStep::Cut(CloseReason::Overdue));
 }
 
 #[test]

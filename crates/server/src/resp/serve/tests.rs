@@ -1,19 +1,13 @@
 //! Connections that take their time, on a clock that jumps.
 
-use std::collections::HashMap;
-
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::*;
 use crate::bounds::BODY_WAIT_MAX;
-use crate::health::Health;
 use crate::listen::connection_limit::ConnectionLimit;
-use crate::store::AnyStore;
-use crate::telemetry::Tracer;
-use tollgate_metrics::{Metrics, MetricsConfig};
-use tollgate_settings::{Flags, Settings};
+use crate::testing::{self, TestConnection, connect};
 
 /// A caller on one end of a pipe with the server at the other.
 struct Line {
@@ -23,18 +17,8 @@ struct Line {
 }
 
 fn served(limit: &Arc<ConnectionLimit>, password: Option<&str>, pipe: usize) -> Line {
-    let (settings, _) =
-        Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
-    let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
-    let store = AnyStore::new(&settings.store).expect("there is memory");
-    let service = Service::new(&settings, store, metrics, Arc::new(Health::new(false)), Tracer::off());
-    let serve = ServeResp::new(Arc::new(service), password.map(Secret::new), None);
-    let (io, theirs) = tokio::io::duplex(pipe);
-    let stop = watch::Sender::new(false);
-    let permit = limit.acquire().expect("there is room");
-    let lifetime = Lifetime::new(serve.policy(), permit, None, stop.subscribe());
-    let connection = ServerConnection { io: Box::new(theirs), peer: None, lifetime };
-    tokio::spawn(async move { serve.serve(connection).await });
+    let serve = ServeResp::new(testing::service("domain: none\n"), password.map(Secret::new), None);
+    let TestConnection { io, stop, .. } = connect(serve, limit, pipe);
     // The clock of the tests stands still while anything goes on.
     Line { io, stop, start: now() }
 }

@@ -1,36 +1,15 @@
 //! Conversations, byte by byte, at any time one likes.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use futures_util::FutureExt as _;
 use tollgate_core::Micros;
-use tollgate_rules::{Options, SourceFile, load};
 
 use super::*;
-use crate::health::Health;
-use crate::source::RuleStatus;
-use crate::store::AnyStore;
-use crate::telemetry::Tracer;
-use tollgate_metrics::{Metrics, MetricsConfig};
-use tollgate_settings::{Flags, Settings};
-
-const START: Time = Time::from_secs(1_800_000_000);
+use crate::testing::{self, START};
 
 fn context(rules: &str, password: Option<&str>) -> Arc<RespContext> {
-    let (settings, _) =
-        Settings::resolve(&Flags::default(), &HashMap::new(), None).expect("defaults are right");
-    let metrics = Arc::new(Metrics::new(MetricsConfig::default()));
-    let tracer = Tracer::new(None).expect("nothing is sent");
-    let store = AnyStore::new(&settings.store).expect("there is memory");
-    let service = Arc::new(Service::new(&settings, store, metrics, Arc::new(Health::new(false)), tracer));
-    let source = SourceFile { name: "rules.yaml".into(), text: rules.into() };
-    service
-        .limiter()
-        .replace_rules(load(vec![source], &Options::default()).expect("the rules are right").rules);
-    service.health().set_rules_in_force();
-    service.health().set_rules(RuleStatus { loads: 1, loaded_at: Some(START), ..RuleStatus::default() });
-    Arc::new(RespContext { service, password: password.map(Secret::new) })
+    Arc::new(RespContext { service: testing::service(rules), password: password.map(Secret::new) })
 }
 
 fn session() -> RespSession {
@@ -441,7 +420,7 @@ fn a_pipeline_is_answered_in_order_and_up_to_its_last_whole_command() {
     let whole = [command("PING"), b"ECHO hi\r\n".to_vec(), command("CL.THROTTLE k 1 1 1")].concat();
     let mut out = Vec::new();
     let answered = answer(&mut session, &[&whole[..], b"*1\r\n$4\r\nPI"].concat(), START, &mut out);
-    assert_eq!(answered, InputProgress { used: whole.len(), commands: 3, is_over: false });
+    assert_eq!(answered, InputProgress { used: whole.len(), commands: 3, ..InputProgress::default() });
     assert_eq!(out, b"+PONG\r\n$2\r\nhi\r\n*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n");
 }
 
@@ -456,4 +435,21 @@ fn nothing_is_answered_after_quit_or_after_framing_is_lost() {
         assert!(answer(&mut session(), &bytes, START, &mut out).is_over);
         assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(told));
     }
+}
+
+#[test]
+fn long_replies_are_written_before_more_are_made() {
+    let (mut session, mut out) = (session(), Vec::new());
+    let input = b"COMMAND\r\n".repeat(1_000);
+    let (mut used, mut commands) = (0, 0);
+    loop {
+        let progress = answer(&mut session, &input[used..], START, &mut out);
+        assert!(out.len() < 2 * RESPONSE_PART, "{} bytes wait", out.len());
+        (used, commands) = (used + progress.used, commands + progress.commands);
+        out.clear();
+        if !progress.has_more {
+            break;
+        }
+    }
+    assert_eq!((used, commands), (input.len(), 1_000));
 }

@@ -5,8 +5,7 @@ use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// The descriptors of a request as `key=value,key=value@cost`.
 fn read(text: &str) -> Vec<String> {
-    let V1Body::One(asked) = body(text.as_bytes()).unwrap() else { panic!("it is one request") };
-    shown(&asked)
+    shown(&request(text.as_bytes()).unwrap())
 }
 
 fn shown(asked: &V1Request<'_>) -> Vec<String> {
@@ -23,7 +22,9 @@ fn shown(asked: &V1Request<'_>) -> Vec<String> {
 
 /// Where a mistake is, and what is said about it.
 fn refused(text: &str) -> (String, String, String) {
-    match body(text.as_bytes()).unwrap_err() {
+    let bytes = text.as_bytes();
+    let error = if is_batch(bytes) { batch(bytes).unwrap_err() } else { request(bytes).unwrap_err() };
+    match error {
         V1Error::Field { pointer, detail, fix } => (pointer, detail, fix),
         V1Error::Body(_)
         | V1Error::MediaType
@@ -75,9 +76,9 @@ fn keys_may_be_called_as_the_members_of_the_long_form_are() {
 fn a_batch_is_a_list_of_requests() {
     let text =
         r#" [{"domain":"d","descriptors":[{"a":"1"}]},{"domain":"e","descriptors":[{"b":"2"}],"cost":9}]"#;
-    let V1Body::Batch(batch) = body(text.as_bytes()).unwrap() else { panic!("it is a batch") };
+    let batch = batch(text.as_bytes()).unwrap();
     assert_eq!(batch.iter().flat_map(shown).collect::<Vec<_>>(), ["a=1@1", "b=2@9"]);
-    assert!(matches!(body(b"[]").unwrap(), V1Body::Batch(empty) if empty.is_empty()));
+    assert!(super::batch(b"[]").unwrap().is_empty());
 }
 
 #[test]

@@ -71,7 +71,9 @@ fn status_and_fix(error: &V1Error) -> (StatusCode, Cow<'_, str>) {
             }
             BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the body faster".into()),
             BodyError::Broken => (StatusCode::BAD_REQUEST, "send the whole body".into()),
-            BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into()),
+            BodyError::Crowded | BodyError::Unread => {
+                (StatusCode::SERVICE_UNAVAILABLE, "send it again later".into())
+            }
         },
         V1Error::MediaType => {
             (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the header content-type: application/json".into())
