@@ -38,7 +38,7 @@ use axum::routing::{get, post};
 use crate::http::v1::only;
 use crate::service::Service;
 use cross_site::AdminHosts;
-use metrics::MetricsPage;
+use metrics::SharedPage;
 use tollgate_settings::AdminSettings;
 
 pub(crate) use metrics::router as prometheus_router;
@@ -66,7 +66,7 @@ pub(crate) fn router(service: Arc<Service>, settings: &AdminSettings) -> Router 
     let hosts = AdminHosts { names: hosts.clone(), has_token: token.is_some() };
     let pages = Router::new()
         .route("/", get(list))
-        .route("/metrics", get(metrics::page).layer(Extension(Arc::<MetricsPage>::default())))
+        .route("/metrics", get(metrics::page).layer(Extension(Arc::<SharedPage>::default())))
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(metrics::stats))
         .merge(v1_router())

@@ -22,11 +22,11 @@ pub(crate) struct Tollgate {
     child: Child,
     pub(crate) grpc: SocketAddr,
     pub(crate) http: SocketAddr,
-    log: Log,
+    log: ServerLog,
 }
 
 /// What it has said so far.
-type Log = Arc<Mutex<String>>;
+type ServerLog = Arc<Mutex<String>>;
 
 impl Tollgate {
     /// Serves the rules at `rules` with these settings, gRPC on `grpc`, and waits until it is ready.
@@ -84,10 +84,10 @@ impl Drop for Tollgate {
 }
 
 /// The lines of its log, also passed on to whoever reads a failed test.
-fn follow(child: &mut Child) -> (Receiver<String>, Log) {
+fn follow(child: &mut Child) -> (Receiver<String>, ServerLog) {
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (sender, lines) = mpsc::channel();
-    let log = Log::default();
+    let log = ServerLog::default();
     let own = Arc::clone(&log);
     thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {

@@ -25,12 +25,12 @@ const SHARED_FOR: Micros = Micros::from_secs(1);
 
 /// The metrics alone, at `path`.
 pub(crate) fn router(service: Arc<Service>, path: &str) -> Router {
-    Router::new().route(path, get(page)).layer(Extension(Arc::<MetricsPage>::default())).with_state(service)
+    Router::new().route(path, get(page)).layer(Extension(Arc::<SharedPage>::default())).with_state(service)
 }
 
 /// The page as it was last rendered, as long as somebody reads it.
 #[derive(Debug, Default)]
-pub(super) struct MetricsPage {
+pub(super) struct SharedPage {
     last: Mutex<(Time, Weak<PageText>)>,
 }
 
@@ -50,7 +50,7 @@ impl AsRef<[u8]> for PageReader {
     }
 }
 
-impl MetricsPage {
+impl SharedPage {
     /// The page, rendered by the first of those who ask at one moment.
     async fn get(
         &self,
@@ -78,7 +78,7 @@ impl MetricsPage {
 
 pub(super) async fn page(
     State(service): State<Arc<Service>>,
-    Extension(page): Extension<Arc<MetricsPage>>,
+    Extension(page): Extension<Arc<SharedPage>>,
 ) -> Response {
     let metrics = Arc::clone(service.metrics());
     match page.get(|| service.now(), move || metrics.render()).await {
@@ -104,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn readers_of_one_moment_share_a_page_and_later_ones_get_a_new_one() {
-        let page = MetricsPage::default();
+        let page = SharedPage::default();
         let at =
             |time: u64, text: &'static str| page.get(move || Time::from_secs(time), move || text.to_owned());
         let first = at(100, "one").await.unwrap();

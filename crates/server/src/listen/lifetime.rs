@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::connection_limit::ConnectionPermit;
-use super::stream::{ByteCount, Io, Traffic};
+use super::stream::{ByteCount, ByteTraffic, Io};
 use super::worker_pool::WorkerSlot;
 use crate::bounds::{BODY_WAIT_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX, READ_LEAST};
 use crate::shutdown::stopped;
@@ -107,7 +107,7 @@ struct LifetimeState {
     /// The time between the last check and the next one.
     wait: Duration,
     elapsed: Duration,
-    traffic: Traffic,
+    traffic: ByteTraffic,
     progress: RequestProgress,
     /// For how long nothing was read or written.
     silence: Duration,
@@ -125,7 +125,7 @@ impl LifetimeState {
             phase: LifetimePhase::Serving,
             wait: policy.age.map_or(LOOK_EVERY, |age| age.min(LOOK_EVERY)),
             elapsed: Duration::ZERO,
-            traffic: Traffic::default(),
+            traffic: ByteTraffic::default(),
             progress: RequestProgress::default(),
             silence: Duration::ZERO,
             stall: Duration::ZERO,
@@ -134,7 +134,7 @@ impl LifetimeState {
     }
 
     /// What to do when the time of the last step is over.
-    fn check(&mut self, traffic: Traffic, progress: RequestProgress, is_crowded: bool) -> LifetimeStep {
+    fn check(&mut self, traffic: ByteTraffic, progress: RequestProgress, is_crowded: bool) -> LifetimeStep {
         let before = std::mem::replace(&mut self.traffic, traffic);
         let last = std::mem::replace(&mut self.progress, progress);
         let is_silent = (before.read, before.written) == (traffic.read, traffic.written);
@@ -196,7 +196,7 @@ impl LifetimeState {
     }
 
     /// The server stops; how long until the next check.
-    fn drain(&mut self, traffic: Traffic) -> Duration {
+    fn drain(&mut self, traffic: ByteTraffic) -> Duration {
         (self.phase, self.traffic, self.wait) = (LifetimePhase::Draining, traffic, DRAIN_SILENCE_MAX);
         DRAIN_SILENCE_MAX
     }

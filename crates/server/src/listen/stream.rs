@@ -41,7 +41,7 @@ pub(crate) struct ByteCount {
 
 /// A [`ByteCount`] at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Traffic {
+pub(crate) struct ByteTraffic {
     pub(crate) read: u64,
     pub(crate) written: u64,
     /// There is something that the caller has yet to take.
@@ -49,8 +49,8 @@ pub(crate) struct Traffic {
 }
 
 impl ByteCount {
-    pub(crate) fn traffic(&self) -> Traffic {
-        Traffic {
+    pub(crate) fn traffic(&self) -> ByteTraffic {
+        ByteTraffic {
             read: self.read.load(Ordering::Relaxed),
             written: self.written.load(Ordering::Relaxed),
             is_waiting: self.is_blocked.load(Ordering::Relaxed) || self.waiting() > 0,

@@ -18,10 +18,10 @@ const CALLS: usize = 600;
 /// Each makes a status in the answer.
 const DESCRIPTORS: usize = 500;
 
-type Caller = client::SendRequest<Full<Bytes>>;
+type CallSender = client::SendRequest<Full<Bytes>>;
 
 /// A caller whose window for answers is closed.
-async fn caller() -> (Caller, watch::Sender<bool>, JoinHandle<()>) {
+async fn caller() -> (CallSender, watch::Sender<bool>, JoinHandle<()>) {
     let serve = ServeGrpc::new(Grpc::new(testing::service("domain: d\n")), None, None, None);
     let TestConnection { io, stop, served } = connect(serve, &ConnectionLimit::new(10, 10), 1 << 20);
     let mut builder = client::Builder::new(TokioExecutor::new());
@@ -32,7 +32,7 @@ async fn caller() -> (Caller, watch::Sender<bool>, JoinHandle<()>) {
 }
 
 /// Calls, and says whether the call is refused because too much waits.
-async fn call(send: &Caller, path: &str, body: &Bytes) -> (Response<Incoming>, bool) {
+async fn call(send: &CallSender, path: &str, body: &Bytes) -> (Response<Incoming>, bool) {
     let request = hyper::Request::post(format!("http://t{path}"))
         .header("content-type", "application/grpc")
         .body(Full::new(body.clone()))

@@ -21,8 +21,8 @@ fn state(policy: LifetimePolicy) -> LifetimeState {
 }
 
 /// A connection that has read so much, and whose responses are all read.
-fn read(read: u64) -> Traffic {
-    Traffic { read, ..Traffic::default() }
+fn read(read: u64) -> ByteTraffic {
+    ByteTraffic { read, ..ByteTraffic::default() }
 }
 
 /// Why a connection is closed that goes on like this, and after how long.
@@ -114,7 +114,7 @@ fn an_old_connection_is_asked_to_close_at_its_age_and_then_cut_off() {
 
 #[test]
 fn a_caller_that_hardly_reads_is_cut_off_whatever_else_it_does() {
-    let waiting = |check: u64, written: u64| Traffic { read: check * 1_000, written, is_waiting: true };
+    let waiting = |check: u64, written: u64| ByteTraffic { read: check * 1_000, written, is_waiting: true };
     let cut_after = |state: &mut LifetimeState, written: u64| {
         let mut checks = (1..=MANY).map(|check| state.check(waiting(check, check * written), NOTHING, false));
         checks.position(|step| step == LifetimeStep::Cut(CloseReason::SlowReader))
@@ -128,7 +128,7 @@ fn a_caller_that_hardly_reads_is_cut_off_whatever_else_it_does() {
     assert_eq!(cut_after(&mut closing, 0), Some(2), "also where it may take its time to close");
     let mut keeps_up = state(HTTP);
     for check in 1..=MANY {
-        let all_read = Traffic { is_waiting: false, ..waiting(check, 0) };
+        let all_read = ByteTraffic { is_waiting: false, ..waiting(check, 0) };
         assert_eq!(keeps_up.check(all_read, NOTHING, false), LOOK);
     }
 }
@@ -137,7 +137,7 @@ fn a_caller_that_hardly_reads_is_cut_off_whatever_else_it_does() {
 fn a_response_that_is_being_read_keeps_a_connection_open() {
     let mut state = state(HTTP);
     for check in 1..=MANY {
-        let downloading = Traffic { read: 100, written: check * READ_LEAST, is_waiting: true };
+        let downloading = ByteTraffic { read: 100, written: check * READ_LEAST, is_waiting: true };
         assert_eq!(state.check(downloading, NOTHING, true), LOOK);
     }
 }
