@@ -274,7 +274,9 @@ const fn help_for(error: &Error) -> (&'static str, Exit) {
         }
         Error::TooNew { .. } => ("use the version of tollgate that wrote it, or a newer one", Exit::Failed),
         Error::TooOld { .. } => ("move the folder away; a new one is begun", Exit::Failed),
-        Error::Corrupt { .. } => ("restore the folder from a backup, or start a new one", Exit::Failed),
+        Error::Corrupt { .. } | Error::DamagedFile { .. } => {
+            ("restore the folder from a backup, or start a new one", Exit::Failed)
+        }
         Error::File { .. } => ("check the path and its permissions", Exit::BadConfiguration),
         Error::Query { .. } => ("'tollgate history --help' has examples", Exit::BadConfiguration),
         Error::Tables { .. } | _ => ("", Exit::Failed),

@@ -61,6 +61,26 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
     Ok(body)
 }
 
+/// Appends the checksum of a row's key and value.
+pub(crate) fn put_row_checksum(key: &[u8], value: &mut Vec<u8>) {
+    value.extend_from_slice(&row_checksum(key, value).to_le_bytes());
+}
+
+/// A row's value before its checksum, if that is right.
+pub(crate) fn checked_row<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8]> {
+    match value.split_last_chunk::<4>() {
+        Some((body, sum)) if row_checksum(key, body) == u32::from_le_bytes(*sum) => Ok(body),
+        _ => Err(corrupt("the checksum of a row does not match")),
+    }
+}
+
+fn row_checksum(key: &[u8], value: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(key);
+    hasher.update(value);
+    hasher.finalize()
+}
+
 /// No version will ever be as large; printable text that somebody else wrote is.
 const VERSION_END: u8 = 0x20;
 

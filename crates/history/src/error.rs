@@ -15,6 +15,14 @@ pub enum Error {
         /// Which bytes, and what is wrong with them.
         what: &'static str,
     },
+    /// A file whose checksums are wrong, so that nothing in it can be trusted.
+    #[error("{} is damaged, and all counts in it are lost: {reason}", path.display())]
+    DamagedFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, in the words of the database.
+        reason: String,
+    },
     /// The folder is open elsewhere.
     #[error("the history in {} is in use by {holder}", folder.display())]
     InUse {

@@ -40,10 +40,12 @@ use std::collections::BTreeMap;
 
 use tollgate_core::Time;
 
+use crate::bytes::{checked_row, put_row_checksum};
 use crate::codec::record::MinuteRows;
 use crate::counts::Counts;
 use crate::error::{Error, Result};
 use crate::flush::{AppendResult, Flush, FlushId, InstanceId, MinuteCounts};
+use crate::label::Label;
 use crate::row_id::{RowId, SeriesId};
 use crate::tables::{TableId, Tables, WriteBatch};
 pub(crate) use compaction::first_chunk;
@@ -111,6 +113,14 @@ pub trait History: Send + Sync {
     ///
     /// If the tables fail. What was done stays done; call it again.
     fn maintain(&mut self, now: Time) -> Result<()>;
+
+    /// Erases series: no answer has them from now on, their counts are among the others,
+    /// and their names are in none of the bytes that are kept. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// If the tables fail. It is then unknown whether they are erased; call it again.
+    fn forget(&mut self, is_meant: &dyn Fn(&Label) -> bool) -> Result<usize>;
 
     /// Reads what has changed in the tables, if memory is stale. Writes nothing.
     ///
@@ -185,6 +195,8 @@ struct HistoryCore<T> {
     /// Log entries and blocks that could not be read since this was opened; their
     /// counts are lost.
     damaged: u64,
+    /// Rows of labels that cannot be read; their counts are among the others.
+    unreadable_labels: u64,
     /// Memory may differ from the tables.
     is_stale: bool,
 }
@@ -199,6 +211,7 @@ impl<T: Tables> HistoryCore<T> {
             watermarks: Watermarks::default(),
             bounds,
             damaged: 0,
+            unreadable_labels: 0,
             is_stale: true,
         }
     }
@@ -207,8 +220,18 @@ impl<T: Tables> HistoryCore<T> {
     fn load(&mut self) -> Result<()> {
         self.is_stale = true;
         self.watermarks = Watermarks::load(&self.tables)?;
-        self.series = SeriesIndex::load(&self.tables, self.bounds.series)?;
+        (self.series, self.unreadable_labels) = SeriesIndex::load(&self.tables, self.bounds.series)?;
         Ok(())
+    }
+
+    /// Forgets labels, in memory and in the batch; how many.
+    fn forget_labels(&mut self, is_meant: &dyn Fn(&Label) -> bool, batch: &mut WriteBatch) -> usize {
+        let meant: Vec<SeriesId> =
+            self.series.named().filter(|(_, label)| is_meant(label)).map(|(id, _)| id).collect();
+        for id in &meant {
+            self.series.forget(*id, batch);
+        }
+        meant.len()
     }
 
     fn commit(&mut self, mut batch: WriteBatch) -> Result<()> {
@@ -222,19 +245,30 @@ impl<T: Tables> HistoryCore<T> {
         if self.is_stale {
             return Err(Error::Stale);
         }
-        Ok(HistoryReader::new(&self.tables, &self.series, &self.open_hours, self.watermarks, self.damaged))
+        let damaged = self.damaged + self.unreadable_labels + self.tables.damaged();
+        Ok(HistoryReader::new(&self.tables, &self.series, &self.open_hours, self.watermarks, damaged))
     }
 }
 
 /// The sequence number of an instance's last flush, of those that are not in a shared log.
 pub(crate) fn last_flush(tables: &(impl Tables + ?Sized), instance: InstanceId) -> Result<Option<u64>> {
-    let value = tables.get(TableId::LastFlush, &last_flush_key(instance))?;
-    Ok(value.and_then(|bytes| read_last_flush(&bytes)))
+    let key = last_flush_key(instance);
+    Ok(tables.get(TableId::LastFlush, &key)?.and_then(|bytes| read_last_flush(&key, &bytes)))
 }
 
-/// The sequence number in a row of the table; a shared history keeps more behind it.
-pub(crate) fn read_last_flush(value: &[u8]) -> Option<u64> {
-    value.first_chunk::<8>().map(|seq| u64::from_be_bytes(*seq))
+/// The sequence number in a row of the table; a shared history keeps more behind it. None
+/// if it is damaged: at worst a flush that is sent again counts twice.
+pub(crate) fn read_last_flush(key: &[u8], value: &[u8]) -> Option<u64> {
+    checked_row(key, value).ok()?.first_chunk::<8>().map(|seq| u64::from_be_bytes(*seq))
+}
+
+/// A row of that table.
+fn put_last_flush(batch: &mut WriteBatch, id: FlushId, newest_minute: Option<u32>) {
+    let key = last_flush_key(id.instance);
+    let mut value = id.seq.to_be_bytes().to_vec();
+    value.extend(newest_minute.iter().flat_map(|minute| minute.to_be_bytes()));
+    put_row_checksum(&key, &mut value);
+    batch.put(TableId::LastFlush, key, value);
 }
 
 /// The minutes of a flush, by hour.

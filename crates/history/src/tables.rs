@@ -156,6 +156,20 @@ pub trait Tables: Send + Sync {
         Ok(first)
     }
 
+    /// Makes sure that nothing of what was removed is left anywhere in the bytes that are kept.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be written.
+    fn rewrite(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// How much was found to be damaged when the tables were opened, and left out.
+    fn damaged(&self) -> u64 {
+        0
+    }
+
     /// The bytes that the tables take, if that is known.
     ///
     /// # Errors

@@ -28,6 +28,11 @@ impl RuleFilter {
         }
     }
 
+    /// Whether that is the series of a key with this name, under one of these rules.
+    pub fn takes_key(&self, label: &Label, name: &str) -> bool {
+        label.kind() == Some(SeriesKind::Key) && label.name() == name && self.takes(label)
+    }
+
     pub(super) fn takes(&self, label: &Label) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_ref().is_none_or(|wanted| wanted == own);
         let rule = if let Label::Rule { name, .. } = label { name } else { label.rule() };

@@ -290,6 +290,31 @@ mod tests {
         assert_eq!(named, 3);
     }
 
+    /// Against an exact count of three times as many names as a row has counters.
+    #[test]
+    fn the_sketch_never_underestimates_and_errs_as_the_theory_says() {
+        let mut sketch = CountMinSketch::new();
+        let mut exact: Map<Label, u64> = Map::default();
+        let names = 3 * u64::try_from(SKETCH_WIDTH).unwrap();
+        for n in 0..2 * names {
+            // Squares modulo a number: some names come often, and most once or twice.
+            let label = Label::Route(format!("/{}", n * n % names).into());
+            let count = n % 3 + 1;
+            sketch.add(&label, count);
+            *exact.entry(label).or_default() += count;
+        }
+        let total: u64 = exact.values().sum();
+        // Cormode and Muthukrishnan: beyond e/width of the total with a chance of e^-rows.
+        let bound = total * 2_719 / 1_000 / u64::try_from(SKETCH_WIDTH).unwrap();
+        let mut beyond = 0;
+        for (label, count) in &exact {
+            let estimate = sketch.add(label, 0);
+            assert!(estimate >= *count, "{label:?}: {estimate} and {count}");
+            beyond += usize::from(estimate - count > bound);
+        }
+        assert!(beyond * 1_000 <= exact.len() * 19, "{beyond} of {} are beyond {bound}", exact.len());
+    }
+
     #[test]
     fn what_was_popular_gives_way_after_hours() {
         let mut filter = NameFilter::new(Caps { routes: 1, ..Caps::default() });

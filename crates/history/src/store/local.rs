@@ -7,9 +7,10 @@ use std::ops::ControlFlow;
 
 use tollgate_core::Time;
 
-use super::keys::{last_flush_key, log_key, log_range};
+use super::keys::{log_key, log_range};
 use super::{
-    Bounds, FlushHours, History, HistoryCore, HistoryReader, OpenHours, last_flush, push_rows, rows_by_hour,
+    Bounds, FlushHours, History, HistoryCore, HistoryReader, OpenHours, last_flush, push_rows,
+    put_last_flush, rows_by_hour,
 };
 use crate::codec::record;
 use crate::error::Result;
@@ -117,8 +118,7 @@ impl<T: Tables> History for LocalHistory<T> {
         for (hour, minutes) in &hours {
             batch.put(TableId::Log, log_key(*hour, flush.id), record::encode(minutes));
         }
-        let seq = flush.id.seq.to_be_bytes().to_vec();
-        batch.put(TableId::LastFlush, last_flush_key(flush.id.instance), seq);
+        put_last_flush(&mut batch, flush.id, None);
         if let Some(newest) = flush.counts.minutes().last() {
             self.core.watermarks.see_minute(newest);
         }
@@ -136,6 +136,17 @@ impl<T: Tables> History for LocalHistory<T> {
         self.core.lower_watermarks(now)?;
         while self.compact_hours(minute_of(now))? {}
         self.core.roll_up(now)
+    }
+
+    fn forget(&mut self, is_meant: &dyn Fn(&Label) -> bool) -> Result<usize> {
+        self.refresh()?;
+        let mut batch = WriteBatch::default();
+        let count = self.core.forget_labels(is_meant, &mut batch);
+        if count > 0 {
+            self.core.commit(batch)?;
+            self.core.tables.rewrite()?;
+        }
+        Ok(count)
     }
 
     fn refresh(&mut self) -> Result<()> {

@@ -152,7 +152,7 @@ impl<'a> HistoryReader<'a> {
     pub fn instances(&self) -> Result<Vec<(InstanceId, u64)>> {
         let mut all = Vec::new();
         self.tables.scan_all(TableId::LastFlush, &mut |key, value| {
-            if let (Ok(instance), Some(seq)) = (key.try_into(), read_last_flush(value)) {
+            if let (Ok(instance), Some(seq)) = (key.try_into(), read_last_flush(key, value)) {
                 all.push((InstanceId(instance), seq));
             }
             Ok(ControlFlow::Continue(()))

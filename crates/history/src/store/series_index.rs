@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use super::label_addresses::LabelAddresses;
 use crate::Map;
-use crate::bytes::{ByteReader, index, put_varint};
-use crate::error::Result;
+use crate::bytes::{ByteReader, checked_row, index, put_row_checksum, put_varint};
+use crate::error::{Error, Result};
 use crate::label::Label;
 use crate::lazy_heap::LazyHeap;
 use crate::row_id::SeriesId;
@@ -21,6 +21,9 @@ use crate::tables::{TableId, Tables, WriteBatch};
 /// enough to know which to forget after a restart; more often would write every
 /// label with every flush.
 const SEEN_STEP_MIN: u32 = 24 * 60;
+
+/// Numbers that are not used after labels were lost: more than there are labels.
+const NUMBERS_SKIPPED: u32 = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 struct IndexEntry {
@@ -46,17 +49,26 @@ pub(crate) struct SeriesIndex {
 }
 
 impl SeriesIndex {
-    pub(super) fn load(tables: &impl Tables, most: usize) -> Result<Self> {
+    /// The index, and how many labels of it cannot be read.
+    pub(super) fn load(tables: &impl Tables, most: usize) -> Result<(Self, u64)> {
         let mut loaded = Self { most, next: SeriesId::FIRST.0, ..Self::default() };
+        let mut damaged = 0;
         tables.scan_all(TableId::Series, &mut |key, value| {
-            loaded.read(key, value)?;
+            match loaded.read(key, value) {
+                Err(Error::Corrupt { .. }) => damaged += 1,
+                read => read?,
+            }
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(loaded)
+        if damaged > 0 {
+            // One of them may have had a higher number, which must not be used again.
+            loaded.next = loaded.next.saturating_add(NUMBERS_SKIPPED).min(SeriesId::END);
+        }
+        Ok((loaded, damaged))
     }
 
     fn read(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut reader = ByteReader::new(value);
+        let mut reader = ByteReader::new(checked_row(key, value)?);
         let id = SeriesId(reader.varint_u32()?);
         self.next = self.next.max(id.0.saturating_add(1));
         // The empty key only holds the highest number that was given.
@@ -117,8 +129,13 @@ impl SeriesIndex {
         let Self { places, entries, labels, order, .. } = self;
         let entry = |id: &SeriesId| entries.get(index(u64::from(*places.get(labels.get(id)?)?)));
         let (_, id) = order.take(|id| entry(id).map(|entry| entry.seen_minute), |_| true)?;
-        let label = labels.remove(&id)?;
-        self.free.extend(places.remove(&label));
+        self.forget(id, batch)
+    }
+
+    /// Forgets a label, if there is one of that number.
+    pub(super) fn forget(&mut self, id: SeriesId, batch: &mut WriteBatch) -> Option<()> {
+        let label = self.labels.remove(&id)?;
+        self.free.extend(self.places.remove(&label));
         self.addresses.clear();
         let key = label.encode();
         // A label that is added by this very batch is not in the table yet.
@@ -126,6 +143,7 @@ impl SeriesIndex {
         batch.remove(TableId::Series, key);
         let mut value = Vec::new();
         put_varint(&mut value, u64::from(self.next));
+        put_row_checksum(&[], &mut value);
         batch.put(TableId::Series, Vec::new(), value);
         Some(())
     }
@@ -167,7 +185,9 @@ fn put(batch: &mut WriteBatch, label: &Label, entry: IndexEntry) {
     let mut value = Vec::new();
     put_varint(&mut value, u64::from(entry.id.0));
     put_varint(&mut value, u64::from(entry.seen_minute));
-    batch.put(TableId::Series, label.encode(), value);
+    let key = label.encode();
+    put_row_checksum(&key, &mut value);
+    batch.put(TableId::Series, key, value);
 }
 
 #[cfg(test)]
@@ -182,7 +202,7 @@ mod tests {
     #[test]
     fn the_label_seen_least_recently_is_forgotten_and_its_number_never_used_again() {
         let mut tables = MemoryTables::default();
-        let mut index = SeriesIndex::load(&tables, 2).unwrap();
+        let mut index = SeriesIndex::load(&tables, 2).unwrap().0;
         let mut numbers = Vec::new();
         for (name, minute) in [("a", 0), ("b", 60), ("a", 120), ("c", 180), ("d", 180)] {
             let mut batch = WriteBatch::default();
@@ -193,7 +213,7 @@ mod tests {
             assert!(index.len() <= 2);
         }
         assert_eq!(numbers, [2, 3, 2, 4, 5]);
-        let again = SeriesIndex::load(&tables, 2).unwrap();
+        let (again, _) = SeriesIndex::load(&tables, 2).unwrap();
         assert_eq!((again.len(), again.next), (2, 6));
         assert_eq!(again.get(&route("b")), None);
         assert_eq!(again.get(&route("d")), Some(SeriesId(5)));
@@ -202,13 +222,13 @@ mod tests {
     #[test]
     fn more_labels_than_the_bound_in_one_batch_leave_the_bound() {
         let mut tables = MemoryTables::default();
-        let mut index = SeriesIndex::load(&tables, 3).unwrap();
+        let mut index = SeriesIndex::load(&tables, 3).unwrap().0;
         let mut batch = WriteBatch::default();
         for n in 0..10 {
             index.add(&route(&n.to_string()), 0, &mut batch);
         }
         tables.commit(&batch).unwrap();
-        let again = SeriesIndex::load(&tables, 3).unwrap();
+        let (again, _) = SeriesIndex::load(&tables, 3).unwrap();
         assert_eq!((index.len(), again.len(), again.next), (3, 3, 12));
     }
 }

@@ -17,9 +17,9 @@ use std::ops::ControlFlow;
 
 use tollgate_core::Time;
 
-use super::keys::last_flush_key;
 use super::{
-    Bounds, History, HistoryCore, HistoryReader, OpenHours, last_flush, push_rows, retry_stale, rows_by_hour,
+    Bounds, History, HistoryCore, HistoryReader, OpenHours, last_flush, push_rows, put_last_flush,
+    retry_stale, rows_by_hour,
 };
 use crate::Map;
 use crate::bytes::index;
@@ -196,21 +196,24 @@ impl<T: SharedTables> SharedHistory<T> {
         if self.log.keys.is_empty() || self.compacted_minute.is_some_and(is_early) {
             return Ok(());
         }
-        let mut batch = self.log.new_labels.clone();
+        self.commit_log(self.log.new_labels.clone())?;
+        self.compacted_minute = Some(now_minute);
+        Ok(())
+    }
+
+    /// Puts everything that is in the log into blocks, with the changes of a batch.
+    fn commit_log(&mut self, mut batch: WriteBatch) -> Result<()> {
         let (_, damaged) = self.core.compact(usize::MAX, u32::MAX, &mut batch)?;
         for key in &self.log.keys {
             batch.remove(TableId::Log, key.clone());
         }
         for (instance, (seq, minute)) in &self.log.last {
-            let mut value = seq.to_be_bytes().to_vec();
-            value.extend_from_slice(&minute.to_be_bytes());
-            batch.put(TableId::LastFlush, last_flush_key(*instance), value);
+            put_last_flush(&mut batch, FlushId { instance: *instance, seq: *seq }, Some(*minute));
         }
         self.forget_instances(&mut batch)?;
         self.core.commit(batch)?;
         self.core.damaged += damaged;
         self.forget_log();
-        self.compacted_minute = Some(now_minute);
         Ok(())
     }
 
@@ -257,6 +260,22 @@ impl<T: SharedTables> History for SharedHistory<T> {
             Err(Error::Stale) => Ok(()),
             done => done,
         }
+    }
+
+    fn forget(&mut self, is_meant: &dyn Fn(&Label) -> bool) -> Result<usize> {
+        retry_stale(|| {
+            self.refresh()?;
+            let mut batch = self.log.new_labels.clone();
+            let count = self.core.forget_labels(is_meant, &mut batch);
+            if count > 0 {
+                // The log has labels in full, so it is compacted whoever leads.
+                self.core.is_stale = true;
+                self.commit_log(batch)?;
+                self.core.is_stale = false;
+                self.core.tables.rewrite()?;
+            }
+            Ok(count)
+        })
     }
 
     fn clock(&self, _: Time) -> Result<Time> {

@@ -321,13 +321,16 @@ fn the_busiest_minute_survives_every_roll_up() {
 }
 
 #[test]
-fn a_history_of_a_newer_version_is_refused_by_name() {
-    let mut tables = MemoryTables::default();
-    let mut batch = WriteBatch::default();
-    batch.put(TableId::Meta, b"state".to_vec(), vec![9, 0, 0]);
-    tables.commit(&batch).unwrap();
-    let refused = LocalHistory::open(tables, Bounds::default());
-    assert!(matches!(refused, Err(Error::TooNew { found: 9, known: 2 })));
+fn a_history_of_another_version_is_refused_by_name() {
+    let refused = |version| {
+        let mut tables = MemoryTables::default();
+        let mut batch = WriteBatch::default();
+        batch.put(TableId::Meta, b"state".to_vec(), vec![version, 0, 0]);
+        tables.commit(&batch).unwrap();
+        LocalHistory::open(tables, Bounds::default())
+    };
+    assert!(matches!(refused(9), Err(Error::TooNew { found: 9, known: 2 })));
+    assert!(matches!(refused(1), Err(Error::TooOld { found: 1, known: 2 })));
 }
 
 /// A history with a request a minute for ten days until `START_MIN`.

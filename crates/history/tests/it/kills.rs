@@ -73,6 +73,8 @@ fn no_acknowledged_flush_is_lost_or_counted_twice() {
             "kill {kill}: {acknowledged} acknowledged, {written} there"
         );
         check(&history, written);
+        let damaged = history.reader().unwrap().status().unwrap().damaged;
+        assert_eq!(damaged, 0, "kill {kill}: a crash is no damage");
         last = written;
     }
     println!("{last} flushes over {KILLS} kills, every sum exact");

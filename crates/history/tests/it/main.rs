@@ -20,7 +20,9 @@
     reason = "helpers of tests fail loudly, and tests say what they measured"
 )]
 
+mod damage;
 mod flood;
+mod forget;
 mod formats;
 mod imports;
 mod kills;

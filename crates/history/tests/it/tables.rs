@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use tollgate_core::{Micros, Time};
 use tollgate_history::tables::{Access, MemoryTables, RedbTables, SharedTables, TableId, Tables, WriteBatch};
 use tollgate_history::{AppendResult, Error, FlushId, InstanceId};
 use tollgate_redis::RedisConfig;
@@ -18,7 +19,8 @@ const PROMISES: [fn(&mut dyn Tables); 5] = [
 ];
 
 /// What shared tables promise besides.
-const SHARED_PROMISES: [fn([RedisTables; 2]); 4] = [
+const SHARED_PROMISES: [fn([RedisTables; 2]); 5] = [
+    all_have_the_clock_of_the_server,
     a_flush_is_appended_once,
     nobody_commits_upon_an_old_generation,
     what_one_commits_another_reads,
@@ -224,6 +226,12 @@ fn nobody_commits_upon_an_old_generation([mut one, mut other]: [RedisTables; 2])
     assert_eq!(one.get(TableId::Meta, b"a").unwrap().as_deref(), Some(&b"2"[..]));
 }
 
+fn all_have_the_clock_of_the_server([one, other]: [RedisTables; 2]) {
+    let (first, second) = (one.clock().unwrap(), other.clock().unwrap());
+    assert!(first > Time::from_secs(1_700_000_000), "{first:?}");
+    assert!(second >= first && second.since(first) < Micros::from_secs(60), "{first:?} and {second:?}");
+}
+
 fn what_one_commits_another_reads([mut one, mut other]: [RedisTables; 2]) {
     for n in 0..5_u8 {
         put(&mut one, TableId::Blocks, &[(&[1, 0, 0, 0, n, 0, 0, 0, 9], b"block")]);
@@ -286,6 +294,6 @@ fn a_file_that_is_no_history_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("history.redb"), vec![b'x'; 10_000]).unwrap();
     for access in [Access::Read, Access::Write] {
-        assert!(matches!(RedbTables::open(folder.path(), access), Err(Error::Tables { .. })));
+        assert!(matches!(RedbTables::open(folder.path(), access), Err(Error::DamagedFile { .. })));
     }
 }

@@ -72,7 +72,9 @@ const fn fix_folder(error: &Error) -> &'static str {
         Error::File { .. } | Error::Missing { .. } => {
             "make the folder writable, or name another one with --data DIR; it is tried again every 15 s"
         }
-        Error::Corrupt { .. } => "restore the folder from a backup, or move it away and a new one is begun",
+        Error::Corrupt { .. } | Error::DamagedFile { .. } => {
+            "restore the folder from a backup, or move it away and a new one is begun"
+        }
         Error::TooOld { .. } => "move the folder away and a new one is begun",
         Error::TooNew { .. } => {
             "use the version of tollgate that wrote it, or name another folder with --data DIR"

@@ -298,10 +298,8 @@ fn the_instances_that_are_silent_longest_are_forgotten() {
     let (common, mut one, _) = two();
     let mut batch = WriteBatch::default();
     for n in 0..10_050_u32 {
-        let mut value = 1_u64.to_be_bytes().to_vec();
-        value.extend_from_slice(&n.to_be_bytes());
         let instance = InstanceId(u128::from(n + 1_000).to_be_bytes());
-        batch.put(TableId::LastFlush, last_flush_key(instance), value);
+        put_last_flush(&mut batch, FlushId { instance, seq: 1 }, Some(n));
     }
     common.lock().memory.commit(&batch).unwrap();
     one.append(&flush_of(1, 1, "/a")).unwrap();
