@@ -1,4 +1,4 @@
-//! The steps that are one cargo command each: `fmt`, `clippy`, `doc`, `test`.
+//! The steps that are one cargo command each: `fmt`, `clippy`, `doc`, `test`; and `dashboard`, which is two commands.
 //!
 //! Called by the table in `ci`. All but `fmt`, which builds nothing, pass `--locked`, so that
 //! Cargo.lock must be true. Warnings are denied on the command line and not with RUSTFLAGS, which
@@ -7,6 +7,7 @@
 use anyhow::Result;
 
 use crate::process::Invocation;
+use crate::workspace;
 
 /// The formatting is rustfmt's.
 pub(crate) fn fmt() -> Result<()> {
@@ -32,4 +33,17 @@ pub(crate) fn doc() -> Result<()> {
 /// All tests, the examples in the documentation included.
 pub(crate) fn test() -> Result<()> {
     Invocation::new("cargo", &["test", "--workspace", "--locked"]).run()
+}
+
+/// The dashboard does in a browser what it should. Its tests start the binary that this builds.
+pub(crate) fn dashboard() -> Result<()> {
+    Invocation::new("cargo", &["build", "--locked", "--package", "tollgate-cli"]).run()?;
+    let binary = workspace::target()?.join("debug/tollgate");
+    let binary = binary.to_string_lossy();
+    Invocation {
+        settings: &[("TOLLGATE_BIN", &binary)],
+        program: "npm",
+        arguments: &["--prefix", "dashboard", "test"],
+    }
+    .run()
 }

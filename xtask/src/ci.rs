@@ -54,6 +54,11 @@ const STEPS: &[CiStep] = &[
         what: "every rule file that people may copy works",
         run: Plain(examples::run),
     },
+    CiStep {
+        name: "dashboard",
+        what: "the dashboard in a real browser, over a real server",
+        run: Plain(cargo_steps::dashboard),
+    },
     CiStep { name: "soak", what: "memory stays flat under made-up keys, for 20 s", run: Plain(bench::soak) },
 ];
 

@@ -38,6 +38,8 @@ const NEEDED: &[Package] = &[
     Package { name: "npm", check: &["npm", "--version"] },
     // The Redis client of Go.
     Package { name: "golang-go", check: &["go", "version"] },
+    // The dashboard is looked at by a real browser.
+    Package { name: "chromium", check: &["chromium", "--version"] },
     // Forward-auth is asked by a real proxy.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
 ];

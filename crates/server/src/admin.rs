@@ -10,28 +10,36 @@
 //! | `history` | `/v1/history`: how many, of what, when |
 //! | `keys` | `/v1/keys`: a key is looked at or reset |
 //! | `rules` | `/v1/rules`: the rules in force |
+//! | `health` | `/v1/health`: how server, store and rules are |
+//! | `playground` | `/v1/playground`: all algorithms on the same requests |
+//! | `page` | the dashboard at `/` |
 //! | `openapi` | the document that describes `/v1` here |
 //! | `prometheus` | a part of Prometheus' HTTP interface, over history |
-//! | `token`, `cross_site` | who may see the pages |
+//! | `token`, `session`, `cross_site` | who may see the pages |
 //!
 //! Deliberately not here: anything that callers of the limiter need.
 
 mod cross_site;
+mod health;
 mod history;
 mod keys;
 mod metrics;
 mod openapi;
+mod page;
+mod playground;
 mod prometheus;
 mod rlconfig;
 mod rules;
+mod session;
 mod token;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use axum::http::header::VARY;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
@@ -39,17 +47,19 @@ use crate::http::v1::only;
 use crate::service::Service;
 use cross_site::AdminHosts;
 use metrics::SharedPage;
+use session::AdminDoor;
 use tollgate_settings::AdminSettings;
 
 pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 13] = [
-    ("/", "this list"),
+const PAGES: [(&str, &str); 15] = [
+    ("/", "the dashboard in a browser; else this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
+    ("/v1/health", "how the server, its store and its rules are"),
     ("/v1/history/labels", "what history can be asked by; /v1/history/labels/route/values has the names"),
     ("/v1/history/series", "how many, when: ?by=route&name=/cart&last=24h&format=json|ndjson|csv"),
     ("/v1/history/status", "where history is kept, how finely, and what it lost"),
@@ -57,6 +67,7 @@ const PAGES: [(&str, &str); 13] = [
     ("/v1/history/top", "who sends the most: ?by=route|rule|key&last=1h&order=total|denied&limit=10"),
     ("/v1/keys", "what the counters of a key hold, and resetting it: ?domain=…&key=value"),
     ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
+    ("/v1/playground", "what each algorithm says to the same requests; POST a limit and times"),
     ("/v1/rules", "the rules in force with all their numbers, as JSON"),
 ];
 
@@ -65,19 +76,24 @@ pub(crate) fn router(service: Arc<Service>, settings: &AdminSettings) -> Router 
     let AdminSettings { token, hosts, .. } = settings;
     let hosts = AdminHosts { names: hosts.clone(), has_token: token.is_some() };
     let pages = Router::new()
-        .route("/", get(list))
+        .route("/", get(front))
+        .route("/assets/{file}", get(asset))
         .route("/metrics", get(metrics::page).layer(Extension(Arc::<SharedPage>::default())))
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(metrics::stats))
         .merge(v1_router())
         .merge(prometheus::router())
         .fallback(no_such_page)
-        .with_state(service);
+        .with_state(Arc::clone(&service));
     let pages = match token {
-        Some(token) => pages.layer(from_fn_with_state(Arc::new(token.clone()), token::demand)),
+        Some(token) => {
+            let door = Arc::new(AdminDoor::new(token.clone(), Arc::clone(&service)));
+            let sessions = post(session::sign_in).delete(session::sign_out).with_state(Arc::clone(&door));
+            pages.route("/v1/session", sessions).layer(from_fn_with_state(door, session::demand))
+        }
         None => pages,
     };
-    pages.layer(from_fn_with_state(Arc::new(hosts), cross_site::refuse))
+    pages.layer(from_fn(page::secure)).layer(from_fn_with_state(Arc::new(hosts), cross_site::refuse))
 }
 
 /// The paths under `/v1`.
@@ -86,6 +102,8 @@ fn v1_router() -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/keys", only("GET, POST, DELETE", keys))
         .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
+        .route("/v1/health", only("GET", get(health::show)))
+        .route("/v1/playground", only("POST", post(playground::play)))
         .route("/v1/rules", only("GET", get(rules::list)))
         .route("/v1/history/series", only("GET", get(history::series)))
         .route("/v1/history/top", only("GET", get(history::top)))
@@ -100,8 +118,17 @@ fn pages() -> String {
     PAGES.iter().map(|(path, help)| format!("{path}: {help}\n")).collect()
 }
 
-async fn list() -> String {
-    pages()
+/// The dashboard for a browser, and for everybody else what there is.
+async fn front(headers: HeaderMap) -> Response {
+    let page = page::wants_page(&headers).then(|| page::index(&headers)).flatten();
+    page.unwrap_or_else(|| ([(VARY, "accept")], pages()).into_response())
+}
+
+async fn asset(uri: Uri, headers: HeaderMap) -> Response {
+    match page::file(uri.path(), &headers) {
+        Some(file) => file,
+        None => no_such_page().await,
+    }
 }
 
 async fn no_such_page() -> Response {

@@ -14,7 +14,7 @@ const MAIN_LINES_MAX: usize = 20;
 const LONG_FILES: &[(&str, usize)] = &[];
 
 /// What counts as code for the length of files. Vectors and documents may be as long as they need.
-const CODE: &[&str] = &["rs", "lua", "ts", "sh"];
+const CODE: &[&str] = &["rs", "lua", "ts", "tsx", "js", "sh"];
 
 /// The largest file, in bytes: git keeps every version for ever.
 const BYTES_MAX: usize = 256 * 1024;
@@ -27,8 +27,8 @@ const LARGE_FILES: &[(&str, usize)] = &[
 
 /// The kinds of file that belong here.
 const EXTENSIONS: &[&str] = &[
-    "conf", "css", "expected", "gz", "html", "json", "lock", "lua", "md", "pem", "png", "proto", "rs",
-    "service", "sh", "svg", "toml", "ts", "txt", "warnings", "yaml", "yml",
+    "conf", "css", "expected", "gz", "html", "js", "json", "lock", "lua", "md", "pem", "png", "proto", "rs",
+    "service", "sh", "svg", "toml", "ts", "tsx", "txt", "warnings", "yaml", "yml",
 ];
 
 /// Files without an extension that belong here.

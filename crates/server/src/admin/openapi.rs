@@ -8,7 +8,8 @@ use utoipa::OpenApi;
 
 use super::history::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
 use super::keys::{KeyBody, ResetBody};
-use super::{history, keys, rules};
+use super::playground::PlaygroundBody;
+use super::{health, history, keys, playground, rules};
 use crate::http::v1::openapi::{respond, written};
 use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
 use crate::http::v1::to_wire::ProblemBody;
@@ -17,16 +18,18 @@ use crate::http::v1::to_wire::ProblemBody;
 #[openapi(
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
-        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list,
+        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, health::show, playground::play,
         history::series, history::top, history::summary, history::labels, history::values, history::status,
     ),
     components(schemas(
         RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
-        SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema,
+        SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema, PlaygroundBody,
     )),
     tags(
         (name = "history", description = "How many, of what, when."),
+        (name = "health", description = "How it is."),
         (name = "keys", description = "What counters hold."),
+        (name = "playground", description = "What would be."),
         (name = "rules", description = "What holds."),
     )
 )]
@@ -36,4 +39,24 @@ struct ForOperators;
 pub(super) async fn document() -> Response {
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| written(&ForOperators::openapi()));
     respond(&DOCUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The types of the dashboard are made from it; see `dashboard/README.md`.
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboard/openapi.json");
+
+    #[test]
+    fn the_document_that_the_dashboard_is_built_with_is_this_one() {
+        let ours = written(&ForOperators::openapi());
+        let beside = std::env::temp_dir().join("tollgate-openapi.json");
+        let theirs = std::fs::read(FILE).unwrap_or_default();
+        if theirs.trim_ascii_end() != &ours[..] {
+            std::fs::write(&beside, [&ours[..], b"\n"].concat()).unwrap();
+        }
+        let beside = beside.display();
+        assert!(theirs.trim_ascii_end() == &ours[..], "the API changed: cp {beside} dashboard/openapi.json");
+    }
 }

@@ -1,31 +1,24 @@
-//! Who may see the admin pages.
+//! The admin token as a request shows it.
 //!
 //! Invariant: comparing takes the same time wherever a wrong token differs.
+//!
+//! Deliberately not here: what becomes of a request without it; `session` decides that.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
 
 use tollgate_settings::Secret;
 
-/// Lets a request through that shows the token.
-pub(super) async fn demand(State(token): State<Arc<Secret>>, request: Request, next: Next) -> Response {
-    let shown = request.headers().get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
-    if shown.is_some_and(|shown| is_equal(shown, &token)) {
-        return next.run(request).await;
-    }
-    let text =
-        "this page needs the token of TOLLGATE_ADMIN_TOKEN; send it as 'Authorization: Bearer TOKEN'\n";
-    (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response()
+/// Whether a request shows the token in its `Authorization`.
+pub(super) fn is_shown(headers: &HeaderMap, token: &Secret) -> bool {
+    let shown = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+    shown.is_some_and(|shown| is_equal(shown, token.expose().as_bytes()))
 }
 
-fn is_equal(shown: &[u8], token: &Secret) -> bool {
-    shown.ct_eq(token.expose().as_bytes()).into()
+/// Whether two secrets are the same.
+pub(super) fn is_equal(shown: &[u8], own: &[u8]) -> bool {
+    shown.ct_eq(own).into()
 }
 
 /// The token in a header; the scheme's name is taken in any case.
@@ -40,10 +33,9 @@ mod tests {
 
     #[test]
     fn only_the_very_token_is_equal() {
-        let token = Secret::new("open sesame");
-        assert!(is_equal(b"open sesame", &token));
+        assert!(is_equal(b"open sesame", b"open sesame"));
         for wrong in [&b""[..], b"open", b"open sesamE", b"open sesame!"] {
-            assert!(!is_equal(wrong, &token));
+            assert!(!is_equal(wrong, b"open sesame"));
         }
     }
 

@@ -22,7 +22,10 @@ pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
         let tls = tls_label(settings.resp.as_ref().and_then(|resp| resp.tls.as_ref()));
         tracing::info!("RESP (CL.THROTTLE, THROTTLE, TOLLGATE.CHECK{tls}) listens on {resp}");
     }
-    tracing::info!("admin pages (/metrics, /rlconfig, /stats) are at http://{}/", reachable(*admin));
+    tracing::info!(
+        "the dashboard and the admin pages (/metrics, /rlconfig, /stats) are at http://{}/",
+        reachable(*admin)
+    );
     if let Some(prometheus) = prometheus {
         tracing::info!("metrics for Prometheus are on {prometheus}");
     }

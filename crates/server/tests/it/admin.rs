@@ -124,3 +124,63 @@ async fn prometheus_has_a_listener_of_its_own_with_one_page() {
         assert_eq!(get(own, other).await.0, 404);
     }
 }
+
+const TOKEN: &str = "open sesame";
+
+async fn sign_in(admin: std::net::SocketAddr, token: &str) -> (u16, String) {
+    let body = format!("{{\"token\":\"{token}\"}}");
+    let head = format!(
+        "POST /v1/session HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let answer = crate::support::http::raw(admin, (head + &body).as_bytes()).await;
+    (answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0), answer)
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_once_and_out_again() {
+    let server = Setup::new(&[("rules.yaml", RULES)]).env("TOLLGATE_ADMIN_TOKEN", TOKEN).start().await;
+    let admin = server.addresses.admin;
+    let (status, page) = get_with(admin, "/", "accept: text/html").await;
+    assert_eq!(status, 200, "the page itself holds no secrets: {page}");
+    assert_eq!(get_with(admin, "/v1/rules", "cookie: tollgate_session=guessed").await.0, 401);
+    assert_eq!(sign_in(admin, "open sesamE").await.0, 403);
+    let (status, answer) = sign_in(admin, TOKEN).await;
+    assert_eq!(status, 204, "{answer}");
+    let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict") && !cookie.contains("sesame"), "{cookie}");
+    let shown = format!("cookie: other=1; {}", cookie.split(';').next().unwrap());
+    assert_eq!(get_with(admin, "/v1/rules", &shown).await.0, 200);
+    let out = format!("DELETE /v1/session HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n{shown}\r\n\r\n");
+    assert!(crate::support::http::raw(admin, out.as_bytes()).await.contains(" 204 "));
+    assert_eq!(get_with(admin, "/v1/rules", &shown).await.0, 401, "the session is over");
+}
+
+#[tokio::test]
+async fn attempts_to_sign_in_are_limited() {
+    let server = Setup::new(&[("rules.yaml", RULES)]).env("TOLLGATE_ADMIN_TOKEN", TOKEN).start().await;
+    let admin = server.addresses.admin;
+    let mut statuses = Vec::new();
+    for _ in 0..12 {
+        statuses.push(sign_in(admin, "guess").await.0);
+    }
+    assert_eq!(statuses.iter().filter(|status| **status == 403).count(), 10, "{statuses:?}");
+    let (status, answer) = sign_in(admin, TOKEN).await;
+    assert_eq!(status, 429, "not even the token helps now: {answer}");
+    assert!(answer.contains("retry-after: "), "{answer}");
+}
+
+#[tokio::test]
+async fn nothing_of_the_admin_listener_runs_scripts_of_others_or_shows_in_a_frame() {
+    let server = Server::with(RULES).await;
+    for path in ["/", "/v1/rules", "/nothing"] {
+        let asked = format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: text/html\r\nconnection: close\r\n\r\n"
+        );
+        let answer = crate::support::http::raw(server.addresses.admin, asked.as_bytes()).await;
+        for header in ["frame-ancestors 'none'", "script-src 'self'", "x-content-type-options: nosniff"] {
+            assert!(answer.contains(header), "{path}: {header} in {}", answer.get(..600).unwrap_or(&answer));
+        }
+        assert!(!answer.to_lowercase().contains("access-control-allow-origin"), "{answer}");
+    }
+}

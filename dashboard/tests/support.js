@@ -1,0 +1,144 @@
+// A real server with real history and live traffic, and a browser that watches itself.
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const ROOT = join(HERE, "../..");
+const BINARY = process.env.TOLLGATE_BIN ?? join(ROOT, "target/debug/tollgate");
+const LOG = join(ROOT, "crates/testkit/data/nasa-1995-08-01.log.gz");
+/** The day of that log, in UTC, with room around it. */
+export const NASA = "from=807148800&to=807408000";
+
+export const RULES = `
+domain: shop
+descriptors:
+  - key: path
+    rate_limit: { name: per-path, requests_per_unit: 600, unit: minute, algorithm: sliding_counter }
+  - key: login
+    rate_limit: { name: login, requests_per_unit: 5, unit: minute, algorithm: sliding_log }
+  - key: user_id
+    rate_limits:
+      - { name: burst, requests_per_unit: 20, unit: minute, algorithm: sliding_log }
+      - { name: sustained, requests_per_unit: 500, unit: hour, algorithm: sliding_buckets, buckets: 60 }
+  - key: plan
+    shadow_mode: true
+    rate_limit: { name: new-plan, requests_per_unit: 3, unit: minute }
+  - key: never
+    rate_limit: { name: legacy-import, requests_per_unit: 100, unit: day }
+`;
+
+/** Names that strangers chose: markup, text turned around, control characters, 10 kB. */
+export const HOSTILE = ["/<script>window.hacked=1</script>", "/<img src=x onerror=window.hacked=1>", "/\u202Egnp.exe", "/a\u0007b\u001b[31m", `/${"A".repeat(10_000)}`];
+
+const freePort = () => new Promise((resolve) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const { port } = server.address();
+    server.close(() => resolve(port));
+  });
+});
+
+export class Server {
+  static async start(environment = {}) {
+    const own = new Server();
+    own.folder = mkdtempSync(join(tmpdir(), "tollgate-dashboard-"));
+    mkdirSync(join(own.folder, "rules"));
+    writeFileSync(join(own.folder, "rules/shop.yaml"), RULES);
+    const told = spawnSync(BINARY, ["history", "import", LOG, "--data", join(own.folder, "data")], { encoding: "utf8" });
+    if (told.status !== 0) throw new Error(`no history from ${LOG}: ${told.stderr ?? told.error}`);
+    own.imported = Number(/([\d,]+) imported/.exec(told.stdout + told.stderr)?.[1]?.replaceAll(",", ""));
+    own.ports = { http: await freePort(), grpc: await freePort(), admin: await freePort() };
+    own.environment = environment;
+    own.base = `http://127.0.0.1:${own.ports.admin}`;
+    await own.run();
+    return own;
+  }
+
+  async run() {
+    const listen = Object.entries(this.ports).flatMap(([name, port]) => [`--${name}`, `127.0.0.1:${port}`]);
+    const output = [];
+    this.process = spawn(BINARY, ["serve", "--rules", "rules", "--data", "data", ...listen], { cwd: this.folder, env: { ...process.env, ...this.environment } });
+    this.log = output;
+    for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (text) => output.push(String(text)));
+    await until("the server answers", async () => (await fetch(`http://127.0.0.1:${this.ports.http}/healthcheck`)).ok, () => output.join(""));
+  }
+
+  async check(descriptor, domain = "shop") {
+    const body = JSON.stringify({ domain, descriptors: [descriptor] });
+    const answer = await fetch(`http://127.0.0.1:${this.ports.http}/v1/check`, { method: "POST", body, headers: { "content-type": "application/json" } });
+    return answer.status;
+  }
+
+  /** Ends the process and keeps the folder; `run` starts it again. */
+  async stop() {
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    this.process.kill("SIGTERM");
+    await ended;
+  }
+
+  async end() {
+    if (this.process.exitCode === null) await this.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Waits until something holds, ten seconds at most. */
+export async function until(what, holds, explain = () => "") {
+  const end = Date.now() + 10_000;
+  let last = "";
+  for (;;) {
+    try {
+      if (await holds()) return;
+    } catch (error) {
+      last = String(error);
+    }
+    if (Date.now() > end) throw new Error(`not within 10 s: ${what} ${last} ${explain()}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+export class Browser {
+  static async start() {
+    const own = new Browser();
+    own.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+    own.complaints = [];
+    return own;
+  }
+
+  /** A page that notes errors, and requests that leave the origin. */
+  async page(base, { width = 1440, scheme = "light", mayFail = false } = {}) {
+    const context = await this.browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme, timezoneId: "Europe/Berlin" });
+    const page = await context.newPage();
+    page.setDefaultTimeout(10_000);
+    page.on("request", (request) => {
+      if (!request.url().startsWith(base) && !request.url().startsWith("data:")) this.complaints.push(`left the origin: ${request.url()}`);
+    });
+    if (!mayFail) {
+      page.on("console", (message) => ["error", "warning"].includes(message.type()) && this.complaints.push(`${page.url()}: ${message.text()}`));
+    }
+    page.on("pageerror", (error) => this.complaints.push(`${page.url()}: ${error}`));
+    return page;
+  }
+
+  async closePages() {
+    await Promise.all(this.browser.contexts().map((context) => context.close()));
+  }
+
+  async end() {
+    await this.browser.close();
+  }
+}
+
+const AXE = readFileSync(join(HERE, "../node_modules/axe-core/axe.min.js"), "utf8");
+
+/** What axe-core has to complain about a page. */
+export async function axe(page) {
+  // Evaluated by the debugger, which the content security policy of the page does not bind.
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }));
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ").slice(0, 600)}`);
+}
