@@ -10,6 +10,7 @@
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
 //! | `history` | `tollgate history`: how many, of what, when |
 //! | `top` | `tollgate top`: what a running server is doing, live |
+//! | `demo` | `tollgate demo`: a server with made-up traffic, to look at |
 //! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
 //! | `shell` | `tollgate completions` and `tollgate man`: what shells and `man` know about it |
 //!
@@ -24,6 +25,7 @@
 mod bench;
 mod check;
 mod console;
+mod demo;
 mod explain;
 mod history;
 mod remote;
@@ -50,6 +52,7 @@ const ABOUT: &str = "Limits how many requests anyone may send to an API.";
 
 const QUICK_START: &str = "\
 Quick start:
+  tollgate demo                                      the dashboard with made-up traffic, to look at
   tollgate serve                                     limit requests, for Envoy and over HTTP
   tollgate check rules/                              are these rule files right?
   tollgate test rules/                               do they do what the rule tests say?
@@ -80,6 +83,7 @@ enum Command {
     History(history::Args),
     Top(top::Args),
     Bench(bench::Args),
+    Demo(demo::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }
@@ -110,6 +114,7 @@ where
             Command::History(args) => history::run(&args, &mut console),
             Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),
+            Command::Demo(args) => demo::run(&args, &mut console),
             Command::Completions(args) => shell::completions(&args, Cli::command(), &mut console),
             Command::Man(args) => shell::man(&args, Cli::command(), &mut console),
         },

@@ -3,6 +3,7 @@
 //! | module | what it shows |
 //! |---|---|
 //! | `bench` | the load generator against a running server, and against what is none |
+//! | `demo` | the demo, and that nothing is left of it |
 //! | `deploy` | what `deploy/` ships, held against the binary |
 //! | `full_disk` | what becomes of history when nothing can be written |
 //! | `golden` | how a run is compared with what it must print |
@@ -16,6 +17,7 @@
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod bench;
+mod demo;
 mod deploy;
 mod full_disk;
 mod golden;
