@@ -79,3 +79,22 @@ fn no_two_examples_are_about_one_domain() {
     domains.dedup();
     assert_eq!(domains.len(), count, "some domain has two examples: {domains:?}");
 }
+
+/// The failure that the guide shows is the one that its own test gives with another time.
+#[test]
+fn a_failing_test_prints_what_the_guide_shows() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/testing-rules.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for block in blocks(&page, "yaml") {
+        let (first, text) = block.split_once('\n').unwrap();
+        let name = first.strip_prefix("# file: ").unwrap();
+        let text = text.replace("expect: deny, retry_after: 10m }", "expect: deny, retry_after: 9m }");
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let output = command.args(["test", "login.test.yaml"]).current_dir(folder.path()).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let shown = blocks(&page, "text").into_iter().find(|block| block.starts_with("failed: ")).unwrap();
+    assert!(printed.contains(shown), "the guide shows\n{shown}\nand it is\n{printed}");
+}
