@@ -14,7 +14,8 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use envoy_types::pb::google::protobuf::UInt64Value;
-use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::to_wire::JsonError;
 
@@ -23,7 +24,7 @@ pub(super) fn request(bytes: &[u8]) -> Result<RateLimitRequest, JsonError> {
     if bytes.trim_ascii().is_empty() {
         return Err(JsonError::Empty);
     }
-    let wire: JsonRequest<'_> =
+    let JsonObject(wire): JsonObject<JsonRequest<'_>> =
         serde_json::from_slice(bytes).map_err(|error| JsonError::Json(error.to_string()))?;
     Ok(RateLimitRequest {
         domain: text(wire.domain),
@@ -38,7 +39,7 @@ struct JsonRequest<'a> {
     #[serde(borrow, default)]
     domain: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    descriptors: Option<Vec<JsonDescriptor<'a>>>,
+    descriptors: Option<Vec<JsonObject<JsonDescriptor<'a>>>>,
     #[serde(alias = "hits_addend", default)]
     hits_addend: Option<ProtoNumber<u32>>,
 }
@@ -47,9 +48,9 @@ struct JsonRequest<'a> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct JsonDescriptor<'a> {
     #[serde(borrow, default)]
-    entries: Option<Vec<JsonEntry<'a>>>,
+    entries: Option<Vec<JsonObject<JsonEntry<'a>>>>,
     #[serde(default)]
-    limit: Option<JsonLimit>,
+    limit: Option<JsonObject<JsonLimit>>,
     #[serde(alias = "hits_addend", default)]
     hits_addend: Option<ProtoNumber<u64>>,
     #[serde(alias = "is_negative_hits", default)]
@@ -78,16 +79,43 @@ fn text(text: Option<Cow<'_, str>>) -> String {
     text.map(Cow::into_owned).unwrap_or_default()
 }
 
-fn descriptor(wire: JsonDescriptor<'_>) -> RateLimitDescriptor {
-    let entry = |entry: JsonEntry<'_>| WireEntry { key: text(entry.key), value: text(entry.value) };
+fn descriptor(JsonObject(wire): JsonObject<JsonDescriptor<'_>>) -> RateLimitDescriptor {
+    let entry = |JsonObject(entry): JsonObject<JsonEntry<'_>>| WireEntry {
+        key: text(entry.key),
+        value: text(entry.value),
+    };
     RateLimitDescriptor {
         entries: wire.entries.unwrap_or_default().into_iter().map(entry).collect(),
-        limit: wire.limit.map(|limit| RateLimitOverride {
+        limit: wire.limit.map(|JsonObject(limit)| RateLimitOverride {
             requests_per_unit: limit.requests_per_unit.map_or(0, |ProtoNumber(number)| number),
             unit: limit.unit.map_or(0, |UnitNumber(number)| number),
         }),
         hits_addend: wire.hits_addend.map(|ProtoNumber(value)| UInt64Value { value }),
         is_negative_hits: wire.is_negative_hits.unwrap_or(false),
+    }
+}
+
+/// A message, written as an object: serde would take a list of its fields, too,
+/// so that `"limit": []` were a limit of nothing.
+struct JsonObject<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(JsonObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct JsonObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for JsonObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
     }
 }
 
@@ -186,5 +214,8 @@ mod tests {
         assert!(refused(r#"{"hitsAddend":4294967296}"#).contains("4294967296"));
         assert!(refused(r#"{"hitsAddend":1,"hits_addend":1}"#).contains("duplicate"));
         assert!(refused("{").contains("EOF"));
+        for list in ["[]", r#"{"descriptors":[[]]}"#, r#"{"descriptors":[{"limit":[5,"HOUR"]}]}"#] {
+            assert!(refused(list).contains("expected an object"), "{list}");
+        }
     }
 }
