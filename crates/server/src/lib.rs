@@ -12,6 +12,7 @@
 //! | `resp` | `CL.THROTTLE`, `THROTTLE` and `TOLLGATE.CHECK` for Redis clients |
 //! | [`grpc`] | Envoy's rate limit service, health and reflection |
 //! | [`http`] | `/json` and `/healthcheck`, Tollgate's own `/v1`, and `/v1/authz` for proxies |
+//! | `gateway` | the reverse proxy's connections, and what it asks |
 //! | [`admin`] | pages for operators and their tools: metrics, history, keys, rules, Prometheus' interface |
 //! | [`service`] | the one thing that adapters call |
 //! | [`store`] | where counters live |
@@ -27,6 +28,7 @@ pub mod admin;
 mod body;
 pub mod bounds;
 pub mod error;
+mod gateway;
 pub mod grpc;
 pub mod health;
 pub mod history;

@@ -45,6 +45,8 @@ pub struct Listeners {
     pub(crate) http: Vec<Listener>,
     /// One for each worker that serves RESP, or none at all.
     pub(crate) resp: Vec<Listener>,
+    /// One for each worker, or none at all.
+    pub(crate) gateway: Vec<Listener>,
     pub(crate) admin: Listener,
     pub(crate) prometheus: Option<Listener>,
     addresses: Addresses,
@@ -65,6 +67,8 @@ pub struct Addresses {
     pub prometheus: Option<SocketAddr>,
     /// RESP, if asked for.
     pub resp: Option<SocketAddr>,
+    /// The gateway, if asked for.
+    pub gateway: Option<SocketAddr>,
 }
 
 /// Where gRPC can be reached.
@@ -119,10 +123,16 @@ impl Listeners {
             bind_tcp(&resp.address, for_resp(workers), &purpose)
         });
         let (resp, resp_address) = resp.transpose()?.unzip();
+        let gateway = settings.gateway.as_ref().map(|gateway| {
+            let purpose = PortPurpose { what: "the gateway", setting: "--gateway or TOLLGATE_GATEWAY" };
+            bind_tcp(&gateway.address, workers, &purpose)
+        });
+        let (gateway, gateway_address) = gateway.transpose()?.unzip();
         Ok(Self {
             grpc,
             http,
             resp: resp.unwrap_or_default(),
+            gateway: gateway.unwrap_or_default(),
             admin,
             prometheus,
             addresses: Addresses {
@@ -131,6 +141,7 @@ impl Listeners {
                 admin: admin_address,
                 prometheus: prometheus_address,
                 resp: resp_address,
+                gateway: gateway_address,
             },
             _socket_file: file,
         })

@@ -34,12 +34,14 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tollgate_gateway::{Gateway, default_mapping};
 use tollgate_limiter::SystemClock;
 use tollgate_rules::{LoadError, Loaded};
 
 use crate::admin;
-use crate::bounds::DRAIN_MAX;
+use crate::bounds::{CONNECTIONS_MAX, DRAIN_MAX};
 use crate::error::Error;
+use crate::gateway::ServeGateway;
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
 use crate::history::{HistoryLocation, HistoryService};
@@ -111,11 +113,13 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let server = RunningServer { settings, service, certificates, snapshots, control, authz, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     banner::listening(&server.addresses, settings);
+    banner::gateway(&server.addresses, settings);
     banner::counting(&settings.store);
     history::open(&server.service);
-    let callers = CallerListeners { grpc: listeners.grpc, http: listeners.http, resp: listeners.resp };
+    let Listeners { grpc, http, resp, gateway, admin, prometheus, .. } = listeners;
+    let callers = CallerListeners { grpc, http, resp, gateway };
     let threads = server.start_workers(callers, &closing, &done)?;
-    let operators = OperatorListeners { admin: listeners.admin, prometheus: listeners.prometheus };
+    let operators = OperatorListeners { admin, prometheus };
     let ended = background.block_on(async {
         server.serve_operators(operators, &done);
         let statsd = statsd.map(|exporter| tokio::spawn(exporter.run(until(&done))));
@@ -172,6 +176,8 @@ struct CallerListeners {
     http: Vec<Listener>,
     /// Perhaps none.
     resp: Vec<Listener>,
+    /// Perhaps none.
+    gateway: Vec<Listener>,
 }
 
 /// The sockets for operators and their tools.
@@ -187,7 +193,7 @@ impl RunningServer<'_> {
         closing: &watch::Sender<bool>,
         done: &watch::Sender<bool>,
     ) -> Result<Vec<JoinHandle<io::Result<()>>>, Error> {
-        let CallerListeners { grpc, http, resp } = callers;
+        let CallerListeners { grpc, http, resp, gateway } = callers;
         let runtimes: Vec<Runtime> =
             grpc.iter().map(|_| runtime("tollgate-worker")).collect::<Result<_, _>>()?;
         let pool = WorkerPool::new(runtimes.iter().map(|runtime| runtime.handle().clone()).collect());
@@ -210,9 +216,14 @@ impl RunningServer<'_> {
         let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.certificates.resp.clone());
         let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
         let resp = resp.chain(std::iter::repeat_with(|| None));
+        let serve_gateway = self.gateway();
+        let gateway = gateway.into_iter().map(|listener| Some((listener, serve_gateway.clone()?)));
+        let gateway = gateway.chain(std::iter::repeat_with(|| None));
+        // Silent connections of the gateway wait for an answer as a rule, and make no room.
+        let gateway_limit = ConnectionLimit::new(CONNECTIONS_MAX, CONNECTIONS_MAX);
         let among = runtimes.len();
-        let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).enumerate();
-        let start = |(number, (((runtime, grpc), http), resp))| {
+        let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).zip(gateway).enumerate();
+        let start = |(number, ((((runtime, grpc), http), resp), gateway))| {
             let acceptor = Acceptor {
                 limit: Arc::clone(&limit),
                 pool: Some((Arc::clone(&pool), among)),
@@ -220,10 +231,19 @@ impl RunningServer<'_> {
                 stop: closing.subscribe(),
             };
             let (serve_grpc, serve_http) = (serve_grpc.clone(), serve_http.clone());
-            Worker { runtime, acceptor, grpc: (grpc, serve_grpc), http: (http, serve_http), resp }
-                .start(done.subscribe())
+            let (grpc, http) = ((grpc, serve_grpc), (http, serve_http));
+            let gateway_limit = Arc::clone(&gateway_limit);
+            Worker { runtime, acceptor, grpc, http, resp, gateway, gateway_limit }.start(done.subscribe())
         };
         workers.map(start).collect()
+    }
+
+    /// What serves the gateway's connections, if there is one.
+    fn gateway(&self) -> Option<ServeGateway> {
+        let config = self.settings.gateway.as_ref()?.config.clone();
+        let mapping = self.authz.mapping().cloned().unwrap_or_else(default_mapping);
+        let gateway = Gateway::new(config, mapping, Arc::clone(&self.service));
+        Some(ServeGateway::new(gateway, self.certificates.gateway.clone()))
     }
 
     /// Runs all background work until the server stops.

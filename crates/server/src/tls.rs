@@ -38,7 +38,8 @@ use tollgate_settings::ServerTls;
 #[derive(Debug)]
 pub struct Tls {
     settings: ServerTls,
-    protocol: &'static [u8],
+    /// What may be spoken inside, the preferred one first.
+    protocols: &'static [&'static [u8]],
     current: ArcSwap<ServerConfig>,
 }
 
@@ -51,25 +52,25 @@ struct PemFiles {
 }
 
 impl Tls {
-    /// Reads the files if there are any; `protocol` is what is spoken inside,
+    /// Reads the files if there are any; `protocols` is what may be spoken inside,
     /// such as `h2`.
     ///
     /// # Errors
     /// If a file cannot be read or used.
     pub fn load_some(
         settings: Option<&ServerTls>,
-        protocol: &'static [u8],
+        protocols: &'static [&'static [u8]],
     ) -> Result<Option<Arc<Self>>, Error> {
-        settings.map(|settings| Self::load(settings, protocol).map(Arc::new)).transpose()
+        settings.map(|settings| Self::load(settings, protocols).map(Arc::new)).transpose()
     }
 
-    /// Reads the files; `protocol` is what is spoken inside, such as `h2`.
+    /// Reads the files; `protocols` is what may be spoken inside, such as `h2`.
     ///
     /// # Errors
     /// If a file cannot be read or used.
-    pub fn load(settings: &ServerTls, protocol: &'static [u8]) -> Result<Self, Error> {
-        let config = PemFiles::read(settings)?.config(settings, protocol)?;
-        Ok(Self { settings: settings.clone(), protocol, current: ArcSwap::from_pointee(config) })
+    pub fn load(settings: &ServerTls, protocols: &'static [&'static [u8]]) -> Result<Self, Error> {
+        let config = PemFiles::read(settings)?.config(settings, protocols)?;
+        Ok(Self { settings: settings.clone(), protocols, current: ArcSwap::from_pointee(config) })
     }
 
     /// The handshake with a caller; none if it fails or takes too long.
@@ -115,7 +116,7 @@ impl Tls {
         let built = read
             .as_ref()
             .map_err(String::clone)
-            .and_then(|pems| pems.config(&self.settings, self.protocol).map_err(|error| error.to_string()));
+            .and_then(|pems| pems.config(&self.settings, self.protocols).map_err(|error| error.to_string()));
         match built {
             Ok(config) => {
                 self.current.store(Arc::new(config));
@@ -140,7 +141,7 @@ impl PemFiles {
         })
     }
 
-    fn config(&self, settings: &ServerTls, protocol: &[u8]) -> Result<ServerConfig, Error> {
+    fn config(&self, settings: &ServerTls, protocols: &[&[u8]]) -> Result<ServerConfig, Error> {
         let provider = Arc::new(ring::default_provider());
         let chain = certificates(&self.cert, &settings.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
@@ -159,7 +160,7 @@ impl PemFiles {
         let mut config = verified.with_single_cert(chain, key).map_err(|error| {
             unusable(&settings.cert, &format!("{error}; {} must hold its key", settings.key.display()))
         })?;
-        config.alpn_protocols = vec![protocol.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(config)
     }
 }

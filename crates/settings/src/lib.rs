@@ -51,7 +51,7 @@ pub use file::{ConfigFile, FILE_NAME};
 pub use flags::Flags;
 pub use history::{HiddenKeys, HistorySettings};
 pub use ignored::{IGNORED, IgnoredVariables};
-pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
+pub use listeners::{AdminSettings, GatewaySettings, GrpcSettings, RespSettings, ServerTls};
 pub use mapping::MappingSettings;
 pub use metrics::{MetricsSettings, PrometheusSettings};
 pub use replies::{HeaderNames, ReplySettings};

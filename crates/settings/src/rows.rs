@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_core::Secret;
+use tollgate_gateway::UpstreamUrl;
 use tollgate_http::{PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, Layout, SocketType};
@@ -31,6 +32,7 @@ pub const SECTIONS: &[SettingSection] = &[
     STORE_SECTION,
     LISTENERS,
     RESP,
+    GATEWAY,
     GRPC_TLS,
     HTTP_TLS,
     RULE_FILES,
@@ -231,6 +233,37 @@ section! {
     /// Callers must show a certificate signed by one of these.
     RESP_TLS_CLIENT_CA: OptionalSetting<PathBuf> =
         variable("TOLLGATE_RESP_TLS_CLIENT_CA").key("resp.tls.client_ca").optional(Value(path));
+}
+
+section! {
+    GATEWAY, "Gateway",
+    "A reverse proxy in front of an API: `docs/guide/gateway.md`. `mapping` of the file says what is counted.";
+
+    /// Where clients connect, such as `0.0.0.0:8000`, with HTTP/1.1 or HTTP/2; or `off`.
+    GATEWAY_ADDRESS: Setting<Option<ListenAddress>> = variable("TOLLGATE_GATEWAY")
+        .flag("--gateway", "ADDRESS")
+        .key("listen.gateway").default("off", Word(ListenAddress::parse_or_off));
+    /// Where requests go that may pass: `http://HOST:PORT`.
+    UPSTREAM: OptionalSetting<UpstreamUrl> = variable("TOLLGATE_UPSTREAM")
+        .flag("--upstream", "URL").key("gateway.upstream").optional(Word(values::upstream));
+    /// A request that a limit delays is held for at most this long; one that would have to wait longer is denied.
+    GATEWAY_MAX_WAIT: Setting<Duration> = key("gateway.max_wait").default("30s", Word(duration));
+    /// The upstream must accept a connection within this time.
+    GATEWAY_CONNECT_TIMEOUT: Setting<Duration> = key("gateway.timeouts.connect").default("5s", Word(duration));
+    /// And begin to answer within this.
+    GATEWAY_FIRST_BYTE_TIMEOUT: Setting<Duration> =
+        key("gateway.timeouts.first_byte").default("60s", Word(duration));
+    /// A body may pause for at most this long, in either direction.
+    GATEWAY_IDLE_TIMEOUT: Setting<Duration> = key("gateway.timeouts.idle").default("60s", Word(duration));
+    /// The certificate chain, in PEM; with it the listener speaks TLS.
+    GATEWAY_TLS_CERT: OptionalSetting<PathBuf> =
+        variable("TOLLGATE_GATEWAY_TLS_CERT").key("gateway.tls.cert").optional(Value(path));
+    /// Its key, in PEM.
+    GATEWAY_TLS_KEY: OptionalSetting<PathBuf> =
+        variable("TOLLGATE_GATEWAY_TLS_KEY").key("gateway.tls.key").optional(Value(path));
+    /// Clients must show a certificate signed by one of these.
+    GATEWAY_TLS_CLIENT_CA: OptionalSetting<PathBuf> =
+        variable("TOLLGATE_GATEWAY_TLS_CLIENT_CA").key("gateway.tls.client_ca").optional(Value(path));
 }
 
 section! {

@@ -9,7 +9,7 @@ use crate::file::ConfigFile;
 use crate::flags::Flags;
 use crate::history::{self, HistorySettings};
 use crate::ignored::{warn_of_ignored, warn_of_unknown};
-use crate::listeners::{self, AdminSettings, GrpcSettings, RespSettings, ServerTls};
+use crate::listeners::{self, AdminSettings, GatewaySettings, GrpcSettings, RespSettings, ServerTls};
 use crate::mapping::{self, MappingSettings};
 use crate::metrics::{self, MetricsSettings};
 use crate::replies::{self, ReplySettings};
@@ -32,6 +32,8 @@ pub struct Settings {
     pub grpc: GrpcSettings,
     /// The RESP listener; none if not asked for.
     pub resp: Option<RespSettings>,
+    /// The gateway; none if not asked for.
+    pub gateway: Option<GatewaySettings>,
     /// The admin listener.
     pub admin: AdminSettings,
     /// What is logged, and how.
@@ -108,6 +110,7 @@ impl Settings {
             http_tls: listeners::http_tls(r),
             grpc: listeners::grpc(r),
             resp: listeners::resp(r),
+            gateway: listeners::gateway(r),
             log: log(r),
             rules: rule_source::read(r),
             replies: replies::read(r),
@@ -153,6 +156,9 @@ fn check_apart(settings: &Settings, reader: &mut SettingsReader<'_>) {
     }
     if let Some(resp) = &settings.resp {
         listeners.push(("RESP", &resp.address));
+    }
+    if let Some(gateway) = &settings.gateway {
+        listeners.push(("gateway", &gateway.address));
     }
     if let Some(prometheus) = &settings.metrics.prometheus {
         listeners.push(("Prometheus", &prometheus.address));

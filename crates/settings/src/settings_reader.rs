@@ -93,6 +93,12 @@ impl<'a> SettingsReader<'a> {
         self.variable(setting.row.variable).is_some()
     }
 
+    /// Whether anybody sets it, rightly or wrongly.
+    pub(crate) fn is_set<T, const D: bool>(&self, setting: &Setting<T, D>) -> bool {
+        let sources = [SettingSource::Flag, SettingSource::Environment, SettingSource::File];
+        sources.into_iter().any(|source| self.raw(source, &setting.row).is_some())
+    }
+
     /// What one of the sources says, unread, and where.
     fn raw(&self, source: SettingSource, row: &SettingRow) -> Option<(RawValue, SettingPlace)> {
         Some(match source {

@@ -9,6 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 use tollgate_core::Secret;
+use tollgate_gateway::{UpstreamUrl, UpstreamUrlError};
 use tollgate_http::{PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, JITTER_DEFAULT_S, Layout, SocketType};
@@ -246,6 +247,11 @@ pub(crate) fn xds_server(text: &str) -> Result<String, String> {
         Ok(address) if !address.host.is_empty() => Ok(address.to_string()),
         _ => Err(format!("'{text}' is no server; write HOST:PORT, such as envoy-gateway:18001")),
     }
+}
+
+/// Where the gateway forwards to.
+pub(crate) fn upstream(text: &str) -> Result<UpstreamUrl, String> {
+    text.parse().map_err(|error: UpstreamUrlError| error.to_string())
 }
 
 /// The value of a header may be a secret, and is not repeated.

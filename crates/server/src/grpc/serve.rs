@@ -48,7 +48,7 @@ impl ServeGrpc {
             .keep_alive_timeout(PING_WAIT_MAX)
             // gRPC has no use for the date, and each response would carry it.
             .auto_date_header(false);
-        let policy = LifetimePolicy { opening_bytes: OPENING_BYTES, idle: None, age, grace };
+        let policy = LifetimePolicy { opening_bytes: OPENING_BYTES, age, grace, ..LifetimePolicy::default() };
         Self { grpc, tls, policy, builder }
     }
 }

@@ -74,6 +74,11 @@ impl Authz {
         Ok(Self { mapping, tokens, settings: settings.forward_auth, has_warned: AtomicBool::new(false) })
     }
 
+    /// The mapping, if there is one.
+    pub(crate) const fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.as_ref()
+    }
+
     /// Follows the files with keys until the server is to end.
     pub(crate) async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(tokens) = &self.tokens else { return };

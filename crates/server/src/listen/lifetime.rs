@@ -33,7 +33,7 @@ use tokio::time::Sleep;
 use super::connection_limit::ConnectionPermit;
 use super::stream::{ByteCount, ByteTraffic, Io};
 use super::worker_pool::WorkerSlot;
-use crate::bounds::{BODY_WAIT_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX, READ_LEAST};
+use crate::bounds::{BODY_WAIT_MAX, DRAIN_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX, READ_LEAST};
 use crate::shutdown::stopped;
 
 /// How long the connections of a listener may stay.
@@ -47,6 +47,9 @@ pub(crate) struct LifetimePolicy {
     pub(crate) age: Option<Duration>,
     /// How long after its age it is cut off, if ever.
     pub(crate) grace: Option<Duration>,
+    /// Somebody else makes the answers, so that a silent connection may still wait for one when
+    /// the server stops.
+    pub(crate) answers_late: bool,
 }
 
 /// How far an adapter that reads for itself has got with its caller.
@@ -197,8 +200,9 @@ impl LifetimeState {
 
     /// The server stops; how long until the next check.
     fn drain(&mut self, traffic: ByteTraffic) -> Duration {
-        (self.phase, self.traffic, self.wait) = (LifetimePhase::Draining, traffic, DRAIN_SILENCE_MAX);
-        DRAIN_SILENCE_MAX
+        let wait = if self.policy.answers_late { DRAIN_MAX } else { DRAIN_SILENCE_MAX };
+        (self.phase, self.traffic, self.wait) = (LifetimePhase::Draining, traffic, wait);
+        wait
     }
 }
 
@@ -316,10 +320,19 @@ impl Lifetime {
     }
 
     /// Lets hyper serve a connection until it ends or must end.
-    pub(crate) async fn supervise<C>(mut self, connection: C)
+    pub(crate) async fn supervise<C>(self, connection: C)
     where
         C: GracefulConnection,
         C::Error: std::fmt::Display,
+    {
+        self.supervise_with(connection, GracefulConnection::graceful_shutdown).await;
+    }
+
+    /// The same for whatever serves a connection, and is asked to close by `close`.
+    pub(crate) async fn supervise_with<C, E>(mut self, connection: C, close: impl Fn(Pin<&mut C>))
+    where
+        C: Future<Output = Result<(), E>>,
+        E: std::fmt::Display,
     {
         let mut connection = pin!(connection);
         loop {
@@ -335,7 +348,7 @@ impl Lifetime {
             };
             match due {
                 Due::Stop => {
-                    connection.as_mut().graceful_shutdown();
+                    close(connection.as_mut());
                     let wait = self.state.drain(self.bytes.traffic());
                     self.wait(wait);
                 }
@@ -343,7 +356,7 @@ impl Lifetime {
                     LifetimeStep::Wait(_) => {}
                     LifetimeStep::Close(reason, _) => {
                         tracing::debug!(?reason, "a connection is asked to close");
-                        connection.as_mut().graceful_shutdown();
+                        close(connection.as_mut());
                     }
                     LifetimeStep::Cut(reason) => {
                         tracing::debug!(?reason, "a connection is cut off");

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tollgate_core::{Entry, RuleSet};
+use tollgate_gateway::config::DEFAULT_DOMAIN;
 
 use crate::listen::Addresses;
 use tollgate_settings::{ServerTls, Settings, StoreSettings};
@@ -10,9 +11,13 @@ use tollgate_settings::{ServerTls, Settings, StoreSettings};
 /// How many rules are tried for a simple example.
 const EXAMPLE_RULES_MAX: usize = 100;
 
+/// A rule file in one line.
+const GATEWAY_RULE: &str = "{domain: gateway, descriptors: [{key: remote_address, \
+     rate_limit: {requests_per_unit: 10, unit: second}}]}";
+
 /// Says what listens where.
 pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
-    let Addresses { grpc, http, admin, prometheus, resp } = addresses;
+    let Addresses { grpc, http, admin, prometheus, resp, .. } = addresses;
     tracing::info!("Tollgate {} is starting", env!("CARGO_PKG_VERSION"));
     let tls = tls_label(settings.grpc.tls.as_ref());
     tracing::info!("gRPC (Envoy rate limit service v3, health, reflection{tls}) listens on {grpc}");
@@ -28,6 +33,21 @@ pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
     );
     if let Some(prometheus) = prometheus {
         tracing::info!("metrics for Prometheus are on {prometheus}");
+    }
+}
+
+/// Says what the gateway does, and with which rules it would limit something.
+pub(super) fn gateway(addresses: &Addresses, settings: &Settings) {
+    let (Some(address), Some(gateway)) = (addresses.gateway, &settings.gateway) else { return };
+    let tls = tls_label(gateway.tls.as_ref());
+    let upstream = &gateway.config.upstream;
+    tracing::info!("the gateway (HTTP/1.1, HTTP/2{tls}) listens on {address} and forwards to {upstream}");
+    if settings.mapping.is_none() {
+        tracing::info!(
+            "requests are (remote_address), (method, path) and (path, remote_address) \
+             in the domain {DEFAULT_DOMAIN}; mapping: in tollgate.yaml changes that"
+        );
+        tracing::info!("a rule file to copy, 10 requests a second from each address: {GATEWAY_RULE}");
     }
 }
 
@@ -160,6 +180,13 @@ mod tests {
             let body = format!(r#"{{"domain":"it\u0027s","descriptors":[{expected}]}}"#);
             assert_eq!(example_of(descriptors), Some(body), "{descriptors}");
         }
+    }
+
+    #[test]
+    fn the_rule_to_copy_is_one() {
+        let source = SourceFile { name: "rules.yaml".into(), text: GATEWAY_RULE.into() };
+        let rules = load(vec![source], &Options::default()).expect("the rules are right").rules;
+        assert!(rules.trace(DEFAULT_DOMAIN, &[Entry::from(("remote_address", "10.0.0.1"))]).is_some());
     }
 
     #[test]

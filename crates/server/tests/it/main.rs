@@ -9,6 +9,7 @@
 mod admin;
 mod authz;
 mod documents;
+mod gateway;
 mod health;
 mod history;
 mod hostile;

@@ -9,10 +9,17 @@ const GRPC: LifetimePolicy = LifetimePolicy {
     idle: None,
     age: Some(Duration::from_secs(100)),
     grace: Some(Duration::from_secs(7)),
+    answers_late: false,
 };
-const HTTP: LifetimePolicy =
-    LifetimePolicy { opening_bytes: 14, idle: Some(Duration::from_secs(60)), age: None, grace: None };
-const RESP: LifetimePolicy = LifetimePolicy { opening_bytes: 0, idle: None, age: None, grace: None };
+const HTTP: LifetimePolicy = LifetimePolicy {
+    opening_bytes: 14,
+    idle: Some(Duration::from_secs(60)),
+    age: None,
+    grace: None,
+    answers_late: false,
+};
+const RESP: LifetimePolicy =
+    LifetimePolicy { opening_bytes: 0, idle: None, age: None, grace: None, answers_late: false };
 const LOOK: LifetimeStep = LifetimeStep::Wait(LOOK_EVERY);
 
 fn state(policy: LifetimePolicy) -> LifetimeState {

@@ -1,0 +1,75 @@
+//! Every bound on what clients and upstreams may send or hold, in one place, with its reason.
+//!
+//! The listener's own bounds, such as how many connections there may be, are the server's.
+
+use std::time::Duration;
+
+/// Bytes of a request's head. nginx takes 8 KB a line and four of them; hyper reads no more than
+/// this at a time either.
+pub const HEAD_MAX: usize = 32 << 10;
+
+/// Fields in a head; hyper has room for as many.
+pub const FIELDS_MAX: usize = 100;
+
+/// A head must be whole so long after its first byte.
+pub const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A connection without a request may stay so long.
+pub const KEEP_ALIVE_MAX: Duration = Duration::from_secs(60);
+
+/// A client that takes nothing of an answer for so long is cut off, so that it cannot hold a
+/// connection to the upstream for ever.
+pub const WRITE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a body that are read and thrown away after a denial, so that the client can read the
+/// answer and keep its connection.
+pub const DRAIN_BYTES: usize = 256 << 10;
+
+/// How long that may take.
+pub const DRAIN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes that are thrown away after the last answer on a connection. The kernel resets a connection
+/// that is closed with unread bytes, and the client would lose the answer.
+pub const LINGER_BYTES: usize = 1 << 20;
+
+/// How long that may take.
+pub const LINGER_MAX: Duration = Duration::from_secs(2);
+
+/// A client that expects `100 Continue` sends its body after so long even if the upstream says
+/// nothing; curl itself waits for a second.
+pub const CONTINUE_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Connections without a request that a worker keeps to an upstream.
+pub const POOL_IDLE_MAX: usize = 256;
+
+/// How long it keeps them: less than the 5 s after which Node.js and uvicorn close theirs, so that
+/// a request hardly ever meets a connection that is being closed.
+pub const POOL_IDLE_TIME: Duration = Duration::from_secs(4);
+
+/// Requests at a time on one HTTP/2 connection; what nginx allows.
+pub const STREAMS_MAX: u32 = 128;
+
+/// Bytes on the way that one HTTP/2 connection may have us hold.
+pub const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// Bytes on the way that one request over HTTP/2 may have us hold, each way.
+pub const STREAM_WINDOW: u32 = 64 << 10;
+
+/// Streams that a client opened and reset before we looked at them. More is a rapid-reset attack.
+pub const RESETS_MAX: usize = 64;
+
+/// Streams that we had to reset because of what the client sent on them. More is the attack that
+/// is known as MadeYouReset.
+pub const LOCAL_RESETS_MAX: usize = 64;
+
+/// A silent HTTP/2 connection is pinged so often, to notice clients that are gone.
+pub const PING_EVERY: Duration = Duration::from_secs(15);
+
+/// A ping must be answered after this.
+pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of an upstream's head.
+pub const UPSTREAM_HEAD_MAX: usize = 64 << 10;
+
+/// A tunnel, such as a WebSocket, ends so long after the server is told to stop.
+pub const TUNNEL_DRAIN: Duration = Duration::from_secs(2);

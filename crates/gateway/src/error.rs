@@ -1,0 +1,64 @@
+//! Why there is no answer from the upstream.
+
+use http::StatusCode;
+use tollgate_http::MappingDenial;
+
+use crate::strict::HeadError;
+
+/// Why there is no answer from the upstream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GatewayError {
+    #[error("{0}")]
+    Head(HeadError),
+    #[error("there must be one host, with a name or an address and perhaps a port")]
+    Host,
+    #[error("CONNECT is for forward proxies, and this is none")]
+    Connect,
+    /// The mapping denies it.
+    #[error(transparent)]
+    Mapping(MappingDenial),
+    #[error("no rules are loaded yet; send it again later")]
+    NoRules,
+    #[error("the body of the request broke off or is malformed")]
+    RequestBody,
+    #[error("the body of the request did not arrive in time")]
+    SlowRequestBody,
+    #[error("the upstream cannot be reached")]
+    Unreachable,
+    #[error("the upstream did not accept a connection in time")]
+    ConnectTimeout,
+    #[error("the upstream closed the connection without an answer, or answered with what is not HTTP")]
+    NoAnswer,
+    #[error("the upstream did not answer in time")]
+    FirstByteTimeout,
+}
+
+impl GatewayError {
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Head(error) => error.status(),
+            Self::Host | Self::RequestBody | Self::Mapping(MappingDenial::EscapedSlash) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Mapping(MappingDenial::Missing { .. }) => StatusCode::FORBIDDEN,
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NoRules => StatusCode::SERVICE_UNAVAILABLE,
+            Self::SlowRequestBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Unreachable | Self::NoAnswer => StatusCode::BAD_GATEWAY,
+            Self::ConnectTimeout | Self::FirstByteTimeout => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// Whether the client's bytes cannot be trusted any more.
+    pub(crate) const fn closes(&self) -> bool {
+        match self {
+            Self::Head(_) | Self::Host | Self::Connect | Self::RequestBody | Self::SlowRequestBody => true,
+            Self::NoRules
+            | Self::Mapping(_)
+            | Self::Unreachable
+            | Self::ConnectTimeout
+            | Self::NoAnswer
+            | Self::FirstByteTimeout => false,
+        }
+    }
+}

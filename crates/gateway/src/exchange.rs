@@ -1,0 +1,223 @@
+//! One request from its head to its answer.
+//!
+//! Called by `connection` for every request, over HTTP/1.1 and HTTP/2 alike: whom is it for, may it
+//! pass, when, and what does the upstream say.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, Method, Version};
+use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::OnUpgrade;
+use hyper::{Request, Response, StatusCode};
+use tokio::sync::Notify;
+use tollgate_http::HttpRequestFacts;
+
+use crate::Gateway;
+use crate::check::{self, Admission, Checker, HeldCharge, VERDICT};
+use crate::connection::{ConnectionContext, Tunnel};
+use crate::error::GatewayError;
+use crate::fields::{self, HopRequest, Origin};
+use crate::forward::Lease;
+use crate::problem::{self, with_problem};
+use crate::request_body::{BodyFate, RequestBody, drain};
+use crate::response_body::ResponseBody;
+use crate::strict::{HeadError, REJECTED, UpgradeTurn};
+use crate::target::RequestTarget;
+
+/// A client that wants to speak another protocol.
+#[derive(Debug)]
+struct PendingUpgrade {
+    turn: UpgradeTurn,
+    client: OnUpgrade,
+}
+
+impl<C: Checker> Gateway<C> {
+    /// Answers a request; what goes wrong is an answer, too.
+    pub(crate) async fn answer(
+        self: Arc<Self>,
+        context: Arc<ConnectionContext>,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
+        let is_http2 = request.version() == Version::HTTP_2;
+        match self.exchange(&context, request).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::debug!(%error, "a request got no answer from the upstream");
+                problem::response(&error, is_http2)
+            }
+        }
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        context: &ConnectionContext,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<ResponseBody>, GatewayError> {
+        let has_body = !request.body().is_end_stream();
+        let hop = HopRequest::read(request.headers(), request.version(), has_body);
+        // The stream of the connection waits until this is dropped.
+        let upgrade = hop.upgrade.is_some().then(|| PendingUpgrade {
+            turn: UpgradeTurn::new(&context.switch),
+            client: hyper::upgrade::on(&mut request),
+        });
+        let (mut parts, body) = request.into_parts();
+        if let Some(error) = rejected(&parts) {
+            return Err(GatewayError::Head(error));
+        }
+        let target = RequestTarget::read(&parts)?;
+        fields::remove_hop_by_hop(&mut parts.headers);
+        let mut admission = self.admit(context, &parts, &target).await?;
+        if let Some(problem) = admission.problem.take() {
+            if has_body && !hop.expects_continue {
+                tokio::spawn(drain(body));
+            }
+            return Ok(denial(&admission, problem));
+        }
+        if let (Some(charge), Some(wait)) = (admission.place.take(), admission.wait()) {
+            self.hold(charge, wait).await;
+        }
+        let origin = self.origin(context, &parts);
+        fields::join_cookies(&mut parts.headers);
+        fields::write_origin(&mut parts.headers, &origin, target.host.as_ref(), &admission);
+        hop.write(&mut parts.headers);
+        parts.headers.insert(HOST, target.host.clone().unwrap_or_else(|| self.upstream.host().clone()));
+        parts.uri = target.uri();
+        let (response, lease) = self.forward(parts, body, &hop).await?;
+        self.finish(response, lease, &admission, upgrade.map(|upgrade| (upgrade, context)))
+    }
+
+    /// Asks the limiter.
+    async fn admit(
+        &self,
+        context: &ConnectionContext,
+        parts: &Parts,
+        target: &RequestTarget,
+    ) -> Result<Admission, GatewayError> {
+        let facts = HttpRequestFacts {
+            peer: context.socket.peer,
+            method: parts.method.as_str(),
+            target: target.path.as_str().as_bytes(),
+            host: target.host_text(),
+            headers: &parts.headers,
+            now: self.checker.now(),
+        };
+        check::check(&*self.checker, &self.mapping, &facts, self.config.max_wait).await
+    }
+
+    /// Holds a request until its turn; a client that goes away has its charge back.
+    async fn hold(self: &Arc<Self>, charge: HeldCharge, wait: Duration) {
+        let place = self.waiting.enter(charge.queue(), wait);
+        let mut refund = RefundOnDrop { gateway: Arc::clone(self), charge: Some(charge) };
+        place.turn().await;
+        refund.charge = None;
+    }
+
+    fn origin(&self, context: &ConnectionContext, parts: &Parts) -> Origin {
+        let (peer, proxies) = (context.socket.peer, self.mapping.proxies());
+        let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, &parts.headers));
+        Origin {
+            peer,
+            client,
+            is_trusted: peer.is_some_and(|peer| proxies.trusts(peer)),
+            is_tls: context.socket.is_tls,
+            version: parts.version,
+        }
+    }
+
+    async fn forward(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+        hop: &HopRequest,
+    ) -> Result<(Response<Incoming>, Lease), GatewayError> {
+        let (fate, has_body) = (BodyFate::default(), !body.is_end_stream());
+        parts.version = Version::HTTP_11;
+        parts.extensions.clear();
+        let may_repeat = !has_body && hop.upgrade.is_none() && is_idempotent(&parts.method);
+        let mut request_body = RequestBody::new(body, self.config.timeouts.idle, fate.clone());
+        let wanted = hop.expects_continue.then(|| Arc::new(Notify::new()));
+        if let Some(wanted) = &wanted {
+            request_body = request_body.when_wanted(Arc::clone(wanted));
+        }
+        let mut request = Request::from_parts(parts, request_body);
+        if let Some(wanted) = wanted {
+            hyper::ext::on_informational(&mut request, move |response| {
+                if response.status() == StatusCode::CONTINUE {
+                    wanted.notify_one();
+                }
+            });
+        }
+        let answered = self.upstream.send(request, may_repeat).await;
+        answered.map_err(|error| fate.error().unwrap_or(error))
+    }
+
+    /// The upstream's answer as the client gets it.
+    fn finish(
+        &self,
+        mut response: Response<Incoming>,
+        lease: Lease,
+        admission: &Admission,
+        upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
+    ) -> Result<Response<ResponseBody>, GatewayError> {
+        let protocol = response.headers().get(UPGRADE).cloned();
+        fields::remove_hop_by_hop(response.headers_mut());
+        tell(response.headers_mut(), admission);
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response.map(|body| ResponseBody::upstream(body, lease, self.config.timeouts.idle)));
+        }
+        // Nobody asked to speak anything else.
+        let (Some((PendingUpgrade { turn, client }, context)), Some(protocol)) = (upgrade, protocol) else {
+            return Err(GatewayError::NoAnswer);
+        };
+        context.open_tunnel(Tunnel { client, upstream: hyper::upgrade::on(&mut response) });
+        turn.tunnel();
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol);
+        Ok(response.map(|_| ResponseBody::text(Vec::new())))
+    }
+}
+
+/// Gives a charge back if its request never got its turn.
+struct RefundOnDrop<C: Checker> {
+    gateway: Arc<Gateway<C>>,
+    charge: Option<HeldCharge>,
+}
+
+impl<C: Checker> Drop for RefundOnDrop<C> {
+    fn drop(&mut self) {
+        if let Some(charge) = self.charge.take() {
+            let gateway = Arc::clone(&self.gateway);
+            tokio::spawn(async move { charge.refund(&*gateway.checker).await });
+        }
+    }
+}
+
+/// What was wrong with a request that hyper never saw.
+fn rejected(parts: &Parts) -> Option<HeadError> {
+    let is_ours = parts.method.as_str() == REJECTED && parts.version == Version::HTTP_11;
+    is_ours.then(|| HeadError::from_code(parts.uri.path()))?
+}
+
+fn is_idempotent(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE].contains(method)
+}
+
+/// The answer to a request that does not pass; the same that forward-auth gives.
+fn denial(admission: &Admission, problem: Vec<u8>) -> Response<ResponseBody> {
+    let mut response = with_problem(StatusCode::TOO_MANY_REQUESTS, problem);
+    tell(response.headers_mut(), admission);
+    response.headers_mut().insert(VERDICT, HeaderValue::from_static(admission.verdict_name()));
+    response
+}
+
+/// Tells the client about its limits, instead of what the upstream says about others.
+fn tell(headers: &mut HeaderMap, admission: &Admission) {
+    for (name, value) in &admission.headers {
+        headers.insert(name.clone(), value.clone());
+    }
+}

@@ -1,0 +1,331 @@
+//! Which fields go on, which stay, and which are ours.
+//!
+//! A message's fields are either about the message or about one connection; the latter stay
+//! (RFC 9110, 7.6.1). What clients could only make up about themselves stays too, and what the
+//! upstream needs to know is written anew.
+//!
+//! Invariant: names are compared with `_` as `-`, because many upstreams do not tell them apart.
+
+use std::net::IpAddr;
+
+use http::header::{
+    CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::{HeaderMap, Version};
+
+use crate::check::{Admission, VERDICT};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+/// The address that was checked: the client's, as far as it can be believed.
+const CLIENT: HeaderName = HeaderName::from_static("x-tollgate-client");
+/// The limit that let the request through, if there is one.
+const RULE: HeaderName = HeaderName::from_static("x-tollgate-rule");
+
+/// Fields that a `Connection` field cannot have removed: removing them would change what the
+/// request is, or who it seems to come from.
+const KEPT: [HeaderName; 7] = [
+    HOST,
+    http::header::CONTENT_LENGTH,
+    http::header::CONTENT_TYPE,
+    FORWARDED,
+    X_FORWARDED_FOR,
+    X_FORWARDED_PROTO,
+    X_FORWARDED_HOST,
+];
+
+/// Removes what is about a connection alone.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let options: Vec<HeaderName> = options(headers, &CONNECTION)
+            .filter_map(|option| HeaderName::from_bytes(option).ok())
+            .filter(|name| !KEPT.contains(name))
+            .collect();
+        for name in options {
+            headers.remove(name);
+        }
+        headers.remove(CONNECTION);
+    }
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION] {
+        headers.remove(name);
+    }
+    for name in [TE, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+}
+
+/// The options of a field that is a list.
+fn options<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let lines = headers.get_all(name).iter();
+    lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// Whether a list has this option.
+pub(crate) fn has_option(headers: &HeaderMap, name: &HeaderName, option: &[u8]) -> bool {
+    options(headers, name).any(|own| own.eq_ignore_ascii_case(option))
+}
+
+/// What a request asks of this connection.
+#[derive(Debug)]
+pub(crate) struct HopRequest {
+    /// The protocol that it wants to speak; none if it does not.
+    pub(crate) upgrade: Option<HeaderValue>,
+    /// It can use trailers.
+    pub(crate) takes_trailers: bool,
+    /// It waits for `100 Continue` before it sends its body.
+    pub(crate) expects_continue: bool,
+}
+
+impl HopRequest {
+    pub(crate) fn read(headers: &HeaderMap, version: Version, has_body: bool) -> Self {
+        let is_upgrade =
+            version == Version::HTTP_11 && !has_body && has_option(headers, &CONNECTION, b"upgrade");
+        Self {
+            upgrade: headers.get(UPGRADE).filter(|_| is_upgrade).cloned(),
+            takes_trailers: has_option(headers, &TE, b"trailers"),
+            expects_continue: version == Version::HTTP_11
+                && has_body
+                && has_option(headers, &EXPECT, b"100-continue"),
+        }
+    }
+
+    /// Asks the same of the upstream.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        if !self.expects_continue {
+            headers.remove(EXPECT);
+        }
+        if self.takes_trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+        if let Some(protocol) = &self.upgrade {
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(UPGRADE, protocol.clone());
+        } else if self.takes_trailers {
+            headers.insert(CONNECTION, HeaderValue::from_static("te"));
+        }
+    }
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// Who is connected to us.
+    pub(crate) peer: Option<IpAddr>,
+    /// The address that was checked.
+    pub(crate) client: Option<IpAddr>,
+    /// Whether what the peer says about others is believed.
+    pub(crate) is_trusted: bool,
+    pub(crate) is_tls: bool,
+    pub(crate) version: Version,
+}
+
+/// Tells the upstream who asks, and what was decided.
+pub(crate) fn write_origin(
+    headers: &mut HeaderMap,
+    origin: &Origin,
+    host: Option<&HeaderValue>,
+    admission: &Admission,
+) {
+    remove_claims(headers, origin.is_trusted);
+    let proto = if origin.is_tls { "https" } else { "http" };
+    if let Some(peer) = origin.peer {
+        append(headers, X_FORWARDED_FOR, &peer.to_canonical().to_string());
+    }
+    if !headers.contains_key(X_FORWARDED_PROTO) {
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
+    }
+    if let Some(host) = host
+        && !headers.contains_key(X_FORWARDED_HOST)
+    {
+        headers.insert(X_FORWARDED_HOST, host.clone());
+    }
+    append(headers, FORWARDED, &forwarded(origin.peer, proto, host));
+    append(headers, VIA, if origin.version == Version::HTTP_2 { "2 tollgate" } else { "1.1 tollgate" });
+    let client = origin.client.and_then(|client| HeaderValue::from_str(&client.to_string()).ok());
+    let rule = admission.rule.as_ref().and_then(|rule| HeaderValue::from_str(rule).ok());
+    headers.extend(client.map(|client| (CLIENT, client)));
+    headers.extend(rule.map(|rule| (RULE, rule)));
+    headers.insert(VERDICT, HeaderValue::from_static(admission.verdict_name()));
+}
+
+/// Removes what only we, or a proxy that is trusted, may say.
+fn remove_claims(headers: &mut HeaderMap, is_trusted: bool) {
+    let is_claim = |name: &HeaderName| {
+        let starts = |prefix: &str| {
+            let start = name.as_str().get(..prefix.len()).unwrap_or_default();
+            start.chars().map(|c| if c == '_' { '-' } else { c }).eq(prefix.chars())
+        };
+        let is_odd = name.as_str().contains('_');
+        let is_about_client = starts("x-forwarded-") || starts("x-real-ip") || name == FORWARDED;
+        starts("x-tollgate-") || (is_about_client && (!is_trusted || is_odd))
+    };
+    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
+    for name in claims {
+        headers.remove(name);
+    }
+}
+
+/// Adds an element at the end of a list, and makes one field of it.
+fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+    let mut list = Vec::new();
+    for line in headers.get_all(&name) {
+        list.extend_from_slice(line.as_bytes());
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(element.as_bytes());
+    // Made of the values of fields and of plain text.
+    if let Ok(value) = HeaderValue::from_maybe_shared(hyper::body::Bytes::from(list)) {
+        headers.insert(name, value);
+    }
+}
+
+/// One element of `Forwarded` (RFC 7239).
+fn forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&HeaderValue>) -> String {
+    let mut element = match peer.map(|peer| peer.to_canonical()) {
+        Some(IpAddr::V4(address)) => format!("for={address}"),
+        Some(IpAddr::V6(address)) => format!("for=\"[{address}]\""),
+        None => "for=unknown".to_owned(),
+    };
+    element.push_str(&format!(";proto={proto}"));
+    if let Some(host) = host.and_then(|host| host.to_str().ok()) {
+        element.push_str(&format!(";host=\"{host}\""));
+    }
+    element
+}
+
+/// Makes one `Cookie` field of several, which HTTP/2 may send and HTTP/1.1 may not (RFC 9113, 8.2.3).
+pub(crate) fn join_cookies(headers: &mut HeaderMap) {
+    let mut lines = headers.get_all(COOKIE).iter();
+    if lines.next().is_none() || lines.next().is_none() {
+        return;
+    }
+    let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(value) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
+        headers.insert(COOKIE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::Verdict;
+    use tollgate_http::response::ResponseHeaders;
+
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        fields.iter().map(pair).collect()
+    }
+
+    fn shown(headers: &HeaderMap) -> Vec<String> {
+        let mut lines: Vec<String> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn what_is_about_a_connection_stays() {
+        let mut fields = headers(&[
+            ("connection", "close, X-One"),
+            ("connection", "content-length, host, te"),
+            ("x-one", "1"),
+            ("x-two", "2"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers, gzip"),
+            ("upgrade", "h2c"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "x"),
+            ("transfer-encoding", "chunked"),
+            ("host", "a"),
+            ("content-length", "3"),
+            ("trailer", "x-sum"),
+        ]);
+        let hop = HopRequest::read(&fields, Version::HTTP_11, true);
+        remove_hop_by_hop(&mut fields);
+        assert_eq!(shown(&fields), ["content-length: 3", "host: a", "trailer: x-sum", "x-two: 2"]);
+        hop.write(&mut fields);
+        assert_eq!(fields[TE], "trailers");
+        assert_eq!(fields[CONNECTION], "te");
+        assert!(hop.upgrade.is_none() && !hop.expects_continue);
+    }
+
+    fn written(fields: &[(&'static str, &'static str)], is_trusted: bool, peer: &str) -> Vec<String> {
+        let mut fields = headers(fields);
+        let peer = peer.parse().ok();
+        let origin = Origin { peer, client: peer, is_trusted, is_tls: true, version: Version::HTTP_2 };
+        let admission = Admission {
+            verdict: Verdict::Allow,
+            headers: ResponseHeaders::new(),
+            problem: None,
+            rule: Some("by address".to_owned()),
+            place: None,
+        };
+        write_origin(&mut fields, &origin, Some(&HeaderValue::from_static("shop:1")), &admission);
+        shown(&fields)
+    }
+
+    #[test]
+    fn a_client_is_not_believed_about_itself() {
+        let claims = [
+            ("x-forwarded-for", "6.6.6.6"),
+            ("x_forwarded_for", "6.6.6.6"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-port", "1"),
+            ("x-real-ip", "6.6.6.6"),
+            ("forwarded", "for=6.6.6.6"),
+            ("x-tollgate-verdict", "free"),
+            ("x_tollgate_client", "6.6.6.6"),
+            ("via", "1.0 fred"),
+        ];
+        assert_eq!(
+            written(&claims, false, "2001:db8::1"),
+            [
+                "forwarded: for=\"[2001:db8::1]\";proto=https;host=\"shop:1\"",
+                "via: 1.0 fred, 2 tollgate",
+                "x-forwarded-for: 2001:db8::1",
+                "x-forwarded-host: shop:1",
+                "x-forwarded-proto: https",
+                "x-tollgate-client: 2001:db8::1",
+                "x-tollgate-rule: by address",
+                "x-tollgate-verdict: allow",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trusted_proxy_is() {
+        let claims = [
+            ("x-forwarded-for", "203.0.113.9"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "www"),
+            ("x_forwarded_for", "6.6.6.6"),
+            ("x-tollgate-rule", "mine"),
+        ];
+        let lines = written(&claims, true, "10.0.0.1");
+        assert_eq!(
+            lines[..5],
+            [
+                "forwarded: for=10.0.0.1;proto=https;host=\"shop:1\"",
+                "via: 2 tollgate",
+                "x-forwarded-for: 203.0.113.9, 10.0.0.1",
+                "x-forwarded-host: www",
+                "x-forwarded-proto: http",
+            ]
+        );
+        assert!(lines.contains(&"x-tollgate-rule: by address".to_owned()));
+    }
+
+    #[test]
+    fn cookies_of_http2_become_one() {
+        let mut fields = headers(&[("cookie", "a=1"), ("cookie", "b=2")]);
+        join_cookies(&mut fields);
+        assert_eq!(shown(&fields), ["cookie: a=1; b=2"]);
+    }
+}

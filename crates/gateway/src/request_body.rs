@@ -1,0 +1,138 @@
+//! The body of a request on its way to the upstream.
+//!
+//! hyper asks for the next piece when it has passed on the last one, so that a client cannot send
+//! faster than the upstream takes. Here are the timeout between pieces, and the wait for the
+//! upstream's `100 Continue`.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use tokio::sync::Notify;
+
+use crate::bounds::{CONTINUE_WAIT_MAX, DRAIN_BYTES, DRAIN_WAIT_MAX};
+use crate::error::GatewayError;
+use crate::idle_timer::IdleTimer;
+
+/// What became of a request's body, for whoever waits for the answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BodyFate(Arc<AtomicU8>);
+
+const BROKEN: u8 = 1;
+const SLOW: u8 = 2;
+
+impl BodyFate {
+    /// What was wrong with the body, if anything was.
+    pub(crate) fn error(&self) -> Option<GatewayError> {
+        match self.0.load(Ordering::Relaxed) {
+            BROKEN => Some(GatewayError::RequestBody),
+            SLOW => Some(GatewayError::SlowRequestBody),
+            _ => None,
+        }
+    }
+
+    fn set(&self, fate: u8) {
+        self.0.store(fate, Ordering::Relaxed);
+    }
+}
+
+/// The body of a request on its way to the upstream.
+pub(crate) struct RequestBody {
+    /// None if there is no body.
+    inner: Option<Incoming>,
+    timer: IdleTimer,
+    fate: BodyFate,
+    /// Nothing is asked of the client before the upstream wants it, or this time has passed.
+    until_wanted: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBody").field("fate", &self.fate).finish_non_exhaustive()
+    }
+}
+
+impl RequestBody {
+    pub(crate) fn new(inner: Incoming, idle: Duration, fate: BodyFate) -> Self {
+        let inner = Some(inner).filter(|body| !body.is_end_stream());
+        Self { inner, timer: IdleTimer::new(idle), fate, until_wanted: None }
+    }
+
+    /// No body.
+    pub(crate) fn empty() -> Self {
+        Self {
+            inner: None,
+            timer: IdleTimer::new(Duration::ZERO),
+            fate: BodyFate::default(),
+            until_wanted: None,
+        }
+    }
+
+    /// The same, waiting for the upstream's `100 Continue`.
+    pub(crate) fn when_wanted(mut self, wanted: Arc<Notify>) -> Self {
+        self.until_wanted = Some(Box::pin(async move {
+            // Either way the body is sent.
+            drop(tokio::time::timeout(CONTINUE_WAIT_MAX, wanted.notified()).await);
+        }));
+        self
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(wanted) = &mut self.until_wanted {
+            std::task::ready!(wanted.as_mut().poll(cx));
+            self.until_wanted = None;
+        }
+        let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+        match Pin::new(inner).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.timer.progress();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.fate.set(BROKEN);
+                Poll::Ready(Some(Err(io::Error::other(error))))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => self.timer.poll(cx).map(|()| {
+                self.fate.set(SLOW);
+                Some(Err(io::ErrorKind::TimedOut.into()))
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// Reads and forgets a body that nobody wants, within bounds, so that the client can read its
+/// answer.
+pub(crate) async fn drain(mut body: Incoming) {
+    let reading = async {
+        let mut left = DRAIN_BYTES;
+        while left > 0 {
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+            let Some(Ok(frame)) = frame else { return };
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        }
+    };
+    // Whether it ended or was given up makes no difference here.
+    drop(tokio::time::timeout(DRAIN_WAIT_MAX, reading).await);
+}

@@ -1,0 +1,355 @@
+//! What the head of an HTTP/1 request must look like, and how long its body is.
+//!
+//! From RFC 9112, with everything refused that it lets a server choose about.
+
+use http::StatusCode;
+
+use super::REJECTED;
+use crate::bounds::{FIELDS_MAX, HEAD_MAX, HEAD_WAIT_MAX};
+
+/// What follows a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// So many bytes.
+    Length(u64),
+    Chunked,
+}
+
+/// What the stream has to know about a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeadShape {
+    pub(super) framing: Framing,
+    /// The client wants to speak another protocol, and sends nothing before it is answered.
+    pub(super) is_upgrade: bool,
+}
+
+/// Why a request is refused before anybody has read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeadError {
+    #[error("the request line is not METHOD TARGET HTTP/1.1")]
+    RequestLine,
+    #[error("the request target is not a path, an http URL or *")]
+    Target,
+    #[error("CONNECT is for forward proxies, and this is none")]
+    Connect,
+    #[error("a line does not end with CR LF, or has one of them within")]
+    LineEnd,
+    #[error("a field is not NAME: VALUE")]
+    Field,
+    #[error("a field goes on in a second line")]
+    Folded,
+    #[error("there must be one Host field")]
+    Host,
+    #[error("Content-Length is not one number")]
+    Length,
+    #[error("Transfer-Encoding must be chunked and nothing else, over HTTP/1.1")]
+    Coding,
+    #[error("Content-Length and Transfer-Encoding are both there")]
+    LengthAndCoding,
+    #[error("the head is larger than {HEAD_MAX} bytes or has more than {FIELDS_MAX} fields")]
+    TooLarge,
+    #[error("the head did not arrive within {} s", HEAD_WAIT_MAX.as_secs())]
+    TooSlow,
+}
+
+impl HeadError {
+    const ALL: [Self; 12] = [
+        Self::RequestLine,
+        Self::Target,
+        Self::Connect,
+        Self::LineEnd,
+        Self::Field,
+        Self::Folded,
+        Self::Host,
+        Self::Length,
+        Self::Coding,
+        Self::LengthAndCoding,
+        Self::TooLarge,
+        Self::TooSlow,
+    ];
+
+    /// The path of the request that stands for it.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::RequestLine => "/request-line",
+            Self::Target => "/target",
+            Self::Connect => "/connect",
+            Self::LineEnd => "/line-end",
+            Self::Field => "/field",
+            Self::Folded => "/folded",
+            Self::Host => "/host",
+            Self::Length => "/length",
+            Self::Coding => "/coding",
+            Self::LengthAndCoding => "/length-and-coding",
+            Self::TooLarge => "/too-large",
+            Self::TooSlow => "/too-slow",
+        }
+    }
+
+    pub(crate) fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|error| error.code() == code)
+    }
+
+    pub(crate) const fn status(self) -> StatusCode {
+        match self {
+            Self::RequestLine
+            | Self::Target
+            | Self::LineEnd
+            | Self::Field
+            | Self::Folded
+            | Self::Host
+            | Self::Length
+            | Self::Coding
+            | Self::LengthAndCoding => StatusCode::BAD_REQUEST,
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
+
+/// The head at the beginning of `bytes`: how long it is, and what it says; none if it is not whole yet.
+pub(super) fn whole(bytes: &[u8]) -> Result<Option<(usize, HeadShape)>, HeadError> {
+    let Some(end) = end(bytes)? else { return Ok(None) };
+    let head = bytes.get(..end).unwrap_or_default();
+    Ok(Some((end, read(head)?)))
+}
+
+/// How long a head at the beginning of `bytes` is, with the empty line at its end; none if it is
+/// not whole yet.
+fn end(bytes: &[u8]) -> Result<Option<usize>, HeadError> {
+    let mut start = 0;
+    for at in memchr::memchr_iter(b'\n', bytes) {
+        let line = bytes.get(start..at).and_then(|line| line.strip_suffix(b"\r"));
+        if line.ok_or(HeadError::LineEnd)?.is_empty() {
+            return Ok(Some(at + 1));
+        }
+        start = at + 1;
+    }
+    if bytes.len() > HEAD_MAX { Err(HeadError::TooLarge) } else { Ok(None) }
+}
+
+/// What a head says, that `end` found the end of.
+fn read(head: &[u8]) -> Result<HeadShape, HeadError> {
+    if head.len() > HEAD_MAX {
+        return Err(HeadError::TooLarge);
+    }
+    // `end` saw that every LF has its CR.
+    let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let is_http_11 = request_line(lines.next().unwrap_or_default())?;
+    let mut fields = FramingFields::default();
+    for (number, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
+        if number == FIELDS_MAX {
+            return Err(HeadError::TooLarge);
+        }
+        fields.add(line)?;
+    }
+    fields.shape(is_http_11)
+}
+
+/// Whether it is HTTP/1.1 and not 1.0.
+fn request_line(line: &[u8]) -> Result<bool, HeadError> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(HeadError::RequestLine);
+    };
+    let is_http_11 = match version {
+        b"HTTP/1.1" => true,
+        b"HTTP/1.0" => false,
+        _ => return Err(HeadError::RequestLine),
+    };
+    if !is_token(method) || method == REJECTED.as_bytes() {
+        return Err(HeadError::RequestLine);
+    }
+    if method == b"CONNECT" {
+        return Err(HeadError::Connect);
+    }
+    // A fragment stays with the client; here it would be cut off in silence.
+    let is_plain = target.iter().all(|byte| !byte.is_ascii_control() && *byte != b'#');
+    let is_absolute = [&b"http://"[..], b"https://"]
+        .iter()
+        .any(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    let is_form = target.starts_with(b"/") || is_absolute || (target == b"*" && method == b"OPTIONS");
+    if is_plain && is_form { Ok(is_http_11) } else { Err(HeadError::Target) }
+}
+
+/// The fields that say where a request ends and whom it is for.
+#[derive(Default)]
+struct FramingFields {
+    hosts: usize,
+    length: Option<u64>,
+    is_chunked: bool,
+    has_upgrade: bool,
+    asks_upgrade: bool,
+}
+
+impl FramingFields {
+    fn add(&mut self, line: &[u8]) -> Result<(), HeadError> {
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            return Err(HeadError::Folded);
+        }
+        let colon = memchr::memchr(b':', line).ok_or(HeadError::Field)?;
+        let (name, value) = line.split_at_checked(colon).ok_or(HeadError::Field)?;
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        if value.contains(&b'\r') {
+            return Err(HeadError::LineEnd);
+        }
+        if !is_token(name) || value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+            return Err(HeadError::Field);
+        }
+        if name.eq_ignore_ascii_case(b"host") {
+            self.hosts += 1;
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            let length = length(value).filter(|_| self.length.is_none());
+            self.length = Some(length.ok_or(HeadError::Length)?);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(HeadError::Coding);
+            }
+            self.is_chunked = true;
+        } else if name.eq_ignore_ascii_case(b"upgrade") {
+            self.has_upgrade = true;
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            self.asks_upgrade |= options.any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+        }
+        Ok(())
+    }
+
+    fn shape(self, is_http_11: bool) -> Result<HeadShape, HeadError> {
+        let Self { hosts, length, is_chunked, has_upgrade, asks_upgrade } = self;
+        // HTTP/1.0 knew no Host.
+        if hosts > 1 || (hosts == 0 && is_http_11) {
+            return Err(HeadError::Host);
+        }
+        let framing = match (length, is_chunked) {
+            (Some(_), true) => return Err(HeadError::LengthAndCoding),
+            (None, true) if !is_http_11 => return Err(HeadError::Coding),
+            (None, true) => Framing::Chunked,
+            (length, false) => Framing::Length(length.unwrap_or(0)),
+        };
+        let has_body = framing != Framing::Length(0);
+        Ok(HeadShape { framing, is_upgrade: has_upgrade && asks_upgrade && is_http_11 && !has_body })
+    }
+}
+
+/// A length is digits alone: no sign, no list, nothing that overflows.
+fn length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok().filter(|length| *length < u64::MAX / 2)
+}
+
+fn is_token(bytes: &[u8]) -> bool {
+    let is_tchar = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !bytes.is_empty() && bytes.iter().all(is_tchar)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(head: &str) -> Result<HeadShape, HeadError> {
+        let end = end(head.as_bytes())?.expect("a whole head");
+        read(&head.as_bytes()[..end])
+    }
+
+    #[test]
+    fn ordinary_heads_say_how_long_their_body_is() {
+        let plain = HeadShape { framing: Framing::Length(0), is_upgrade: false };
+        for (head, expected) in [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", plain),
+            ("GET / HTTP/1.0\r\n\r\n", plain),
+            ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", plain),
+            ("GET HTTP://b/?q HTTP/1.1\r\nhost:a\r\nX-Empty:\r\n\r\n", plain),
+            (
+                "POST /\u{e4} HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n",
+                HeadShape { framing: Framing::Length(12), ..plain },
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n",
+                HeadShape { framing: Framing::Chunked, ..plain },
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n",
+                HeadShape { is_upgrade: true, ..plain },
+            ),
+        ] {
+            assert_eq!(shape(head), Ok(expected), "{head}");
+        }
+        assert_eq!(end(b"GET / HTTP/1.1\r\nHost: a\r\n"), Ok(None), "not whole");
+    }
+
+    #[test]
+    fn what_two_programs_could_read_differently_is_refused() {
+        let host = "Host: a\r\n";
+        for (head, expected) in [
+            ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), HeadError::RequestLine),
+            ("GET / HTTP/1.1 \r\nHost: a\r\n\r\n".to_owned(), HeadError::RequestLine),
+            ("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), HeadError::RequestLine),
+            ("GET / HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), HeadError::RequestLine),
+            (format!("{REJECTED} /host HTTP/1.0\r\n\r\n"), HeadError::RequestLine),
+            ("GET a HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), HeadError::Target),
+            ("GET /#a HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), HeadError::Target),
+            ("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), HeadError::Target),
+            ("CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), HeadError::Connect),
+            ("GET / HTTP/1.1\nHost: a\r\n\r\n".to_owned(), HeadError::LineEnd),
+            ("GET / HTTP/1.1\r\nHost: a\r\nA: b\rC: d\r\n\r\n".to_owned(), HeadError::LineEnd),
+            (format!("GET / HTTP/1.1\r\n{host} b: c\r\n\r\n"), HeadError::Folded),
+            (format!("GET / HTTP/1.1\r\n{host}B : c\r\n\r\n"), HeadError::Field),
+            (format!("GET / HTTP/1.1\r\n{host}: c\r\n\r\n"), HeadError::Field),
+            (format!("GET / HTTP/1.1\r\n{host}B\r\n\r\n"), HeadError::Field),
+            (format!("GET / HTTP/1.1\r\n{host}B: \0\r\n\r\n"), HeadError::Field),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), HeadError::Host),
+            (format!("GET / HTTP/1.1\r\n{host}{host}\r\n"), HeadError::Host),
+            (
+                format!("GET / HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+                HeadError::Length,
+            ),
+            (
+                format!("GET / HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 1\r\n\r\n"),
+                HeadError::Length,
+            ),
+            (format!("GET / HTTP/1.1\r\n{host}Content-Length: +1\r\n\r\n"), HeadError::Length),
+            (format!("GET / HTTP/1.1\r\n{host}Content-Length: 1, 1\r\n\r\n"), HeadError::Length),
+            (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0x1\r\n\r\n"), HeadError::Length),
+            (
+                format!("GET / HTTP/1.1\r\n{host}Content-Length: 18446744073709551616\r\n\r\n"),
+                HeadError::Length,
+            ),
+            (format!("GET / HTTP/1.1\r\n{host}Content-Length:\r\n\r\n"), HeadError::Length),
+            (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: gzip, chunked\r\n\r\n"), HeadError::Coding),
+            (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: xchunked\r\n\r\n"), HeadError::Coding),
+            (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: \"chunked\"\r\n\r\n"), HeadError::Coding),
+            (
+                format!(
+                    "GET / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n"
+                ),
+                HeadError::Coding,
+            ),
+            ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), HeadError::Coding),
+            (
+                format!("POST / HTTP/1.1\r\n{host}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+                HeadError::LengthAndCoding,
+            ),
+            (
+                format!("POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"),
+                HeadError::LengthAndCoding,
+            ),
+            (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "a: b\r\n".repeat(FIELDS_MAX)), HeadError::TooLarge),
+        ] {
+            assert_eq!(shape(&head), Err(expected), "{head}");
+        }
+        assert_eq!(end(&[b'a'; HEAD_MAX + 1]), Err(HeadError::TooLarge));
+    }
+
+    #[test]
+    fn a_code_stands_for_one_error() {
+        for error in HeadError::ALL {
+            assert_eq!(HeadError::from_code(error.code()), Some(error));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which host and path a request is for.
+
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, Method, Uri};
+
+use crate::error::GatewayError;
+
+/// Which host and path a request is for.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestTarget {
+    /// The host that the client asked for; none over HTTP/1.0.
+    pub(crate) host: Option<HeaderValue>,
+    /// Path and query as they came.
+    pub(crate) path: PathAndQuery,
+}
+
+impl RequestTarget {
+    /// The host of the URI wins over the field.
+    pub(crate) fn read(parts: &Parts) -> Result<Self, GatewayError> {
+        if parts.method == Method::CONNECT {
+            return Err(GatewayError::Connect);
+        }
+        let mut fields = parts.headers.get_all(HOST).iter();
+        let field = fields.next();
+        if fields.next().is_some() {
+            return Err(GatewayError::Host);
+        }
+        let host = match (parts.uri.authority(), field) {
+            (Some(authority), _) => {
+                Some(HeaderValue::from_str(authority.as_str()).map_err(|_| GatewayError::Host)?)
+            }
+            (None, Some(field)) => Some(field.clone()),
+            (None, None) => None,
+        };
+        if !host.as_ref().is_none_or(is_host) || (host.is_none() && parts.version >= http::Version::HTTP_11) {
+            return Err(GatewayError::Host);
+        }
+        let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        Ok(Self { host, path })
+    }
+
+    /// The target in the form that servers get it in.
+    pub(crate) fn uri(&self) -> Uri {
+        self.path.clone().into()
+    }
+
+    pub(crate) fn host_text(&self) -> Option<&str> {
+        self.host.as_ref().and_then(|host| host.to_str().ok())
+    }
+}
+
+/// A name or an address and perhaps a port, and no password.
+fn is_host(value: &HeaderValue) -> bool {
+    let authority = Authority::try_from(value.as_bytes());
+    authority.is_ok_and(|authority| !authority.as_str().contains('@') && !authority.host().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(uri: &str, fields: &[&'static str]) -> Result<Option<String>, GatewayError> {
+        let mut request = http::Request::builder().uri(uri);
+        for field in fields {
+            request = request.header(HOST, *field);
+        }
+        let target = RequestTarget::read(&request.body(()).unwrap().into_parts().0)?;
+        Ok(target.host_text().map(str::to_owned))
+    }
+
+    #[test]
+    fn the_host_of_the_uri_wins() {
+        assert_eq!(host("/", &["a:80"]), Ok(Some("a:80".to_owned())));
+        assert_eq!(host("http://b/c", &["a"]), Ok(Some("b".to_owned())));
+        for (uri, fields) in [
+            ("/", &[][..]),
+            ("/", &["a", "a"]),
+            ("/", &[""]),
+            ("/", &["u@a"]),
+            ("/", &["a b"]),
+            ("/", &["a/b"]),
+        ] {
+            assert_eq!(host(uri, fields), Err(GatewayError::Host), "{fields:?}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Requests that are held until it is their turn.
+//!
+//! The limiter says when a request may go; here it waits for that, in a line of its key, first in,
+//! first out. Whoever leaves a line early gives up its place: everybody behind moves up by
+//! one turn, the last turn is free again, and the charge is given back, so that the next request
+//! gets that turn and no two have the same.
+//!
+//! Invariants: a line has as many turns as requests. How many wait is bounded by the limit's
+//! `burst` and by `max_wait`, both decided when a request arrives.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The requests of one key.
+#[derive(Debug, Default)]
+struct WaitingLine {
+    /// By ticket, in the order of arrival.
+    waiters: BTreeMap<u64, Arc<Notify>>,
+    /// When the first, the second and so on may go.
+    turns: VecDeque<Instant>,
+}
+
+/// Everybody who waits.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct WaitingRoom(Arc<Mutex<WaitingLines>>);
+
+#[derive(Debug, Default)]
+struct WaitingLines {
+    lines: HashMap<u64, WaitingLine>,
+    next_ticket: u64,
+}
+
+/// A request's place in a line; leaves the line when it is dropped.
+#[derive(Debug)]
+pub(crate) struct WaitingPlace {
+    room: WaitingRoom,
+    line: u64,
+    ticket: u64,
+    is_called: Arc<Notify>,
+    has_gone: bool,
+}
+
+impl WaitingRoom {
+    /// A place at the end of a line, whose turn is after `wait`.
+    pub(crate) fn enter(&self, line: u64, wait: Duration) -> WaitingPlace {
+        let turn = Instant::now() + wait;
+        let is_called = Arc::new(Notify::new());
+        let mut lines = self.0.lock();
+        let ticket = lines.next_ticket;
+        lines.next_ticket += 1;
+        let own = lines.lines.entry(line).or_default();
+        own.waiters.insert(ticket, Arc::clone(&is_called));
+        let at = own.turns.partition_point(|other| *other <= turn);
+        own.turns.insert(at, turn);
+        drop(lines);
+        WaitingPlace { room: self.clone(), line, ticket, is_called, has_gone: false }
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.lock().lines.values().map(|line| line.waiters.len()).sum()
+    }
+}
+
+impl WaitingPlace {
+    /// Waits for its turn.
+    pub(crate) async fn turn(mut self) {
+        loop {
+            // Made before the look, so that no call is missed in between.
+            let is_called = Arc::clone(&self.is_called);
+            let called = is_called.notified();
+            match self.own_turn() {
+                None => called.await,
+                Some(turn) => tokio::select! {
+                    () = tokio::time::sleep_until(turn) => break,
+                    () = called => {}
+                },
+            }
+        }
+        self.leave(true);
+    }
+
+    /// Its turn, if it is the first in line.
+    fn own_turn(&self) -> Option<Instant> {
+        let lines = self.room.0.lock();
+        let line = lines.lines.get(&self.line)?;
+        let (first, _) = line.waiters.first_key_value()?;
+        line.turns.front().filter(|_| *first == self.ticket).copied()
+    }
+
+    fn leave(&mut self, by_turn: bool) {
+        self.has_gone = true;
+        let mut lines = self.room.0.lock();
+        let Entry::Occupied(mut line) = lines.lines.entry(self.line) else { return };
+        let own = line.get_mut();
+        own.waiters.remove(&self.ticket);
+        if by_turn {
+            own.turns.pop_front();
+        } else {
+            own.turns.pop_back();
+        }
+        match own.waiters.first_key_value() {
+            Some((_, next)) => next.notify_one(),
+            None => drop(line.remove()),
+        }
+    }
+}
+
+impl Drop for WaitingPlace {
+    fn drop(&mut self) {
+        if !self.has_gone {
+            self.leave(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When each of these waits ends, in milliseconds.
+    async fn wait_all(places: Vec<WaitingPlace>) -> Vec<u128> {
+        let start = Instant::now();
+        let mut waits = Vec::new();
+        for place in places {
+            waits.push(tokio::spawn(async move {
+                place.turn().await;
+                start.elapsed().as_millis()
+            }));
+        }
+        let mut ends = Vec::new();
+        for wait in waits {
+            ends.push(wait.await.unwrap());
+        }
+        ends
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everybody_goes_in_turn() {
+        let room = WaitingRoom::default();
+        let places = (1..=100).map(|n| room.enter(1, Duration::from_millis(n * 500))).collect();
+        let expected: Vec<u128> = (1..=100).map(|n| n * 500).collect();
+        assert_eq!(wait_all(places).await, expected);
+        assert_eq!(room.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_leaves_gives_its_turn_to_those_behind() {
+        let room = WaitingRoom::default();
+        let mut places: Vec<_> = (1..=4).map(|n| room.enter(1, Duration::from_secs(n))).collect();
+        let other = room.enter(2, Duration::from_secs(1));
+        drop(places.remove(1));
+        // The limiter has the charge back and gives the last turn again.
+        places.push(room.enter(1, Duration::from_secs(4)));
+        assert_eq!(wait_all(places).await, [1000, 2000, 3000, 4000]);
+        drop(other);
+        assert_eq!(room.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_in_line_notices_that_the_first_has_left() {
+        let room = WaitingRoom::default();
+        let first = room.enter(1, Duration::from_secs(1));
+        let second = tokio::spawn(room.enter(1, Duration::from_secs(2)).turn());
+        tokio::task::yield_now().await;
+        let start = Instant::now();
+        drop(first);
+        second.await.unwrap();
+        assert_eq!(start.elapsed(), Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,80 @@
+//! A denial never reaches the upstream, and the client can read it.
+
+use crate::support::{GatewaySetup, Raw, RawUpstream, field};
+
+const ONE: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: by address, unit: hour, requests_per_unit: 1 }\n";
+const ONE_PATH: &str = "domain: gateway\ndescriptors:\n  - key: method\n    descriptors:\n      - key: path\n        rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[tokio::test]
+async fn a_denial_says_why_and_when_and_keeps_the_connection() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { rules: ONE, ..GatewaySetup::default() }.start(upstream.address).await;
+    let _backend = upstream.answer_all(OK);
+    let mut client = Raw::connect(gateway.address).await;
+    let (head, body) = client.ask(GET).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert_eq!((body.as_str(), field(&head, "x-ratelimit-remaining")), ("ok", Some("0")));
+    for _ in 0..2 {
+        let (head, body) = client.ask(GET).await;
+        assert!(head.starts_with("HTTP/1.1 429"), "{head}");
+        assert_eq!(field(&head, "content-type"), Some("application/problem+json"));
+        assert_eq!(field(&head, "x-tollgate-verdict"), Some("deny"));
+        let wait: u64 = field(&head, "retry-after").unwrap().parse().unwrap();
+        assert!((1..=3600).contains(&wait), "{head}");
+        assert!(body.contains("\"violated-policies\":[\"by address\"]"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_denial_is_answered_without_its_body_and_can_be_read_after_a_large_one() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { rules: ONE, ..GatewaySetup::default() }.start(upstream.address).await;
+    let _backend = upstream.answer_all(OK);
+    let mut client = Raw::connect(gateway.address).await;
+    client.ask(GET).await;
+    // The body never comes, and the answer does.
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n").await;
+    assert!(client.head().await.starts_with("HTTP/1.1 429"));
+    // One that is larger than what is drained.
+    let mut client = Raw::connect(gateway.address).await;
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n").await;
+    let (mut reader, mut writer) = client.stream.into_split();
+    let sending = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        writer.write_all(&vec![b'x'; 1_000_000]).await
+    });
+    let mut answer = Vec::new();
+    crate::support::in_time(async {
+        use tokio::io::AsyncReadExt as _;
+        while !answer.ends_with(b"}") && reader.read_buf(&mut answer).await.is_ok_and(|count| count > 0) {}
+    })
+    .await;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("violated-policies"), "{answer}");
+    sending.abort();
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_dodges_its_limit() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { rules: ONE_PATH, ..GatewaySetup::default() }.start(upstream.address).await;
+    let _backend = upstream.answer_all(OK);
+    let mut client = Raw::connect(gateway.address).await;
+    let (head, _) = client.ask("GET /login HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    for path in [
+        "/login",
+        "//login",
+        "/./login",
+        "/a/../login",
+        "/%2e/login",
+        "/l%6Fgin",
+        "/l%6fgin",
+        "http://b/login",
+    ] {
+        let (head, _) = client.ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+        assert!(head.starts_with("HTTP/1.1 429"), "{path}: {head}");
+    }
+}

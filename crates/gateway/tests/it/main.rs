@@ -1,0 +1,18 @@
+//! The integration tests of the gateway, in one binary: raw sockets on both sides.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says so by failing"
+)]
+
+mod bodies;
+mod denials;
+mod fields;
+mod http2;
+mod shaping;
+mod smuggling;
+mod support;
+mod timeouts;
+mod tunnels;
+mod upstreams;

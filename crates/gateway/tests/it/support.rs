@@ -1,0 +1,253 @@
+//! A gateway in this process, with an upstream and a client that are raw sockets.
+#![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tollgate_core::{Micros, Request, Time};
+use tollgate_gateway::{
+    Checker, ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, NoRules, default_mapping,
+};
+use tollgate_http::{ClientAddress, Mapping, PathTemplates, RateLimitFields, ResponseSettings};
+use tollgate_limiter::{Clock as _, Limiter, MemoryStore, NoSink, Reply, SystemClock};
+use tollgate_rules::{Options, SourceFile, load};
+
+/// Far more than anything here takes, even on a machine that is busy.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A limiter in this process.
+pub(crate) struct TestChecker {
+    limiter: Limiter<MemoryStore, SystemClock, NoSink>,
+    responses: ResponseSettings,
+}
+
+impl TestChecker {
+    pub(crate) fn new(rules: &str) -> Self {
+        let source = SourceFile { name: "rules.yaml".into(), text: rules.into() };
+        let rules = load(vec![source], &Options::default()).expect("the rules are right").rules;
+        Self {
+            limiter: Limiter::with(rules, MemoryStore::default(), SystemClock::new(), NoSink),
+            responses: ResponseSettings {
+                ratelimit_fields: RateLimitFields::Off,
+                partition_keys: false,
+                retry_after_jitter: Duration::ZERO,
+            },
+        }
+    }
+}
+
+impl Checker for TestChecker {
+    fn now(&self) -> Time {
+        self.limiter.clock().now()
+    }
+
+    fn responses(&self) -> &ResponseSettings {
+        &self.responses
+    }
+
+    fn route<'a>(&'a self, _: &'a [u8], _: Option<&'a PathTemplates>) -> Option<Cow<'a, str>> {
+        None
+    }
+
+    fn passed(&self, _: &str, _: Time) {}
+
+    async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, NoRules> {
+        Ok(self.limiter.check_within(request, now, patience).await)
+    }
+
+    async fn refund(&self, request: &Request<'_>) {
+        self.limiter.refund(request).await;
+    }
+}
+
+/// Rules that limit nothing.
+pub(crate) const FREE: &str =
+    "domain: other\ndescriptors:\n  - key: x\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+
+/// A gateway in front of an upstream.
+pub(crate) struct TestGateway {
+    pub(crate) address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for TestGateway {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// How a gateway is set up.
+pub(crate) struct GatewaySetup {
+    pub(crate) rules: &'static str,
+    pub(crate) timeouts: GatewayTimeouts,
+    pub(crate) trusted: &'static [&'static str],
+}
+
+impl Default for GatewaySetup {
+    fn default() -> Self {
+        Self { rules: FREE, timeouts: GatewayTimeouts::default(), trusted: &[] }
+    }
+}
+
+impl GatewaySetup {
+    /// Starts it in front of `upstream`.
+    pub(crate) async fn start(self, upstream: SocketAddr) -> TestGateway {
+        let config = GatewayConfig {
+            upstream: format!("http://{upstream}").parse().unwrap(),
+            timeouts: self.timeouts,
+            max_wait: DEADLINE,
+        };
+        let proxies = ClientAddress::new(self.trusted, Default::default()).unwrap();
+        let mapping: Mapping = default_mapping().with_proxies(proxies);
+        let gateway = Arc::new(Gateway::new(config, mapping, Arc::new(TestChecker::new(self.rules))));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, peer) = listener.accept().await.unwrap();
+                let socket = ClientSocket { peer: Some(peer.ip()), is_tls: false };
+                let gateway = Arc::clone(&gateway);
+                tokio::spawn(gateway.serve(stream, socket, std::future::pending()));
+            }
+        });
+        TestGateway { address, task }
+    }
+}
+
+/// A listener that is an upstream.
+pub(crate) struct RawUpstream {
+    listener: TcpListener,
+    pub(crate) address: SocketAddr,
+}
+
+impl RawUpstream {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        Self { listener, address }
+    }
+
+    /// The next connection.
+    pub(crate) async fn accept(&self) -> Raw {
+        in_time(async { Raw::new(self.listener.accept().await.unwrap().0) }).await
+    }
+
+    /// Nothing has connected.
+    pub(crate) async fn was_left_alone(&self) {
+        let accepted = tokio::time::timeout(Duration::from_millis(50), self.listener.accept()).await;
+        assert!(accepted.is_err(), "something was forwarded");
+    }
+
+    /// Answers every request, on any number of connections, with the same bytes.
+    pub(crate) fn answer_all(self, answer: &'static str) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            loop {
+                let mut connection = Raw::new(self.listener.accept().await.unwrap().0);
+                tokio::spawn(async move {
+                    while connection.try_head().await.is_some() {
+                        connection.send(answer).await;
+                    }
+                });
+            }
+        })
+    }
+}
+
+/// One end of a connection, in bytes.
+pub(crate) struct Raw {
+    pub(crate) stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Raw {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Self { stream, read: Vec::new() }
+    }
+
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self::new(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// The next head with its empty line; none at the end of the stream.
+    pub(crate) async fn try_head(&mut self) -> Option<String> {
+        self.until(b"\r\n\r\n").await
+    }
+
+    pub(crate) async fn head(&mut self) -> String {
+        in_time(self.try_head()).await.expect("a head before the end of the stream")
+    }
+
+    /// Everything up to `end`, with it.
+    pub(crate) async fn until(&mut self, end: &[u8]) -> Option<String> {
+        loop {
+            if let Some(at) = self.read.windows(end.len()).position(|window| window == end) {
+                let rest = self.read.split_off(at + end.len());
+                let head = std::mem::replace(&mut self.read, rest);
+                return Some(String::from_utf8_lossy(&head).into_owned());
+            }
+            if self.stream.read_buf(&mut self.read).await.ok()? == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// So many bytes.
+    pub(crate) async fn bytes(&mut self, count: usize) -> String {
+        in_time(async {
+            while self.read.len() < count {
+                assert!(self.stream.read_buf(&mut self.read).await.unwrap() > 0, "the stream ended");
+            }
+        })
+        .await;
+        let rest = self.read.split_off(count);
+        String::from_utf8_lossy(&std::mem::replace(&mut self.read, rest)).into_owned()
+    }
+
+    /// How many bytes were read and not looked at; forgets them.
+    pub(crate) fn forget(&mut self) -> usize {
+        std::mem::take(&mut self.read).len()
+    }
+
+    /// Everything until the end of the stream.
+    pub(crate) async fn rest(&mut self) -> String {
+        in_time(async { while self.stream.read_buf(&mut self.read).await.is_ok_and(|count| count > 0) {} })
+            .await;
+        String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
+    }
+
+    /// Sends a request and returns head and body of the answer, which has a length.
+    pub(crate) async fn ask(&mut self, request: &str) -> (String, String) {
+        self.send(request).await;
+        let head = self.head().await;
+        let body = self.bytes(length(&head)).await;
+        (head, body)
+    }
+}
+
+/// The `content-length` of a head, or 0.
+pub(crate) fn length(head: &str) -> usize {
+    field(head, "content-length").and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// The value of a field of a head.
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| {
+        let (own, value) = line.split_once(':')?;
+        own.eq_ignore_ascii_case(name).then(|| value.trim())
+    };
+    head.lines().find_map(value)
+}
+
+/// Fails if it takes too long.
+pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, work).await.expect("in time")
+}

@@ -1,0 +1,62 @@
+//! Each timeout has its status and says what happened. Time is tokio's, so that nobody waits.
+
+use std::time::Duration;
+
+use tollgate_gateway::GatewayTimeouts;
+
+use crate::support::{GatewaySetup, Raw, RawUpstream};
+
+const SHORT: GatewayTimeouts = GatewayTimeouts {
+    connect: Duration::from_millis(200),
+    first_byte: Duration::from_millis(200),
+    idle: Duration::from_millis(200),
+};
+
+#[tokio::test]
+async fn an_upstream_that_says_nothing_is_a_504() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.start(upstream.address).await;
+    let mut client = Raw::connect(gateway.address).await;
+    let asked = client.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (_backend, (head, body)) = tokio::join!(upstream.accept(), asked);
+    assert!(head.starts_with("HTTP/1.1 504") && body.contains("did not answer in time"), "{head}{body}");
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_a_408() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup {
+        timeouts: GatewayTimeouts { first_byte: crate::support::DEADLINE, ..SHORT },
+        ..GatewaySetup::default()
+    }
+    .start(upstream.address)
+    .await;
+    let mut client = Raw::connect(gateway.address).await;
+    let asked = client.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+    let (_backend, (head, body)) = tokio::join!(upstream.accept(), asked);
+    assert!(head.starts_with("HTTP/1.1 408") && body.contains("did not arrive in time"), "{head}{body}");
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_is_cut_off() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.start(upstream.address).await;
+    let mut client = Raw::connect(gateway.address).await;
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut backend = upstream.accept().await;
+    backend.head().await;
+    backend.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab").await;
+    client.head().await;
+    assert_eq!(client.rest().await, "ab");
+}
+
+#[tokio::test]
+async fn a_head_that_stops_is_a_408() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let mut client = Raw::connect(gateway.address).await;
+    client.send("GET / HTTP/1.1\r\nHost:").await;
+    let answer = client.rest().await;
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("did not arrive within"), "{answer}");
+    upstream.was_left_alone().await;
+}

@@ -1,0 +1,95 @@
+//! Upstreams that are away, that hang up, and whose connections are used again.
+
+use crate::support::{GatewaySetup, Raw, RawUpstream, field};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+#[tokio::test]
+async fn an_upstream_that_is_down_is_a_502_and_limits_go_on() {
+    const TWO: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 2 }\n";
+    let address = RawUpstream::new().await.address;
+    let gateway = GatewaySetup { rules: TWO, ..GatewaySetup::default() }.start(address).await;
+    let mut client = Raw::connect(gateway.address).await;
+    for status in ["502", "502", "429"] {
+        let (head, body) = client.ask(GET).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        assert_eq!(field(&head, "content-type"), Some("application/problem+json"));
+        assert!(body.contains("\"detail\""), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_hangs_up_or_talks_nonsense_is_a_502() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    for nonsense in ["", "hello\r\n\r\n"] {
+        let mut client = Raw::connect(gateway.address).await;
+        client.send(GET).await;
+        let mut backend = upstream.accept().await;
+        backend.head().await;
+        backend.send(nonsense).await;
+        drop(backend);
+        assert!(client.head().await.starts_with("HTTP/1.1 502"), "{nonsense:?}");
+    }
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let mut client = Raw::connect(gateway.address).await;
+    client.send(GET).await;
+    let mut backend = upstream.accept().await;
+    for _ in 0..3 {
+        backend.head().await;
+        backend.send(OK).await;
+        client.head().await;
+        client.bytes(2).await;
+        client.send(GET).await;
+    }
+    backend.head().await;
+}
+
+/// The keep-alive race: a connection that the upstream closes while a request is on its way.
+#[tokio::test]
+async fn a_request_is_sent_again_only_if_that_is_safe() {
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
+    let empty_post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    let put_with_body = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
+    for (request, is_repeated) in [(GET, true), (post, false), (empty_post, false), (put_with_body, false)] {
+        let upstream = RawUpstream::new().await;
+        let gateway = GatewaySetup::default().start(upstream.address).await;
+        let mut client = Raw::connect(gateway.address).await;
+        client.send(GET).await;
+        let mut backend = upstream.accept().await;
+        backend.head().await;
+        backend.send(OK).await;
+        client.head().await;
+        client.bytes(2).await;
+        client.send(request).await;
+        backend.head().await;
+        drop(backend);
+        if is_repeated {
+            let mut second = upstream.accept().await;
+            second.head().await;
+            // And not a third time.
+            drop(second);
+        }
+        assert!(client.head().await.starts_with("HTTP/1.1 502"), "{request:?}");
+        upstream.was_left_alone().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_on_a_new_connection_is_sent_once() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let mut client = Raw::connect(gateway.address).await;
+    client.send(GET).await;
+    let mut backend = upstream.accept().await;
+    backend.head().await;
+    drop(backend);
+    assert!(client.head().await.starts_with("HTTP/1.1 502"));
+    upstream.was_left_alone().await;
+}
