@@ -54,12 +54,25 @@ pub(crate) struct Args {
     time: TimeArgs,
 }
 
+impl Args {
+    /// `--server /cart` means the usual server and a route: no address begins with a slash.
+    fn history_and_route(&self) -> (HistoryArgs, Option<String>) {
+        let mut history = self.history.clone();
+        if self.route.is_none() && self.history.server.as_ref().is_some_and(|text| text.starts_with('/')) {
+            let route = history.server.replace(remote::USUAL.to_owned());
+            return (history, route);
+        }
+        (history, self.route.clone())
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum HistoryCommand {
     Series(SeriesArgs),
     Top(TopArgs),
     Summary(SummaryArgs),
     Import(import::Args),
+    Forget(ForgetArgs),
 }
 
 /// The curve of a route, a rule or a key, by outcome
@@ -114,6 +127,31 @@ struct SummaryArgs {
     time: TimeArgs,
 }
 
+/// Erase a key from the history
+///
+/// No answer has it any more, and its name is not in the files, or in Redis. Its counts
+/// stay in the totals, without a name.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tollgate history forget user_id=42
+  tollgate history forget user_id=42 --rule login --domain shop --server http://127.0.0.1:6070
+
+On Redis any server that shares it can be asked with --server.")]
+struct ForgetArgs {
+    /// The key, as 'history top --by key' shows it
+    #[arg(value_name = "KEY")]
+    key: String,
+    #[command(flatten)]
+    rules: RuleArgs,
+    /// The folder with the history
+    #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
+    data: PathBuf,
+    /// A running server to ask instead of a folder: its admin listener
+    #[arg(long, value_name = "URL", conflicts_with = "data", num_args = 0..=1, default_missing_value = crate::remote::USUAL)]
+    server: Option<String>,
+}
+
 /// Of which rules.
 #[derive(Debug, clap::Args)]
 struct RuleArgs {
@@ -132,7 +170,7 @@ impl From<&RuleArgs> for RuleFilter {
 }
 
 /// Where the history is, and how to print results.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 struct HistoryArgs {
     /// The folder with the history
     #[arg(long, value_name = "DIR", default_value = "tollgate-data")]
@@ -224,15 +262,16 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let now_s = SystemClock::new().now().get() / 1_000_000;
     let done = match &args.command {
         None => {
-            let route = args.route.clone();
+            let (history, route) = args.history_and_route();
             let query = args.time.range(now_s).map(|range| ask::series_of_route(route, range));
-            query.map_err(SourceError::from).and_then(|query| ask::series(&args.history, query, console))
+            query.map_err(SourceError::from).and_then(|query| ask::series(&history, query, console))
         }
         Some(HistoryCommand::Series(args)) => ask::series_query(args, now_s)
             .map_err(SourceError::from)
             .and_then(|query| ask::series(&args.history, query, console)),
         Some(HistoryCommand::Top(args)) => ask::top(args, now_s, console),
         Some(HistoryCommand::Summary(args)) => ask::summary(args, now_s, console),
+        Some(HistoryCommand::Forget(args)) => ask::forget(args, console),
         Some(HistoryCommand::Import(args)) => return import::run(args, console),
     };
     match done {

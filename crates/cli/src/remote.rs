@@ -13,7 +13,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::header::AUTHORIZATION;
-use hyper::{Request, StatusCode, Uri};
+use hyper::{Method, Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -106,7 +106,7 @@ impl Remote {
 
     /// The text at a path.
     pub(crate) fn text(&self, path: &str) -> Result<String, Error> {
-        let bytes = self.get(path, &[])?;
+        let bytes = self.send(Method::GET, path, &[])?;
         String::from_utf8(bytes.into()).map_err(|_| self.nonsense("it is no text"))
     }
 
@@ -116,7 +116,17 @@ impl Remote {
         path: &str,
         parameters: &[(&str, String)],
     ) -> Result<T, Error> {
-        let bytes = self.get(path, parameters)?;
+        let bytes = self.send(Method::GET, path, parameters)?;
+        serde_json::from_slice(&bytes).map_err(|error| self.nonsense(&error.to_string()))
+    }
+
+    /// The JSON that comes back when something is deleted.
+    pub(crate) fn delete<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<T, Error> {
+        let bytes = self.send(Method::DELETE, path, parameters)?;
         serde_json::from_slice(&bytes).map_err(|error| self.nonsense(&error.to_string()))
     }
 
@@ -124,10 +134,10 @@ impl Remote {
         Error::Nonsense { url: self.url.clone(), reason: reason.to_owned() }
     }
 
-    fn get(&self, path: &str, parameters: &[(&str, String)]) -> Result<Bytes, Error> {
+    fn send(&self, method: Method, path: &str, parameters: &[(&str, String)]) -> Result<Bytes, Error> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let asked = self.runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, self.ask(&format!("{}{path}?{query}", self.url))).await
+            tokio::time::timeout(PATIENCE, self.ask(method, &format!("{}{path}?{query}", self.url))).await
         });
         let (status, bytes) = asked.map_err(|_| Error::Slow { url: self.url.clone() })??;
         match status {
@@ -140,8 +150,8 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, url: &str) -> Result<(StatusCode, Bytes), Error> {
-        let mut request = Request::get(url);
+    async fn ask(&self, method: Method, url: &str) -> Result<(StatusCode, Bytes), Error> {
+        let mut request = Request::builder().method(method).uri(url);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
         }

@@ -20,7 +20,7 @@ mod matcher;
 mod parse;
 mod select;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::label::SeriesKind;
 use crate::query::HistoryReader;
@@ -159,8 +159,29 @@ impl HistoryReader<'_> {
         Ok(select::label_sets(self, &selector, most))
     }
 
-    /// The values that a label has, sorted, at most so many; none if there is no such label.
-    pub fn promql_values(&self, label: &str, most: usize) -> Vec<String> {
+    /// The values that a label has in the series that any of these selectors matches, or in
+    /// all if there are none; sorted, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// If a text is not a selector.
+    pub fn promql_values(
+        &self,
+        label: &str,
+        selectors: &[String],
+        most: usize,
+    ) -> Result<Vec<String>, Error> {
+        if selectors.is_empty() {
+            return Ok(self.all_values(label, most));
+        }
+        let mut values = BTreeSet::new();
+        for selector in selectors {
+            select::label_values(self, &parse::selector(selector)?, label, &mut values);
+        }
+        Ok(values.into_iter().take(most).collect())
+    }
+
+    fn all_values(&self, label: &str, most: usize) -> Vec<String> {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         match label {
             "__name__" => texts(&Metric::ALL.map(Metric::name)),

@@ -41,7 +41,7 @@ use axum::http::header::VARY;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use crate::http::v1::only;
 use crate::service::Service;
@@ -53,13 +53,14 @@ use tollgate_settings::AdminSettings;
 pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 15] = [
+const PAGES: [(&str, &str); 16] = [
     ("/", "the dashboard in a browser; else this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
     ("/v1/health", "how the server, its store and its rules are"),
+    ("/v1/history/keys", "erasing a key from history, with DELETE: ?name=user_id=42"),
     ("/v1/history/labels", "what history can be asked by; /v1/history/labels/route/values has the names"),
     ("/v1/history/series", "how many, when: ?by=route&name=/cart&last=24h&format=json|ndjson|csv"),
     ("/v1/history/status", "where history is kept, how finely, and what it lost"),
@@ -108,6 +109,7 @@ fn v1_router() -> Router<Arc<Service>> {
         .route("/v1/history/series", only("GET", get(history::series)))
         .route("/v1/history/top", only("GET", get(history::top)))
         .route("/v1/history/summary", only("GET", get(history::summary)))
+        .route("/v1/history/keys", only("DELETE", delete(history::forget)))
         .route("/v1/history/labels", only("GET", get(history::labels)))
         .route("/v1/history/labels/{name}/values", only("GET", get(history::values)))
         .route("/v1/history/status", only("GET", get(history::status)))

@@ -107,7 +107,10 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         weak.upgrade().map(|service| service.limiter().store().stats()).unwrap_or_default()
     });
     let weak = Arc::downgrade(&service);
-    metrics.watch_history(move || Some(weak.upgrade()?.history()?.status().into()));
+    metrics.watch_history(move || {
+        let service = weak.upgrade()?;
+        Some(service.history()?.status(service.now()).into())
+    });
 
     let addresses = Arc::new(listeners.addresses().clone());
     let server = RunningServer { settings, service, certificates, snapshots, control, authz, addresses };

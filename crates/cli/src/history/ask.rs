@@ -3,12 +3,12 @@
 use std::io;
 
 use serde::Serialize;
-use tollgate_history::query::{SeriesQuery, Tabular, TimeRange, TopQuery, csv, ndjson};
+use tollgate_history::query::{RuleFilter, SeriesQuery, Tabular, TimeRange, TopQuery, csv, ndjson};
 use tollgate_history::{Error, SeriesKind, time_text};
 
-use super::source::{HistorySource, SourceError};
-use super::{HistoryArgs, HistoryFormat, SeriesArgs, SummaryArgs, TopArgs, draw, table};
-use crate::console::Console;
+use super::source::{self, HistorySource, SourceError};
+use super::{ForgetArgs, HistoryArgs, HistoryFormat, SeriesArgs, SummaryArgs, TopArgs, draw, table};
+use crate::console::{BAD, Console, clean};
 
 /// The result was printed, or could not be; or there is none.
 pub(super) type Printed = Result<io::Result<()>, SourceError>;
@@ -29,15 +29,13 @@ pub(super) fn series_query(args: &SeriesArgs, now_s: u64) -> Result<SeriesQuery,
 }
 
 pub(super) fn series(args: &HistoryArgs, mut query: SeriesQuery, console: &mut Console<'_>) -> Printed {
-    let source = HistorySource::open(args)?;
+    let source = open(args, console)?;
     if args.format == HistoryFormat::Table {
-        query.points = draw::COLUMNS;
+        query.points = draw::columns();
     }
     let result = source.series(&query)?;
     Ok(match args.format {
-        HistoryFormat::Table if result.total == 0 => {
-            table::nothing(source.newest()?, query.range, console.out)
-        }
+        HistoryFormat::Table if result.total == 0 => nothing(&source, query.range, Some(&query), console)?,
         HistoryFormat::Table => draw::curve(query.kind, &result, console.out),
         other @ (HistoryFormat::Csv | HistoryFormat::Json | HistoryFormat::Ndjson) => {
             machine(other, &result, console)
@@ -47,14 +45,14 @@ pub(super) fn series(args: &HistoryArgs, mut query: SeriesQuery, console: &mut C
 
 pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Printed {
     let range = args.time.range(now_s)?;
-    let source = HistorySource::open(&args.history)?;
+    let source = open(&args.history, console)?;
     let order = args.order.into();
     let filter = (&args.rules).into();
     let query = TopQuery { kind: args.by.into(), filter, range, order, limit: args.limit };
     let top = source.top(&query)?;
     Ok(match args.history.format {
         HistoryFormat::Table if top.rows.is_empty() && top.other.total == 0 => {
-            table::nothing(source.newest()?, range, console.out)
+            nothing(&source, range, None, console)?
         }
         HistoryFormat::Table => table::top(args.by.into(), &top, console.out),
         other @ (HistoryFormat::Csv | HistoryFormat::Json | HistoryFormat::Ndjson) => {
@@ -65,15 +63,60 @@ pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Prin
 
 pub(super) fn summary(args: &SummaryArgs, now_s: u64, console: &mut Console<'_>) -> Printed {
     let range = args.time.range(now_s)?;
-    let source = HistorySource::open(&args.history)?;
+    let source = open(&args.history, console)?;
     let summary = source.summary(range)?;
     Ok(match args.history.format {
-        HistoryFormat::Table if summary.total == 0 => table::nothing(source.newest()?, range, console.out),
+        HistoryFormat::Table if summary.total == 0 => nothing(&source, range, None, console)?,
         HistoryFormat::Table => table::summary(&summary, console.out),
         other @ (HistoryFormat::Csv | HistoryFormat::Json | HistoryFormat::Ndjson) => {
             machine(other, &summary, console)
         }
     })
+}
+
+pub(super) fn forget(args: &ForgetArgs, console: &mut Console<'_>) -> Printed {
+    let filter = RuleFilter::from(&args.rules);
+    let count = source::forget(args, &filter)?;
+    let key = clean(&args.key);
+    Ok(match count {
+        0 => writeln!(console.out, "there is no key {key} in this history"),
+        count => writeln!(
+            console.out,
+            "forgot {key}, which had counts under {}",
+            crate::console::count(count, "rule")
+        ),
+    })
+}
+
+/// Says why there is nothing to show.
+fn nothing(
+    source: &HistorySource,
+    range: TimeRange,
+    query: Option<&SeriesQuery>,
+    console: &mut Console<'_>,
+) -> Printed {
+    let Some(newest) = source.newest()? else { return Ok(table::nothing_yet(console.out)) };
+    // A server notes minutes in which nothing came, too.
+    if source.summary(TimeRange { from_s: 0, to_s: newest + 60 })?.total == 0 {
+        return Ok(table::nothing_yet(console.out));
+    }
+    let name = query.and_then(|query| Some((query.kind, query.name.as_deref()?)));
+    let meant = match name {
+        Some((kind, name)) => source.nearest(kind, name)?,
+        None => None,
+    };
+    Ok(table::nothing(newest, range, meant.as_deref(), console.out))
+}
+
+/// Opens the source, and says if a part of it is damaged.
+fn open(args: &HistoryArgs, console: &mut Console<'_>) -> Result<HistorySource, SourceError> {
+    let source = HistorySource::open(args)?;
+    if source.damaged()? > 0 {
+        let what = "parts of this history are damaged; their counts are missing or among the others";
+        // The answer matters more than a warning that cannot be printed.
+        drop(writeln!(console.err, "{BAD}warning{BAD:#}: {what}"));
+    }
+    Ok(source)
 }
 
 fn machine(

@@ -4,7 +4,7 @@
 //! each column in red; a dot is a bucket in which no server was counting.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use tollgate_history::SeriesKind;
 use tollgate_history::query::{Curve, SeriesResult};
@@ -12,8 +12,20 @@ use tollgate_history::query::{Curve, SeriesResult};
 use super::table::{grouped, moment, span_words};
 use crate::console::{BAD, BOLD, DIM, clean};
 
-/// Buckets that fit beside the axis on a terminal of 80 columns.
-pub(super) const COLUMNS: u64 = 66;
+/// Columns of what is no terminal.
+const WIDTH: u16 = 80;
+/// Columns that the axis and its numbers take at most.
+const AXIS: u16 = 14;
+/// Fewer columns are no curve, and more no help.
+const COLUMNS: std::ops::RangeInclusive<u16> = 20..=400;
+
+/// Buckets that fit beside the axis.
+pub(super) fn columns() -> u64 {
+    let is_terminal = io::stdout().is_terminal();
+    let size = is_terminal.then(ratatui::crossterm::terminal::size).and_then(Result::ok);
+    let width = size.map_or(WIDTH, |(width, _)| width);
+    u64::from(width.saturating_sub(AXIS).clamp(*COLUMNS.start(), *COLUMNS.end()))
+}
 
 /// Names above the curve.
 const TITLES_MAX: usize = 3;
@@ -41,6 +53,8 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
     let first = result.from - result.from % result.step_s;
     let starts: Vec<u64> =
         (first..result.to).step_by(usize::try_from(result.step_s).unwrap_or(usize::MAX)).collect();
+    // Few buckets are drawn wider, so that the curve has the width that there is.
+    let widen = usize::try_from(self::columns()).unwrap_or(1).checked_div(starts.len()).unwrap_or(1).max(1);
     let most = columns.values().map(|(all, _)| *all).max().unwrap_or(1).max(1);
     let width = grouped(most).len();
     for line in (0..LINES).rev() {
@@ -50,13 +64,15 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
         for start in &starts {
             let (cell, red) = cell(columns.get(start), line, most);
             paint(out, red, &mut is_red)?;
-            write!(out, "{cell}")?;
+            for _ in 0..widen {
+                write!(out, "{cell}")?;
+            }
         }
         paint(out, false, &mut is_red)?;
         writeln!(out)?;
     }
-    writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(starts.len()))?;
-    axis(result, starts.len(), width, out)?;
+    writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(starts.len() * widen))?;
+    axis(result, starts.len() * widen, width, out)?;
     foot(result, out)
 }
 

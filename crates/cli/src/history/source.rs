@@ -5,9 +5,9 @@ use tollgate_history::query::{
     Comparison, RuleFilter, SeriesQuery, SeriesResult, Summary, TimeRange, TopQuery, TopResult,
 };
 use tollgate_history::tables::{Access, RedbTables};
-use tollgate_history::{Bounds, Error, History as _, LocalHistory};
+use tollgate_history::{Bounds, Error, History as _, LocalHistory, SeriesKind};
 
-use super::HistoryArgs;
+use super::{ForgetArgs, HistoryArgs};
 use crate::remote::{self, Remote};
 
 /// Why a query has no result.
@@ -72,6 +72,33 @@ impl HistorySource {
         }
     }
 
+    /// How much of it is damaged. A server says so in its log.
+    pub(super) fn damaged(&self) -> Result<u64, SourceError> {
+        match self {
+            Self::Folder(history) => Ok(history.reader()?.status()?.damaged),
+            Self::Server(_) => Ok(0),
+        }
+    }
+
+    /// The name that was probably meant; none if there is that name, or nothing like it.
+    pub(super) fn nearest(&self, kind: SeriesKind, name: &str) -> Result<Option<String>, SourceError> {
+        /// The part of a server's answer that matters here.
+        #[derive(serde::Deserialize)]
+        struct Values {
+            values: Vec<String>,
+        }
+        let names = match self {
+            Self::Folder(history) => history.reader()?.names(kind, "", usize::MAX),
+            Self::Server(server) => {
+                server.json::<Values>(&format!("/v1/history/labels/{kind}/values"), &[])?.values
+            }
+        };
+        if names.iter().any(|known| known == name) {
+            return Ok(None);
+        }
+        Ok(tollgate_yaml::nearest(name, names.iter().map(String::as_str)).map(str::to_owned))
+    }
+
     /// The newest minute that was counted.
     pub(super) fn newest(&self) -> Result<Option<u64>, SourceError> {
         /// The part of a server's history status that matters here.
@@ -84,6 +111,25 @@ impl HistorySource {
             Self::Server(server) => Ok(server.json::<Newest>("/v1/history/status", &[])?.newest),
         }
     }
+}
+
+/// Erases a key; how many series it had.
+pub(super) fn forget(args: &ForgetArgs, filter: &RuleFilter) -> Result<usize, SourceError> {
+    /// What a server says.
+    #[derive(serde::Deserialize)]
+    struct Forgotten {
+        forgotten: usize,
+    }
+    if let Some(url) = &args.server {
+        let mut parameters = vec![("name", args.key.clone())];
+        parameters.extend(rules(filter));
+        return Ok(Remote::new(url)?.delete::<Forgotten>("/v1/history/keys", &parameters)?.forgotten);
+    }
+    // Nothing is made where there is nothing to forget.
+    drop(RedbTables::open(&args.data, Access::Read)?);
+    let tables = RedbTables::open(&args.data, Access::Write)?;
+    let mut history = LocalHistory::open(tables, Bounds::default())?;
+    Ok(history.forget(&|label| filter.takes_key(label, &args.key))?)
 }
 
 fn rules(filter: &RuleFilter) -> impl Iterator<Item = (&'static str, String)> {

@@ -65,10 +65,24 @@ pub(super) fn summary(summary: &Summary, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// Says that there is nothing to show, and where there would be something.
-pub(super) fn nothing(newest: Option<u64>, range: TimeRange, out: &mut dyn Write) -> io::Result<()> {
-    let Some(newest) = newest else { return writeln!(out, "nothing was ever counted here") };
+/// Says that nothing was counted at all.
+pub(super) fn nothing_yet(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "nothing was counted yet")?;
+    writeln!(out, "{DIM}history begins with the first request that a server decides{DIM:#}")
+}
+
+/// Says that there is nothing to show, and where there would be something: at another
+/// time, or under the name that was meant.
+pub(super) fn nothing(
+    newest: u64,
+    range: TimeRange,
+    meant: Option<&str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "nothing was counted of this in that time")?;
+    if let Some(meant) = meant {
+        return writeln!(out, "{DIM}did you mean {}?{DIM:#}", clean(meant));
+    }
     // The newest minute may end after the range.
     if (range.from_s..=range.to_s + 60).contains(&newest) {
         return writeln!(out, "{DIM}other counts are of then: try another --by: route, rule or key{DIM:#}");

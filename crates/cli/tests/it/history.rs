@@ -160,11 +160,17 @@ fn people_get_a_curve_and_machines_lines() {
     let drawn = ask(&["--from", FROM, "--to", TO]);
     assert!(drawn.contains('█') && drawn.contains("total 300, allowed 300; a column is 1m"), "{drawn}");
     assert!(drawn.lines().all(|line| line.chars().count() <= 80), "{drawn}");
+    let wide = ask(&["series", "--step", "5m", "--from", FROM, "--to", TO]);
+    assert!(wide.lines().any(|line| line.chars().count() > 60), "few buckets are drawn wider: {wide}");
     let lines = ask(&["series", "--from", FROM, "--to", TO, "--format", "ndjson"]);
     let counts = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     assert_eq!(counts.filter_map(|line| line["count"].as_u64()).sum::<u64>(), 300);
     let empty = ask(&["--last", "1h"]);
     assert!(empty.contains("the newest count is of 1995-08-01T06:"), "{empty}");
+    let misspelt = ask(&["/images/KSC-logosmal.gif", "--from", FROM, "--to", TO]);
+    assert!(misspelt.contains("did you mean /images/KSC-logosmall.gif?"), "{misspelt}");
+    let ever = ask(&["--from", "0", "--to", TO]);
+    assert!(ever.contains("everything, 1995-08-01 06:00 to"), "{ever}");
     let no_rules = ask(&["top", "--by", "rule", "--from", FROM, "--to", TO]);
     assert!(no_rules.contains("other counts are of then: try another --by"), "{no_rules}");
 }

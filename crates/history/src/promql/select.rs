@@ -5,6 +5,8 @@
 //! windows cut time into pieces; every stored point falls into one, and the count
 //! of a window is a difference of two running sums.
 
+use std::collections::BTreeSet;
+
 use tollgate_core::Outcome;
 
 use super::matcher::{Metric, Selector};
@@ -53,6 +55,23 @@ pub(super) fn label_sets(reader: &HistoryReader<'_>, selector: &Selector, most: 
         }
     }
     sets
+}
+
+/// Adds the values that a label has in the series that a selector matches.
+pub(super) fn label_values(
+    reader: &HistoryReader<'_>,
+    selector: &Selector,
+    label: &str,
+    values: &mut BTreeSet<String>,
+) {
+    for metric in selector.metrics() {
+        for (_, named) in reader.named(metric.kind()).filter(|(_, named)| selector.takes_label(named)) {
+            let outcomes = Outcome::ALL.into_iter().filter(|outcome| selector.takes_outcome(*outcome));
+            // Only the outcome differs between the series of a name.
+            let sets = outcomes.take(if label == "outcome" { usize::MAX } else { 1 });
+            values.extend(sets.filter_map(|outcome| labels_of(metric, Some(named), outcome).remove(label)));
+        }
+    }
 }
 
 /// The counts of every series that has any in a window.

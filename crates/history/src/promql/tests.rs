@@ -191,9 +191,17 @@ fn too_much_is_refused() {
 #[test]
 fn labels_and_series_are_listed() {
     let history = history();
-    assert_eq!(history.reader().unwrap().promql_values("route", 10), ["/a", "/b"]);
-    assert_eq!(history.reader().unwrap().promql_values("outcome", 10).len(), 6);
-    assert!(history.reader().unwrap().promql_values("colour", 10).is_empty());
+    let values = |label: &str, selectors: &[&str]| {
+        let selectors: Vec<String> = selectors.iter().map(|text| (*text).to_owned()).collect();
+        history.reader().unwrap().promql_values(label, &selectors, 10).unwrap().join(" ")
+    };
+    assert_eq!((values("route", &[]), values("colour", &[])), ("/a /b".into(), String::new()));
+    assert_eq!(values("outcome", &[]).split(' ').count(), 6);
+    assert_eq!(values("route", &["{route!=\"/a\"}"]), "/b");
+    assert_eq!(values("rule", &["tollgate_key_decisions_total{key=\"user=1\"}"]), "r");
+    assert_eq!(values("rule", &["tollgate_requests_total"]), "", "requests have no rule");
+    assert_eq!(values("outcome", &["{route=\"/b\",outcome=~\"d.*\"}"]), "degraded delayed denied");
+    assert!(history.reader().unwrap().promql_values("rule", &["{".into()], 10).is_err());
     let sets = history.reader().unwrap().promql_series("{route=\"/b\",outcome=\"denied\"}", 10).unwrap();
     assert_eq!(sets.len(), 1);
     assert_eq!(sets[0]["__name__"], "tollgate_requests_total");

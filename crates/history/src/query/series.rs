@@ -20,7 +20,9 @@ use crate::label::{Label, SeriesKind};
 use crate::row_id::{RowId, SeriesId};
 
 /// The steps to choose from, in seconds.
-const STEPS_S: [u64; 8] = [60, 300, 900, 3_600, 21_600, 86_400, 604_800, 2_592_000];
+const STEPS_S: [u64; 15] = [
+    60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
+];
 
 /// Points of a chart.
 const POINTS_DEFAULT: u64 = 300;
@@ -170,8 +172,8 @@ impl HistoryReader<'_> {
     /// If the tables cannot be read, or hold what this version cannot read.
     pub fn series(&self, query: &SeriesQuery) -> Result<SeriesResult> {
         query.filter.check(query.kind)?;
-        let range = query.range;
-        let mut step_s = self.step(query)?;
+        let range = self.from_first_count(query.range)?;
+        let mut step_s = self.step(query, range)?;
         let earlier = query.compare.map(|compare| match compare {
             Comparison::PreviousPeriod => range.earlier(range.length_s()),
             Comparison::PreviousWeek => range.earlier(7 * 86_400),
@@ -198,9 +200,9 @@ impl HistoryReader<'_> {
 
     /// The step that was asked for, or one that suits. It is a multiple of what is kept
     /// of the range.
-    fn step(&self, query: &SeriesQuery) -> Result<u64> {
-        let kept_s = self.coarsest_step_s(query.range)?;
-        let length_s = query.range.length_s();
+    fn step(&self, query: &SeriesQuery, range: TimeRange) -> Result<u64> {
+        let kept_s = self.coarsest_step_s(range)?;
+        let length_s = range.length_s();
         let fits = |step_s: u64, most: u64| length_s.div_ceil(step_s) <= most.clamp(1, POINTS_MAX);
         let wanted = query.step_s.filter(|step_s| *step_s > 0).unwrap_or_else(|| {
             let suits = |step_s: &u64| *step_s >= kept_s && fits(*step_s, query.points);

@@ -36,7 +36,7 @@ pub struct TierStatus {
 }
 
 impl HistoryReader<'_> {
-    /// How the history is doing; what is not in the tables yet is left out.
+    /// How the history is doing, with what is counted and not written yet.
     ///
     /// # Errors
     ///
@@ -47,10 +47,11 @@ impl HistoryReader<'_> {
             step_s: tier.step_s(),
             from: self.watermarks.range_of(tier).0,
         };
+        let (series, open_hours) = self.sizes();
         Ok(HistoryStatus {
             newest: (self.watermarks.newest_minute > 0).then(|| self.watermarks.newest_s()),
-            series: self.series.len(),
-            open_hours: self.open_hours.len(),
+            series,
+            open_hours,
             damaged: self.damaged,
             disk_bytes: self.tables.size_bytes()?,
             tiers: Tier::ALL.map(tier).into(),

@@ -97,7 +97,7 @@ fn steps_suit_the_span_and_are_never_finer_than_what_is_kept() {
         (86_400, None, 300, 300),
         (86_400, None, 1_440, 60),
         (7 * 86_400, None, 300, 3_600),
-        (365 * 86_400, None, 300, 604_800),
+        (365 * 86_400, None, 300, 172_800),
         (100 * 365 * 86_400, None, 300, 5 * 2_592_000),
         (3_600, Some(90), 300, 120),
         (3_600, Some(0), 300, 60),
@@ -231,6 +231,43 @@ fn no_curve_is_a_sum_over_rules() {
     assert_eq!(curves(SeriesKind::Rule, Some("a"), all()), "api//a 7, shop//a 5");
     assert_eq!(curves(SeriesKind::Rule, None, shop()), "shop//a 5, shop//b 6");
     assert_eq!(curves(SeriesKind::Key, None, all()), "//* 18");
+}
+
+#[test]
+fn what_begins_with_the_epoch_begins_with_the_first_count() {
+    let history = sample();
+    let reader = history.reader().unwrap();
+    let ever = TimeRange { from_s: 0, to_s: DAY_S + 1_200 };
+    let curve = reader.series(&SeriesQuery::new(SeriesKind::Route, ever)).unwrap();
+    assert_eq!((curve.from, curve.step_s, curve.total), (DAY_S, 60, 27));
+    assert_eq!(reader.top(&TopQuery::new(SeriesKind::Route, ever, 9)).unwrap().from, DAY_S);
+    assert_eq!(reader.summary(ever).unwrap().from, DAY_S);
+    let empty = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    assert_eq!(empty.reader().unwrap().summary(ever).unwrap().from, 0);
+}
+
+#[test]
+fn the_status_has_what_is_not_written_yet_and_steps_do_not_change_when_it_is() {
+    let mut history = sample();
+    let mut counts = TrafficCounts::default();
+    counts.add_request(u32::try_from(DAY_S / 60 + 90).unwrap(), Some("/new"), Outcome::Allowed);
+    let flush = Flush { id: FlushId { instance: InstanceId([2; 16]), seq: 1 }, counts };
+    let told = |reader: &HistoryReader<'_>| {
+        let status = reader.status().unwrap();
+        let years = TimeRange { from_s: DAY_S - 3_000 * 86_400, to_s: DAY_S + 86_400 };
+        let step_s = reader.series(&SeriesQuery::new(SeriesKind::Route, years)).unwrap().step_s;
+        (status.newest, status.series, status.open_hours, step_s)
+    };
+    let before = {
+        let mut reader = history.reader().unwrap();
+        reader.add_unwritten(&flush);
+        told(&reader)
+    };
+    assert_eq!((before.0, before.1, before.2), (Some(DAY_S + 5_400), 4, 2));
+    history.append(&flush).unwrap();
+    history.maintain(Time::from_secs(DAY_S + 5_460)).unwrap();
+    let after = told(&history.reader().unwrap());
+    assert_eq!((after.0, after.1, after.3), (before.0, before.1, before.3));
 }
 
 #[test]

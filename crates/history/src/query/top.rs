@@ -129,8 +129,9 @@ impl HistoryReader<'_> {
     pub fn top(&self, query: &TopQuery) -> Result<TopResult> {
         query.filter.check(query.kind)?;
         let total_id = SeriesId::total_of(query.kind);
+        let range = self.from_first_count(query.range)?;
         let mut by_id: Map<SeriesId, Sums> = Map::default();
-        self.row_totals(query.range, &mut |id, count| {
+        self.row_totals(range, &mut |id, count| {
             let Some(outcome) = id.outcome() else { return };
             let denied = if outcome == Outcome::Denied { count } else { 0 };
             add(by_id.entry(id.series()).or_default(), (count, denied));
@@ -164,7 +165,7 @@ impl HistoryReader<'_> {
         };
         let rows = rows.into_iter().map(row).collect();
         let other = TopOther { total: all.0.saturating_sub(shown.0), denied: all.1.saturating_sub(shown.1) };
-        Ok(TopResult { from: query.range.from_s, to: query.range.to_s, rows, other })
+        Ok(TopResult { from: range.from_s, to: range.to_s, rows, other })
     }
 
     /// The names of a kind that start with a prefix, sorted, at most so many.

@@ -7,6 +7,7 @@
 //!
 //! Invariant: reading changes nothing.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -120,6 +121,13 @@ impl<'a> HistoryReader<'a> {
         self.series.named().chain(unwritten).filter(move |(_, label)| label.kind() == Some(kind))
     }
 
+    /// Named series, and hours that are not in blocks.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        let all = TimeRange { from_s: 0, to_s: u64::MAX };
+        let hours: BTreeSet<u64> = self.hours_within(all).map(|(start_s, _)| start_s).collect();
+        (self.series.len() + self.unwritten.labels.len(), hours.len())
+    }
+
     /// Seconds from one stored point to the next, where they are coarsest in a range.
     pub(crate) fn coarsest_step_s(&self, range: TimeRange) -> Result<u64> {
         let mut step_s = Tier::Minutes.step_s();
@@ -128,6 +136,19 @@ impl<'a> HistoryReader<'a> {
             Ok(())
         })?;
         Ok(step_s)
+    }
+
+    /// A range that begins with the epoch begins with the first count.
+    pub(crate) fn from_first_count(&self, range: TimeRange) -> Result<TimeRange> {
+        if range.from_s > 0 {
+            return Ok(range);
+        }
+        let mut first_s = None;
+        self.points(&[RowId::UP], range, &mut |point| {
+            first_s = Some(first_s.map_or(point.second, |first_s: u64| first_s.min(point.second)));
+            Ok(())
+        })?;
+        Ok(TimeRange { from_s: first_s.unwrap_or(0), ..range })
     }
 
     /// Seconds from one stored point to the next, at that time.

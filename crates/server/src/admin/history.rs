@@ -24,8 +24,10 @@ use crate::history::{HistoryQueryError, HistoryService};
 use crate::http::v1::error::V1Error;
 use crate::service::Service;
 use from_wire::HistoryParams;
-pub(super) use schemas::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
-use to_wire::{LabelsBody, ValuesBody, respond};
+pub(super) use schemas::{
+    ForgottenSchema, LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema,
+};
+use to_wire::{ForgottenBody, LabelsBody, ValuesBody, respond};
 
 /// Names of one response, at most.
 const NAMES_MAX: u64 = 1_000;
@@ -150,6 +152,26 @@ pub(super) async fn values(
     .await
 }
 
+/// Erases a key from history, of all rules or of those that are named.
+#[utoipa::path(
+    delete, path = "/v1/history/keys", tag = "history", operation_id = "history_forget",
+    params(
+        ("name" = String, Query, description = "The key, as `top?by=key` shows it; in clear if names are hashed.", example = "user_id=42"),
+        ("domain" = Option<String>, Query, description = "Only under rules of this domain.", example = "shop"),
+        ("rule" = Option<String>, Query, description = "Only under this rule.", example = "login"),
+    ),
+    responses(schemas::ForgottenResponses)
+)]
+pub(super) async fn forget(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
+    respond(async {
+        let params = HistoryParams::read(query, from_wire::FORGET)?;
+        let (key, filter) = params.key()?;
+        let forgotten = history(&service)?.forget_key(&key, filter, service.now()).await?;
+        Ok(to_wire::json(&ForgottenBody { forgotten }))
+    })
+    .await
+}
+
 /// How history itself is doing: what is kept, what waits, what was lost.
 #[utoipa::path(
     get,
@@ -161,9 +183,9 @@ pub(super) async fn values(
 pub(super) async fn status(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
     respond(async {
         HistoryParams::read(query, &[])?;
-        let history = Arc::clone(history(&service)?);
+        let (history, now) = (Arc::clone(history(&service)?), service.now());
         // It may wait for a write. Only a panic could end it early.
-        let status = tokio::task::spawn_blocking(move || history.status()).await;
+        let status = tokio::task::spawn_blocking(move || history.status(now)).await;
         Ok(to_wire::json(&status.map_err(|_| HistoryQueryError::Broken)?))
     })
     .await

@@ -6,7 +6,9 @@ use axum::response::Response;
 use hyper::body::Bytes;
 use utoipa::OpenApi;
 
-use super::history::{LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema};
+use super::history::{
+    ForgottenSchema, LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema,
+};
 use super::keys::{KeyBody, ResetBody};
 use super::playground::PlaygroundBody;
 use super::{health, history, keys, playground, rules};
@@ -20,10 +22,12 @@ use crate::http::v1::to_wire::ProblemBody;
     paths(
         keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, health::show, playground::play,
         history::series, history::top, history::summary, history::labels, history::values, history::status,
+        history::forget,
     ),
     components(schemas(
         RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
         SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema, PlaygroundBody,
+        ForgottenSchema,
     )),
     tags(
         (name = "history", description = "How many, of what, when."),

@@ -34,6 +34,8 @@ const ROWS_MAX: usize = 10_000;
 /// The paths of the API.
 pub(crate) fn router() -> Router<Arc<Service>> {
     Router::new()
+        .route("/prometheus", get(about))
+        .route("/prometheus/", get(about))
         .route("/prometheus/api/v1/query", get(query).post(query))
         .route("/prometheus/api/v1/query_range", get(query_range).post(query_range))
         .route("/prometheus/api/v1/series", get(series).post(series))
@@ -88,16 +90,34 @@ async fn labels() -> Response {
     respond(Ok(to_wire::texts(&promql::LABELS)))
 }
 
-async fn values(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Response {
+async fn values(
+    State(service): State<Arc<Service>>,
+    Path(name): Path<String>,
+    request: Request<Body>,
+) -> Response {
     let response = async {
-        let found = run(&service, move |reader| Ok(reader.promql_values(&name, ROWS_MAX)));
+        let selectors = PromParams::read(request).await?.selectors();
+        let found = run(&service, move |reader| reader.promql_values(&name, &selectors, ROWS_MAX));
         Ok(to_wire::texts(&found.await?))
     };
     respond(response.await)
 }
 
-async fn metadata() -> Response {
-    respond(Ok(to_wire::metadata(&Metric::ALL)))
+async fn metadata(request: Request<Body>) -> Response {
+    let response = async {
+        let params = PromParams::read(request).await?;
+        let is_wanted = |metric: &Metric| params.metric().is_none_or(|name| name == metric.name());
+        let wanted: Vec<Metric> = Metric::ALL.into_iter().filter(is_wanted).collect();
+        Ok(to_wire::metadata(&wanted))
+    };
+    respond(response.await)
+}
+
+/// For whoever opens the address of the data source in a browser.
+async fn about() -> &'static str {
+    "This is the address of a Prometheus data source: add it in Grafana, or run\n  \
+     promtool query instant http://THIS-HOST/prometheus 'sum(rate(tollgate_requests_total[5m]))'\n\
+     What it answers is under /prometheus/api/v1/.\n"
 }
 
 async fn build() -> Response {

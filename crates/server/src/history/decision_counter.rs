@@ -51,6 +51,11 @@ impl DecisionCounter {
         self.hashed(self.recorder.peek(now))
     }
 
+    /// The name that a key is kept under.
+    pub(super) fn kept_name(&self, key: &str) -> String {
+        if self.keys == KeyNames::Hashed { Label::hashed(key, self.salt.expose()) } else { key.to_owned() }
+    }
+
     fn hashed(&self, mut flush: Flush) -> Flush {
         if self.keys == KeyNames::Hashed {
             flush.counts.rename_keys(|name| Label::hashed(name, self.salt.expose()));

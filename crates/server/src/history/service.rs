@@ -9,14 +9,13 @@
 //! was counted since the last flush, each exactly once.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::sync::Semaphore;
 use tollgate_core::Time;
-use tollgate_history::query::HistoryReader;
+use tollgate_history::query::{HistoryReader, RuleFilter};
 use tollgate_history::{Bounds, Error, History, retry_stale};
 use tollgate_settings::KeyNames;
 
@@ -117,7 +116,7 @@ impl HistoryService {
     /// Opens the location, and logs where history is kept or why it is not.
     pub fn open(&self) {
         let mut writer = self.writer.lock();
-        match guarded(|| self.open_history()) {
+        match self.open_history() {
             Ok(()) => tracing::info!("history is kept in {}", self.location),
             Err(error) => self.failed(&mut writer, &error),
         }
@@ -134,7 +133,7 @@ impl HistoryService {
                 "history lost what it could not write in time; this many requests are missing in it"
             );
         }
-        match guarded(|| self.write_queue(&mut writer, now)) {
+        match self.write_queue(&mut writer, now) {
             Ok(()) => {
                 if writer.failure.take().is_some() {
                     tracing::info!("history is kept again in {}", self.location);
@@ -193,15 +192,50 @@ impl HistoryService {
         query(&reader).map(Some)
     }
 
+    /// Erases a key of the rules that the filter takes; returns how many series it had. What
+    /// was counted until now is written before, so that it is erased, too.
+    ///
+    /// # Errors
+    /// If the history cannot be written.
+    pub async fn forget_key(
+        self: &Arc<Self>,
+        key: &str,
+        filter: RuleFilter,
+        now: Time,
+    ) -> Result<usize, HistoryQueryError> {
+        let (own, key) = (Arc::clone(self), self.counter.kept_name(key));
+        let running = tokio::task::spawn_blocking(move || {
+            own.write(now);
+            let has_failed = own.writer.lock().failure.is_some();
+            let mut history = own.history.write();
+            match history.as_mut().filter(|_| !has_failed) {
+                Some(open) => open.forget(&|label| filter.takes_key(label, &key)).map(Some),
+                None => Ok(None),
+            }
+        });
+        match running.await {
+            Ok(Ok(Some(count))) => Ok(count),
+            Ok(Ok(None)) => Err(HistoryQueryError::Closed { reason: self.why_closed() }),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(HistoryQueryError::Broken),
+        }
+    }
+
     /// How it is doing. It may wait for a write.
-    pub fn status(&self) -> HistoryServiceStatus {
-        let status = |history: &dyn History| history.reader().and_then(|reader| reader.status());
+    pub fn status(&self, now: Time) -> HistoryServiceStatus {
+        let writer = self.writer.lock();
+        let status = |open: &dyn History| {
+            let mut reader = open.reader()?;
+            // One that is written already changes nothing here, and Redis need not be asked.
+            writer.queue.iter().for_each(|flush| reader.add_unwritten(flush));
+            reader.add_unwritten(&self.counter.peek(now));
+            reader.status()
+        };
         let (history, read_error) = match self.history.read().as_deref().map(status) {
             Some(Ok(status)) => (Some(status), None),
             Some(Err(error)) => (None, Some(error.full())),
             None => (None, None),
         };
-        let writer = self.writer.lock();
         let lost = writer.queue.lost();
         HistoryServiceStatus {
             place: self.location.to_string(),
@@ -250,6 +284,13 @@ impl HistoryService {
 
     fn open_history(&self) -> Result<(), Error> {
         let opened = self.location.open(self.bounds)?;
+        let damaged = opened.reader()?.status()?.damaged;
+        if damaged > 0 {
+            tracing::warn!(
+                damaged,
+                "parts of the history are damaged; their counts are missing or among the others"
+            );
+        }
         *self.history.write() = Some(opened);
         Ok(())
     }
@@ -260,10 +301,8 @@ impl HistoryService {
         if !matches!(error, Error::Corrupt { .. }) && self.history.read().is_some() {
             // A database that has failed once may have to be opened again. If that works, it can
             // still be read, though nothing can be added.
-            drop(guarded(|| {
-                *self.history.write() = None;
-                self.open_history()
-            }));
+            *self.history.write() = None;
+            drop(self.open_history());
         }
         let failure = format!("{}; {}", error.full(), self.location.fix(error));
         if writer.failure.as_ref() != Some(&failure) {
@@ -271,13 +310,4 @@ impl HistoryService {
         }
         writer.failure = Some(failure);
     }
-}
-
-/// A damaged file may make the database panic, which must end neither the thread nor the server.
-fn guarded(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<String>().map(String::as_str);
-        let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave up");
-        Err(Error::Tables { source: words.to_owned().into() })
-    })
 }

@@ -26,6 +26,7 @@ pub(super) const SERIES: &[&str] = &[
 ];
 pub(super) const TOP: &[&str] = &["by", "domain", "rule", "from", "to", "last", "order", "limit", "format"];
 pub(super) const SUMMARY: &[&str] = &["from", "to", "last", "format"];
+pub(super) const FORGET: &[&str] = &["name", "domain", "rule"];
 pub(super) const VALUES: &[&str] = &["prefix", "limit"];
 
 /// Points of a curve and rows of a list, at most.
@@ -128,10 +129,20 @@ impl HistoryParams {
         Ok(TopQuery { kind: self.kind()?, filter: self.filter()?, range: self.range(now_s)?, order, limit })
     }
 
+    /// The key to forget, and of which rules.
+    pub(super) fn key(&self) -> Result<(String, RuleFilter), V1Error> {
+        let name = self.text("name").ok_or_else(|| wrong("name", "there is no key", "send its name"))?;
+        Ok((name.to_owned(), self.rules()))
+    }
+
+    fn rules(&self) -> RuleFilter {
+        let text = |name| self.text(name).map(str::to_owned);
+        RuleFilter { domain: text("domain"), rule: text("rule") }
+    }
+
     /// Of which rules.
     fn filter(&self) -> Result<RuleFilter, V1Error> {
-        let text = |name| self.text(name).map(str::to_owned);
-        let filter = RuleFilter { domain: text("domain"), rule: text("rule") };
+        let filter = self.rules();
         if self.kind()? == SeriesKind::Route && filter != RuleFilter::default() {
             let name = if filter.rule.is_some() { "rule" } else { "domain" };
             return Err(wrong(name, "a route counts requests, which have no rule", "send by=rule or by=key"));

@@ -222,6 +222,14 @@ struct TierSchema {
     from: u64,
 }
 
+/// What came of forgetting a key.
+#[derive(ToSchema)]
+#[schema(as = HistoryForgotten)]
+pub(crate) struct ForgottenSchema {
+    /// How many series it had, one for each rule.
+    forgotten: usize,
+}
+
 /// The answers of one path: what it is asked for, or why there is none.
 macro_rules! responses {
     ($name:ident, $body:ident, $words:literal) => {
@@ -246,3 +254,4 @@ responses!(SummaryResponses, SummarySchema, "A few numbers.");
 responses!(LabelsResponses, LabelsSchema, "What one can ask by.");
 responses!(ValuesResponses, ValuesSchema, "Names.");
 responses!(StatusResponses, StatusSchema, "How history is doing.");
+responses!(ForgottenResponses, ForgottenSchema, "It is in no answer any more.");

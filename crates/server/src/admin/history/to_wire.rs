@@ -40,6 +40,12 @@ pub(super) struct ValuesBody {
     pub(super) more: bool,
 }
 
+/// What came of forgetting a key.
+#[derive(Debug, Serialize)]
+pub(super) struct ForgottenBody {
+    pub(super) forgotten: usize,
+}
+
 /// A response, or the error in its place.
 pub(super) async fn respond(response: impl Future<Output = Result<Response, V1Error>>) -> Response {
     response.await.unwrap_or_else(|error| to_wire::error(&error).into())

@@ -38,6 +38,11 @@ impl PromParams {
         text.map(str::to_owned).ok_or_else(|| PromApiError::bad("there is no query; send an expression"))
     }
 
+    /// The metric to tell about; all if none.
+    pub(super) fn metric(&self) -> Option<&str> {
+        self.text("metric").filter(|name| !name.is_empty())
+    }
+
     /// Everything that was sent as `match[]`.
     pub(super) fn selectors(&self) -> Vec<String> {
         self.0.iter().filter(|(name, _)| name == "match[]").map(|(_, text)| text.clone()).collect()

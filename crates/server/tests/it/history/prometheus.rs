@@ -76,6 +76,13 @@ async fn what_grafana_asks_when_a_data_source_is_added_is_answered() {
     assert_eq!(build["data"]["application"], "Tollgate");
     let metadata = asked(&server, "/prometheus/api/v1/metadata").await;
     assert_eq!(metadata["data"]["tollgate_requests_total"][0]["type"], "counter");
+    let one = asked(&server, "/prometheus/api/v1/metadata?metric=tollgate_decisions_total").await;
+    assert_eq!(one["data"].as_object().unwrap().len(), 1);
+    let matched =
+        "/prometheus/api/v1/label/rule/values?match[]=tollgate_key_decisions_total{key=%22user_id=u%22}";
+    assert_eq!(asked(&server, matched).await["data"], json!(["per_user"]));
+    let (status, about) = get(server.addresses.admin, "/prometheus").await;
+    assert!(status == 200 && about.contains("Prometheus data source"), "{about}");
     let names = asked(&server, "/prometheus/api/v1/label/__name__/values").await;
     assert_eq!(names["data"].as_array().unwrap().len(), 3);
     let labels = asked(&server, "/prometheus/api/v1/labels").await;

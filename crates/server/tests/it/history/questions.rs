@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{RULES, asked, v1};
 use crate::support::Server;
-use crate::support::http::{get, raw};
+use crate::support::http::{get, raw, request};
 
 /// A server that has counted a little.
 async fn counted() -> Server {
@@ -40,7 +40,7 @@ async fn a_curve_has_the_shape_of_the_contract() {
     let fine = asked(&server, "/v1/history/series?last=24h&max_points=1440").await;
     assert_eq!(fine["step_s"], 60);
     let year = asked(&server, "/v1/history/series?last=1y").await;
-    assert_eq!(year["step_s"], 604_800);
+    assert_eq!(year["step_s"], 172_800);
 }
 
 #[tokio::test]
@@ -88,6 +88,29 @@ async fn every_format_says_the_same() {
     )
     .await;
     assert!(head.contains("content-type: text/csv; charset=utf-8; header=present\r\n"), "{head}");
+}
+
+#[tokio::test]
+async fn a_key_is_forgotten() {
+    let server = counted().await;
+    let forget = async |query: &str| {
+        let head = format!(
+            "DELETE /v1/history/keys{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        );
+        let (status, body) = request(server.addresses.admin, &head).await;
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    assert_eq!(forget("?name=user_id=u&rule=per_path").await, (200, json!({"forgotten": 0})));
+    assert_eq!(
+        forget("?name=user_id=u").await,
+        (200, json!({"forgotten": 1})),
+        "also what was not written yet"
+    );
+    let (status, problem) = forget("").await;
+    assert_eq!((status, &problem["pointer"]), (400, &json!("/name")));
+    let keys = asked(&server, "/v1/history/top?by=key").await;
+    assert!(!keys.to_string().contains("user_id=u"), "{keys}");
+    assert_eq!(keys["other"], json!({"total": 3, "denied": 1}), "its counts are among the others");
 }
 
 #[tokio::test]
