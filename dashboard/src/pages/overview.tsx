@@ -66,7 +66,7 @@ function Tiles({ summary, before, perSecond }: { summary: HistorySummary; before
   return (
     <div class="tiles">
       <Tile name="Requests" value={count(summary.total)} now={summary.total} before={before.total} />
-      <Tile name="Now" value={perSecond === undefined ? "–" : rate(perSecond)} unit="/ s" note={`mean of this time ${rate(mean)} / s`} />
+      <Tile name="Now" value={perSecond === undefined ? "–" : rate(perSecond)} unit="/ s" note={`mean of this time ${rate(mean)}\u00a0/\u00a0s`} />
       <Tile name="Denied" value={percent(summary.denied, summary.total)} now={share(summary)} before={share(before)} isBad />
       <Tile name="Busiest minute" value={count(summary.peak_minute)} unit="/ min" now={summary.peak_minute} before={before.peak_minute} />
     </div>

@@ -47,16 +47,16 @@ function RuleList() {
       >
         <div class="scroll" tabIndex={0} role="region" aria-label="Rules">
           <table>
-            <thead><tr><th>Rule</th><th class="wide">Limit</th><th class="wide">Algorithm</th><th class="num wide">Decisions</th><th class="num">Denied</th><th class="wide">Finding</th></tr></thead>
+            <thead><tr><th>Rule</th><th class="wide">Limit</th><th class="wide">Algorithm</th><th class="wide">Finding</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
             <tbody>
               {rows.map(({ rule, counts: own }) => (
                 <tr key={rule.path + rule.name}>
                   <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{rule.mode !== "enforce" && <> <span class="tag">{rule.mode.replace("_", " ")}</span></>}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br /><FindingText rule={rule} counts={own} /></span></td>
                   <td class="nowrap wide">{limitWords(rule)}</td>
                   <td class="wide">{algorithmName(rule.algorithm)}</td>
+                  <td class="wide"><FindingText rule={rule} counts={own} /></td>
                   <td class="num wide">{count(own.total)}</td>
                   <td class="num">{percent(own.denied, own.total)}</td>
-                  <td class="wide"><FindingText rule={rule} counts={own} /></td>
                 </tr>
               ))}
             </tbody>
