@@ -45,7 +45,7 @@ pub(super) struct PlaygroundRequest {
     window_ms: u64,
     /// The size of the token bucket, and the length of the queue of the leaky bucket.
     #[serde(default)]
-    #[schema(minimum = 1, maximum = 10_000, nullable = false)]
+    #[schema(minimum = 1, maximum = 10_000)]
     burst: Option<u32>,
     /// When requests come, in milliseconds from the start, the earliest first.
     #[schema(min_items = 1, max_items = 2_000)]
