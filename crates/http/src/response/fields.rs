@@ -20,6 +20,7 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
 
 use super::CallerView;
+use super::problem::explained;
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
@@ -76,7 +77,7 @@ fn listed<'a>(view: &CallerView<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_US
                 *other = decision;
             }
         } else if listed.len() == POLICIES_MAX {
-            return view.reply.binding().into_iter().collect();
+            return explained(view).into_iter().collect();
         } else {
             listed.push(decision);
         }

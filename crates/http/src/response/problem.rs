@@ -2,10 +2,12 @@
 //! that the IETF's draft on rate limits registers.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use http::StatusCode;
 use serde::Serialize;
 use tollgate_core::Verdict;
+use tollgate_limiter::RuleDecision;
 
 use super::CallerView;
 use crate::request::mapping::MappingDenial;
@@ -86,8 +88,19 @@ impl MappingDenial {
     }
 }
 
+/// The decision to explain a reply by. Of a denial it is one of those that deny;
+/// the wait may be that of another limit, which would have let the request pass.
+pub(super) fn explained<'a>(view: &CallerView<'a>) -> Option<&'a RuleDecision> {
+    let reply = view.reply;
+    let binding = reply.binding();
+    if !reply.verdict.is_deny() || binding.is_some_and(|decision| reply.is_denied_by(decision)) {
+        return binding;
+    }
+    reply.told().min_by_key(|decision| Reverse(decision.verdict.blocked_for()))
+}
+
 fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
-    let Some(chosen) = view.reply.binding() else { return Cow::Borrowed(TITLE) };
+    let Some(chosen) = explained(view) else { return Cow::Borrowed(TITLE) };
     if let Some(rule) = view.reply.rule(chosen)
         && !rule.message.is_empty()
     {
@@ -103,14 +116,13 @@ fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
             chosen.cost
         )),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
-            let (seconds, left) = (view.retry_after_s.unwrap_or(0), chosen.remaining);
-            let state = match (left, chosen.cost) {
-                (1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
+            let state = match (chosen.remaining, chosen.cost) {
+                (left @ 1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
                 _ => "is used up".to_owned(),
             };
-            Cow::Owned(format!(
-                "the limit '{name}' of {count} per {window} {state}; try again in {seconds} s"
-            ))
+            let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s"));
+            let again = again.unwrap_or_default();
+            Cow::Owned(format!("the limit '{name}' of {count} per {window} {state}{again}"))
         }
     }
 }

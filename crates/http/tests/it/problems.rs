@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::{Descriptor, Entry, Request};
 use tollgate_http::{CallerView, RateLimitFields, ResponseSettings};
-use tollgate_limiter::Limiter;
+use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::{Options, SourceFile};
 
 const RULES: &str = "
@@ -14,12 +14,17 @@ descriptors:
     rate_limit: { name: login, algorithm: sliding_log, requests_per_unit: 2, unit: hour }
   - key: banned
     rate_limit: { name: banned, requests_per_unit: 0, unit: year }
+  - key: counted
+    rate_limits:
+      - { name: short, requests_per_unit: 1, unit: hour }
+      - { name: long, requests_per_unit: 2, unit: day }
 ";
 
-/// The detail of a denial, after so many requests that passed.
-fn detail(key: &str, cost: u64, passed: usize) -> String {
+/// The detail of a denial and the limits it names, after so many requests that passed.
+fn denial(key: &str, cost: u64, passed: usize) -> (String, Vec<String>) {
     let source = SourceFile { name: "rules.yaml".into(), text: RULES.into() };
-    let limiter = Limiter::new(tollgate_rules::load(vec![source], &Options::default()).unwrap().rules);
+    let rules = tollgate_rules::load(vec![source], &Options::default()).unwrap().rules;
+    let limiter = Limiter::with(rules, MemoryStore::default(), ManualClock::default(), NoSink);
     let entries = [Entry::from((key, "x"))];
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
@@ -34,7 +39,13 @@ fn detail(key: &str, cost: u64, passed: usize) -> String {
         partition_keys: false,
         retry_after_jitter: Duration::ZERO,
     };
-    CallerView::new(&settings, &request, &reply).problem(429).detail.into_owned()
+    let problem = CallerView::new(&settings, &request, &reply).problem(429);
+    let violated = problem.violated_policies.iter().map(|name| (*name).to_owned()).collect();
+    (problem.detail.into_owned(), violated)
+}
+
+fn detail(key: &str, cost: u64, passed: usize) -> String {
+    denial(key, cost, passed).0
 }
 
 #[test]
@@ -51,4 +62,12 @@ fn a_denial_says_what_the_caller_can_do() {
 #[test]
 fn a_limit_of_zero_does_not_ask_for_less() {
     assert_eq!(detail("banned", 1, 0), "the limit 'banned' lets nothing through");
+}
+
+/// The second one fills `long`, which let it pass, and has to be waited for.
+#[test]
+fn a_denial_is_explained_by_a_limit_that_denies() {
+    let (detail, violated) = denial("counted", 1, 1);
+    assert_eq!(detail, "the limit 'short' of 1 per 1h is used up; try again in 86400 s");
+    assert_eq!(violated, ["short"]);
 }
