@@ -20,6 +20,7 @@
 //! | [`source`] | where rules come from: files that change, xDS |
 //! | [`history`] | what is remembered of decisions |
 //! | [`telemetry`] | logs and traces |
+//! | `turn` | giving way between the parts of a batch |
 //! | [`bounds`] | every bound on what callers may send or hold |
 //!
 //! Deliberately not here: any decision about limits.
@@ -44,6 +45,7 @@ pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod tls;
+mod turn;
 
 pub use error::Error;
 pub use listen::{Addresses, BoundTo, Listeners};

@@ -24,6 +24,7 @@ use crate::bounds::{HTTP_READ, LOOK_EVERY, RESPONSE_PART};
 use crate::listen::lifetime::{Due, Lifetime, ReadEvent, RequestProgress, write_in_time};
 use crate::listen::stream::Io;
 use crate::service::Service;
+use crate::turn::Turn;
 use request::WholeRequest;
 use response::DateHeader;
 
@@ -69,7 +70,7 @@ impl<'a> DirectConnection<'a> {
 
     /// Answers the whole requests that were read; whether nothing is left.
     async fn answer(&mut self) -> io::Result<bool> {
-        let mut used = 0;
+        let (mut used, mut turn) = (0, Turn::default());
         while let Some(request) = self.input.get(used..).and_then(WholeRequest::read) {
             let WholeRequest { operation, content_type, body, length } = request;
             let now = self.service.now();
@@ -83,6 +84,7 @@ impl<'a> DirectConnection<'a> {
             if self.out.len() >= RESPONSE_PART {
                 self.write().await?;
             }
+            turn.decided(1).await;
         }
         self.write().await?;
         self.input.drain(..used);

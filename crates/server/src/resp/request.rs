@@ -17,6 +17,7 @@ use super::check::{self, RespCheckRequest};
 use super::throttle::{Dialect, ThrottleRequest};
 use super::to_wire::RespWriter;
 use crate::service::{Service, ServiceError};
+use crate::turn::Turn;
 
 /// Requests that are sent together; more would only queue at the store.
 const PIPELINE_MAX: usize = 64;
@@ -57,7 +58,10 @@ impl RespReply {
 
 /// Requests that are not decided yet.
 #[derive(Debug, Default)]
-pub(super) struct Pipeline<'a>(Vec<RespRequest<'a>>);
+pub(super) struct Pipeline<'a> {
+    open: Vec<RespRequest<'a>>,
+    turn: Turn,
+}
 
 impl<'a> Pipeline<'a> {
     /// Decides a request now if its counters are in memory, and later otherwise.
@@ -69,21 +73,22 @@ impl<'a> Pipeline<'a> {
         writer: &mut RespWriter<'_>,
     ) {
         if !service.limiter().store().is_remote() {
-            return request.decide(service, now).await.write(writer);
+            request.decide(service, now).await.write(writer);
+            return self.turn.decided(1).await;
         }
-        self.0.push(request);
-        if self.0.len() >= PIPELINE_MAX {
+        self.open.push(request);
+        if self.open.len() >= PIPELINE_MAX {
             self.flush(service, now, writer).await;
         }
     }
 
     /// Decides all that are left, and replies.
     pub(super) async fn flush(&mut self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
-        if self.0.is_empty() {
+        if self.open.is_empty() {
             return;
         }
         let mut deciding: Vec<_> =
-            self.0.iter().map(|request| Box::pin(maybe_done(request.decide(service, now)))).collect();
+            self.open.iter().map(|request| Box::pin(maybe_done(request.decide(service, now)))).collect();
         // All are polled in order each time, so that each is sent before the
         // next one, also where they had to wait for a connection.
         poll_fn(|context| {
@@ -97,6 +102,6 @@ impl<'a> Pipeline<'a> {
                 reply.write(writer);
             }
         }
-        self.0.clear();
+        self.open.clear();
     }
 }

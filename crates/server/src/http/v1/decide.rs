@@ -26,6 +26,7 @@ use super::to_wire::{self, BatchBody, V1Response};
 use crate::body::{self, LARGE_RESPONSES, ReceivedBody};
 use crate::bounds::{HTTP_READ, JSON_BODY_MAX, RESPONSE_LARGE, RESPONSE_PART};
 use crate::service::Service;
+use crate::turn::Turn;
 use tollgate_http::CallerView;
 use tollgate_metrics::Call;
 
@@ -129,14 +130,22 @@ struct Batch<'a> {
 /// `owned` makes the body one's own; it is called only for a long answer.
 async fn answer_batch(batch: Batch<'_>, owned: impl FnOnce() -> Bytes) -> Result<V1Response, V1Error> {
     let Batch { service, operation, now, body } = batch;
-    let mut rest = BatchRest { service: Arc::clone(service), operation, now, body: Bytes::new(), decided: 0 };
+    let mut rest = BatchRest {
+        service: Arc::clone(service),
+        operation,
+        now,
+        body: Bytes::new(),
+        decided: 0,
+        turn: Turn::default(),
+    };
     let mut replies = BatchBody::new();
     // A short batch has most likely a short answer, and needs nothing of its own.
     if body.len() <= HTTP_READ {
         let requests = from_wire::batch(body)?;
         for request in &requests {
-            decide_one(service, operation, now, request, |view| replies.add(view)).await?;
+            let decisions = decide_one(service, operation, now, request, |view| replies.add(view)).await?;
             rest.decided += 1;
+            rest.turn.decided(decisions).await;
             if replies.len() >= RESPONSE_PART {
                 break;
             }
@@ -158,12 +167,13 @@ struct BatchRest {
     body: Bytes,
     /// How many requests are decided already.
     decided: usize,
+    turn: Turn,
 }
 
 impl BatchRest {
     /// Decides it, and returns the last part of the answer.
     async fn decide(self, mut replies: BatchBody, parts: mpsc::Sender<Vec<u8>>) -> Result<Vec<u8>, V1Error> {
-        let Self { service, operation, now, body, decided } = self;
+        let Self { service, operation, now, body, decided, mut turn } = self;
         let requests = from_wire::batch(&body)?;
         let mut held = LARGE_RESPONSES.none();
         let bytes = body.len() + requests.iter().map(V1Request::size).sum::<usize>();
@@ -175,7 +185,8 @@ impl BatchRest {
                 // The receiver is gone only if this future is, too.
                 drop(parts.send(replies.take_part()).await);
             }
-            decide_one(&service, operation, now, request, |view| replies.add(view)).await?;
+            let decisions = decide_one(&service, operation, now, request, |view| replies.add(view)).await?;
+            turn.decided(decisions).await;
         }
         Ok(replies.finish())
     }
@@ -220,7 +231,12 @@ fn media_type(content_type: Option<&[u8]>) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+
     use super::*;
+    use crate::testing;
 
     #[test]
     fn a_body_is_json_unless_it_is_said_to_be_something_else() {
@@ -234,6 +250,28 @@ mod tests {
             assert!(!may_be_json(Some(kind.as_bytes())), "{kind}");
         }
         assert!(may_be_json(None) && !is_json(None) && !is_json(Some(b"text/plain")));
+    }
+
+    /// Issue 12.15: a giant batch held up all others of its worker.
+    #[test]
+    fn a_batch_gives_way_after_every_few_decisions() {
+        let rules = "domain: d\ndescriptors: [{ key: k, rate_limit: { requests_per_unit: 9, unit: day } }]\n";
+        let service = testing::service(rules);
+        let turns = |request: &str, requests: usize| {
+            let body = format!("[{}]", vec![request; requests].join(","));
+            let answering = async {
+                let now = service.now();
+                let answered = answer(&service, Operation::Check, None, body.as_bytes(), now).await;
+                let ResponseBody::Parts(mut parts) = answered.body else { return };
+                while parts.next().await.is_some() {}
+            };
+            let mut answering = pin!(answering);
+            (0..1_000).take_while(|_| answering.as_mut().now_or_never().is_none()).count()
+        };
+        assert_eq!(turns(r#"{"domain":"d","descriptors":[{"k":"x"}]}"#, 50), 1);
+        // Some of the 62 turns come when a part is written.
+        assert!(turns(r#"{"domain":"d","descriptors":[{"k":"x"},{"k":"y"}]}"#, 1_000) > 10);
+        assert_eq!(turns(r#"{"domain":"d","descriptors":[{"other":"x"}]}"#, 31), 0);
     }
 
     #[test]

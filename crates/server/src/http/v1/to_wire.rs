@@ -277,12 +277,14 @@ impl BatchBody {
         Self { bytes: vec![b'['], is_empty: true }
     }
 
-    pub(super) fn add(&mut self, view: &CallerView<'_>) {
+    /// Adds a reply; returns how many decisions it has.
+    pub(super) fn add(&mut self, view: &CallerView<'_>) -> usize {
         if !std::mem::take(&mut self.is_empty) {
             self.bytes.push(b',');
         }
         serde_json::to_writer(&mut self.bytes, &ReplyBody::new(view))
             .expect("a vector takes all that is JSON");
+        view.reply().decisions.len()
     }
 
     /// Bytes that were not taken yet.

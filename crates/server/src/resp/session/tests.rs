@@ -1,6 +1,7 @@
 //! Conversations, byte by byte, at any time one likes.
 
 use std::fmt::Write as _;
+use std::pin::pin;
 
 use futures_util::FutureExt as _;
 use tollgate_core::Micros;
@@ -26,9 +27,12 @@ fn command(text: &str) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-/// Counters in memory are never waited for.
+/// Counters in memory are never waited for; it only gives way to others.
 fn answer(session: &mut RespSession, input: &[u8], now: Time, out: &mut Vec<u8>) -> InputProgress {
-    session.answer(input, now, out).now_or_never().expect("nothing is waited for")
+    let turns = input.len();
+    let mut answering = pin!(session.answer(input, now, out));
+    let mut turns = (0..=turns).filter_map(|_| answering.as_mut().now_or_never());
+    turns.next().expect("nothing is waited for")
 }
 
 /// What is answered to one command at a time.
