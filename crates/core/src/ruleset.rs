@@ -146,6 +146,16 @@ impl RuleSet {
         self.trees.iter().map(Tree::name)
     }
 
+    /// Whether any level of a domain's rules has that key, or a pattern of keys.
+    pub fn has_key(&self, domain: &str, key: &str) -> bool {
+        self.tree(domain).is_some_and(|tree| tree.has_key(key))
+    }
+
+    /// The keys of a domain's rules, each once.
+    pub fn keys(&self, domain: &str) -> impl Iterator<Item = &str> {
+        self.tree(domain).into_iter().flat_map(Tree::keys)
+    }
+
     /// All rules.
     pub fn rules(&self) -> &[Rule] {
         &self.rules

@@ -101,6 +101,11 @@ impl<'a> CallerView<'a> {
         self.reply
     }
 
+    /// The request.
+    pub const fn request(&self) -> &'a Request<'a> {
+        self.request
+    }
+
     /// The headers.
     pub fn headers(&self) -> ResponseHeaders {
         let mut headers = ResponseHeaders::new();

@@ -8,6 +8,7 @@
 
 mod postpaid_hint;
 mod sinks;
+mod unknown_names;
 
 use std::sync::Arc;
 
@@ -22,8 +23,10 @@ use tollgate_metrics::{CallFailure, Metrics};
 use tollgate_settings::{ReplySettings, Settings};
 
 use postpaid_hint::PostpaidHint;
+use unknown_names::UnknownNameLog;
 
 pub use sinks::Sinks;
+pub use unknown_names::UnknownName;
 
 /// The limiter as this server runs it.
 pub type ServerLimiter = Limiter<AnyStore, SystemClock, Sinks>;
@@ -37,6 +40,7 @@ pub struct Service {
     answers: ReplySettings,
     count_rejected: bool,
     postpaid_hint: PostpaidHint,
+    unknown_names: UnknownNameLog,
 }
 
 /// Why a request is not decided at all.
@@ -74,6 +78,7 @@ impl Service {
             answers: settings.replies.clone(),
             count_rejected: !settings.rules.stop_counting_rejected,
             postpaid_hint: PostpaidHint::default(),
+            unknown_names: UnknownNameLog::default(),
         }
     }
 
@@ -91,6 +96,7 @@ impl Service {
         self.decidable(request)?;
         let reply = self.limiter.operate(request, operation, now).await;
         self.postpaid_hint.note(&reply);
+        self.unknown_names.note(request, &reply);
         Ok(reply)
     }
 
@@ -106,7 +112,9 @@ impl Service {
         patience: Micros,
     ) -> Result<Reply, ServiceError> {
         self.decidable(request)?;
-        Ok(self.limiter.check_within(request, now, patience).await)
+        let reply = self.limiter.check_within(request, now, patience).await;
+        self.unknown_names.note(request, &reply);
+        Ok(reply)
     }
 
     /// Takes `cost` from the counter `name` of a limit that the caller brings along.

@@ -3,6 +3,7 @@
 //! Built from a [`DomainSpec`], depth first, so that nodes of one level are
 //! numbered in the order written.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::children::{Children, How, text_of};
@@ -19,6 +20,10 @@ pub(super) struct Tree {
     nodes: Vec<DescriptorNode>,
     /// Whether any rule of this domain replaces another.
     has_replaces: bool,
+    /// The keys of all levels.
+    keys: BTreeSet<String>,
+    /// Whether any of them is a pattern.
+    has_key_patterns: bool,
 }
 
 /// One level of a rule.
@@ -56,7 +61,9 @@ pub(super) enum Limits {
 impl Tree {
     /// The tree of `domain`, the one of that index; its rules go into `set`.
     pub(super) fn build(domain: DomainSpec, index: usize, set: &mut RuleSet) -> Result<Self, RuleError> {
-        let tree = Self { name: domain.name, nodes: vec![DescriptorNode::default()], has_replaces: false };
+        let nodes = vec![DescriptorNode::default()];
+        let keys = BTreeSet::new();
+        let tree = Self { name: domain.name, nodes, has_replaces: false, keys, has_key_patterns: false };
         let path = tree.name.clone();
         let mut builder = Builder { tree, index, set };
         builder.level(0, &path, domain.descriptors, 1)?;
@@ -69,6 +76,16 @@ impl Tree {
 
     pub(super) fn node(&self, index: usize) -> Option<&DescriptorNode> {
         self.nodes.get(index)
+    }
+
+    /// The keys of all levels, each once.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
+    }
+
+    /// Whether any level has that key, or may have it.
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        self.has_key_patterns || self.keys.contains(key)
     }
 
     /// The node that the last entry reaches.
@@ -178,6 +195,8 @@ impl Builder<'_> {
             let shared = self.shared(parent, spec.share_threshold.then(|| value.clone().unwrap_or_default()));
             let replaces = replaces_of(&spec.limits);
             self.tree.has_replaces |= !replaces.is_empty();
+            self.tree.has_key_patterns |= spec.key.contains('*');
+            self.tree.keys.insert(spec.key.clone());
             let limits = self.limits(&path, index, spec.limits)?;
             self.tree.nodes.push(DescriptorNode {
                 key: spec.key,

@@ -20,6 +20,7 @@ use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
 
 use super::batch::ResponseBody;
+use crate::service::UnknownName;
 use tollgate_http::response::{CallerView, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
 
 pub(crate) use problem::{ProblemBody, error, problem};
@@ -47,6 +48,18 @@ pub(super) struct ReplyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     binding: Option<usize>,
+    /// Why no limit applies, if a name is probably misspelt: `unknown_domain` or `unknown_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'static str>,
+    /// The name that no rules have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    unknown: Option<&'a str>,
+    /// The name in the rules that it may have been meant to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    nearest: Option<&'a str>,
     /// One for each limit that the request met.
     #[schema(value_type = Vec<DecisionBody<'_>>)]
     decisions: DecisionList<'a>,
@@ -162,11 +175,18 @@ fn retry_after_ms(verdict: Verdict) -> Option<Option<u64>> {
 impl<'a> ReplyBody<'a> {
     pub(super) fn new(view: &CallerView<'a>) -> Self {
         let verdict = view.reply().verdict;
+        let unknown = UnknownName::find(view.request(), view.reply());
         Self {
             verdict: verdict.into(),
             wait_ms: wait_ms(verdict),
             retry_after_ms: retry_after_ms(verdict),
             binding: view.reply().binding_index(),
+            reason: unknown.map(|unknown| match unknown {
+                UnknownName::Domain(_) => "unknown_domain",
+                UnknownName::Key(_) => "unknown_key",
+            }),
+            unknown: unknown.map(UnknownName::name),
+            nearest: unknown.and_then(|unknown| unknown.nearest(view.request(), view.reply())),
             decisions: DecisionList(view.reply()),
         }
     }

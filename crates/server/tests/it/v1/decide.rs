@@ -1,5 +1,7 @@
 //! Check, peek, report and refund, single and in batches.
 
+use serde_json::Value;
+
 use super::{RULES, costing, one, post, short};
 use crate::support::Server;
 
@@ -38,7 +40,7 @@ async fn a_peek_answers_as_a_check_would_and_takes_nothing() {
         assert_eq!((status, short(&reply).as_str()), (200, "allow team 0"));
         let (status, reply) = post(http, "/v1/peek", &costing("team", "a", 3)).await;
         assert_eq!((status, short(&reply).as_str()), (429, "deny team 2"));
-        assert_eq!(reply["retry_after_ms"], serde_json::Value::Null, "three never fit into two");
+        assert_eq!(reply["retry_after_ms"], Value::Null, "three never fit into two");
     }
     let (status, reply) = post(http, "/v1/check", &costing("team", "a", 2)).await;
     assert_eq!((status, short(&reply).as_str()), (200, "allow team 0"));
@@ -94,10 +96,15 @@ async fn a_rule_in_the_shadow_decides_and_refuses_nobody() {
 #[tokio::test]
 async fn what_no_rule_is_about_passes_and_binds_nothing() {
     let server = Server::with(RULES).await;
-    for body in [one("nothing", "x"), one("user_id", "x").replace("shop", "elsewhere")] {
+    let deeper = r#"{"domain":"shop","descriptors":[{"user_id":"x","team":"x"}]}"#.to_owned();
+    for body in [deeper, one("nothing", "x"), one("user_id", "x").replace("shop", "elsewhere")] {
         let (status, reply) = post(server.addresses.http, "/v1/check", &body).await;
-        let nothing = serde_json::json!({ "verdict": "allow", "decisions": [] });
-        assert_eq!((status, reply), (200, nothing));
+        assert_eq!(
+            (status, &reply["verdict"], reply.get("binding")),
+            (200, &"allow".into(), None),
+            "{reply}"
+        );
+        assert_eq!(reply["decisions"], serde_json::json!([]));
     }
 }
 
@@ -148,4 +155,30 @@ async fn a_batch_with_a_mistake_charges_nothing() {
     let (status, problem) = post(http, "/v1/check", &batch).await;
     assert_eq!((status, &problem["pointer"]), (400, &"/1/descriptors".into()), "{problem}");
     assert_eq!(short(&post(http, "/v1/peek", &costing("team", "a", 0)).await.1), "allow team 2");
+}
+
+/// Issue 12.13: a misspelt name looked like a limit that works.
+#[tokio::test]
+async fn a_name_that_no_rules_have_is_said_with_the_nearest() {
+    let server = Server::with(RULES).await;
+    let http = server.addresses.http;
+    let of =
+        |domain: &str, descriptors: &str| format!(r#"{{"domain":"{domain}","descriptors":[{descriptors}]}}"#);
+    let unknown = |reply: &Value| {
+        ["reason", "unknown", "nearest"].map(|name| reply[name].as_str().unwrap_or("-").to_owned()).join(" ")
+    };
+    for (body, told) in [
+        (of("shpo", r#"{"user_id":"42"}"#), "unknown_domain shpo shop"),
+        (of("warehouse", r#"{"user_id":"42"}"#), "unknown_domain warehouse -"),
+        (of("shop", r#"{"usr_id":"42"}"#), "unknown_key usr_id user_id"),
+        (of("shop", r#"{"user_id":"42","colour":"red"}"#), "unknown_key colour -"),
+        (of("shop", r#"{"user_id":"42"}"#), "- - -"),
+        // No rule for both, but the keys are right.
+        (of("shop", r#"{"user_id":"42","team":"a"}"#), "- - -"),
+        // Something applies, and that is the answer.
+        (of("shop", r#"{"usr_id":"42"},{"user_id":"43"}"#), "- - -"),
+    ] {
+        let (status, reply) = post(http, "/v1/check", &body).await;
+        assert_eq!((status, unknown(&reply).as_str()), (200, told), "{body}: {reply}");
+    }
 }
