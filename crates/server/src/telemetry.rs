@@ -15,4 +15,4 @@ pub mod log;
 mod propagation;
 pub mod trace;
 
-pub use trace::{CallSpan, TraceError, Tracer};
+pub use trace::{CallSpan, SHOULD_RATE_LIMIT, TraceError, Tracer};

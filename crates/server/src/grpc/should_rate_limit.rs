@@ -27,7 +27,7 @@ use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
 use crate::listen::stream::{ByteCount, WaitingBytes};
 use crate::service::{Service, ServiceError};
-use crate::telemetry::CallSpan;
+use crate::telemetry::{CallSpan, SHOULD_RATE_LIMIT};
 use tollgate_metrics::Call;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -55,7 +55,8 @@ pub(super) fn answer(call: GrpcCall, request: Request<Incoming>) -> GrpcFuture {
         return Box::pin(std::future::ready(Ok(refused)));
     }
     let now = call.service.now();
-    let span = call.service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
+    let span =
+        call.service.tracer().call(SHOULD_RATE_LIMIT, |name| request.headers().get(name)?.to_str().ok());
     Box::pin(answer_body(call, request.into_body(), now, span))
 }
 
@@ -110,7 +111,7 @@ pub(crate) async fn respond<E: From<ServiceError>>(
     let descriptors = wire.descriptors(&entries);
     let request = wire.request(&descriptors);
     let reply = service.operate(&request, Operation::Check, now).await?;
-    span.decided(request.domain, reply.outcome());
+    span.decided(Some(request.domain), reply.outcome());
     Ok(to_wire::response(wire, &request, &reply, service.answers()))
 }
 

@@ -38,6 +38,7 @@ use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
 use crate::service::Service;
 use crate::shutdown::stopped;
+use crate::telemetry::CallSpan;
 use to_wire::AuthzError;
 use tollgate_metrics::Call;
 use tollgate_settings::{ForwardAuthSettings, MappingSettings, Settings};
@@ -117,9 +118,12 @@ impl Authz {
     }
 }
 
-/// The paths that proxies ask at.
+/// The path that proxies ask at.
+const PATH: &str = "/v1/authz";
+
+/// That path, and all below it.
 pub(super) fn router(context: Context) -> Router {
-    Router::new().route("/v1/authz", any(answer)).route("/v1/authz/{*path}", any(answer)).with_state(context)
+    Router::new().route(PATH, any(answer)).route("/v1/authz/{*path}", any(answer)).with_state(context)
 }
 
 async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> Response {
@@ -127,7 +131,8 @@ async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> R
     let start = service.now();
     // What a client sent as a body stays with the proxy.
     let (parts, _) = request.into_parts();
-    let decided = decide(service, authz, &parts).await;
+    let mut span = service.tracer().call(PATH, |name| parts.headers.get(name)?.to_str().ok());
+    let decided = decide(service, authz, &parts, &mut span).await;
     service.metrics().served(Call::Http, service.now().since(start));
     match decided {
         Ok(HeldResponse { response, hold }) => {
@@ -136,7 +141,10 @@ async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> R
             }
             response
         }
-        Err(error) => to_wire::error(&error),
+        Err(error) => {
+            span.failed(&error.to_string());
+            to_wire::error(&error)
+        }
     }
 }
 
@@ -146,7 +154,12 @@ struct HeldResponse {
     hold: Option<Duration>,
 }
 
-async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldResponse, AuthzError> {
+async fn decide(
+    service: &Service,
+    authz: &Authz,
+    parts: &Parts,
+    span: &mut CallSpan,
+) -> Result<HeldResponse, AuthzError> {
     let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let mapping = authz.mapping_for(peer)?;
     let original = from_wire::original(parts, authz.settings.request_from)?;
@@ -175,6 +188,7 @@ async fn decide(service: &Service, authz: &Authz, parts: &Parts) -> Result<HeldR
     let max_hold = authz.settings.max_hold;
     let patience = Micros::new(u64::try_from(max_hold.as_micros()).unwrap_or(u64::MAX));
     let reply = service.check_within(&request, facts.now, patience).await.map_err(AuthzError::Service)?;
+    span.decided(Some(request.domain), reply.outcome());
     let hold = match reply.verdict {
         Verdict::Delay { wait } => Some(wait.into()),
         Verdict::Allow | Verdict::Deny { .. } => None,

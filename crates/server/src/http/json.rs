@@ -18,7 +18,7 @@ use crate::body;
 use crate::bounds::JSON_BODY_MAX;
 use crate::grpc::{self, RlsRequest};
 use crate::service::Service;
-use crate::telemetry::CallSpan;
+use crate::telemetry::{CallSpan, SHOULD_RATE_LIMIT};
 use to_wire::JsonError;
 use tollgate_metrics::Call;
 
@@ -28,7 +28,8 @@ pub(super) use to_wire::whole;
 pub(super) async fn answer(State(context): State<Context>, request: Request<Body>) -> Response {
     let service = &*context.service;
     let start = service.now();
-    let mut span = service.tracer().call(|name| request.headers().get(name)?.to_str().ok());
+    let mut span =
+        service.tracer().call(SHOULD_RATE_LIMIT, |name| request.headers().get(name)?.to_str().ok());
     let answered = match body::receive(request.into_body(), JSON_BODY_MAX).await {
         Ok(received) => {
             let now = if received.has_waited { service.now() } else { start };

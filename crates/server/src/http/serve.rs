@@ -50,9 +50,11 @@ impl ServeHttp {
         Self { router, tls: None, direct: None, budget: &LARGE_PAGES }
     }
 
-    /// Serves callers of the limiter, with the short way for `/v1/check` and its like.
-    pub(crate) const fn calls(router: Router, tls: Option<Arc<Tls>>, service: Arc<Service>) -> Self {
-        Self { router, tls, direct: Some(service), budget: &LARGE_RESPONSES }
+    /// Serves callers of the limiter, with the short way for `/v1/check` and its
+    /// like; but not where spans are made, which takes longer than it saves.
+    pub(crate) fn calls(router: Router, tls: Option<Arc<Tls>>, service: Arc<Service>) -> Self {
+        let direct = Some(service).filter(|service| !service.tracer().is_on());
+        Self { router, tls, direct, budget: &LARGE_RESPONSES }
     }
 }
 

@@ -49,6 +49,10 @@ impl<'a> RespCheckRequest<'a> {
         Ok(Self { domain: from_wire::text("domain", domain, KEY_MAX)?, entries, cost })
     }
 
+    pub(super) const fn domain(&self) -> &'a str {
+        self.domain
+    }
+
     pub(super) async fn decide(&self, service: &Service, now: Time) -> Result<Reply, ServiceError> {
         let descriptors = [Descriptor::new(&self.entries)];
         let request = Request::new(self.domain, &descriptors).with_cost(self.cost);

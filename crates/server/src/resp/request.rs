@@ -37,11 +37,32 @@ enum RespReply {
 
 impl RespRequest<'_> {
     async fn decide(&self, service: &Service, now: Time) -> RespReply {
+        let mut span = service.tracer().call(self.name(), |_| None);
         match self {
             Self::Throttle(request) => {
-                RespReply::Throttle(request.dialect(), request.decide(service, now).await)
+                let reply = request.decide(service, now).await;
+                span.decided(None, reply.outcome());
+                RespReply::Throttle(request.dialect(), reply)
             }
-            Self::Check(request) => RespReply::Check(request.decide(service, now).await),
+            Self::Check(request) => {
+                let decided = request.decide(service, now).await;
+                match &decided {
+                    Ok(reply) => span.decided(Some(request.domain()), reply.outcome()),
+                    Err(error) => span.failed(&error.to_string()),
+                }
+                RespReply::Check(decided)
+            }
+        }
+    }
+
+    /// The command, which its span is called by.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Throttle(request) => match request.dialect() {
+                Dialect::Cell => "CL.THROTTLE",
+                Dialect::Crab => "THROTTLE",
+            },
+            Self::Check(_) => "TOLLGATE.CHECK",
         }
     }
 }

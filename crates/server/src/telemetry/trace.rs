@@ -33,8 +33,8 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
 use super::propagation;
 
-/// The name of the span around a call, as the reference has it.
-const CALL_SPAN: &str = "ShouldRateLimit Execution";
+/// The name of the span around a call of Envoy's, as the reference has it.
+pub const SHOULD_RATE_LIMIT: &str = "ShouldRateLimit Execution";
 /// How long sending the last spans may take when the process ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -116,10 +116,10 @@ impl Tracer {
     }
 
     /// A call has come in with these headers, whose names are in lower case.
-    pub fn call<'h>(&self, header: impl Fn(&str) -> Option<&'h str>) -> CallSpan {
+    pub fn call<'h>(&self, name: &'static str, header: impl Fn(&str) -> Option<&'h str>) -> CallSpan {
         let Some(pipeline) = &self.0 else { return CallSpan(None) };
         let parent = propagation::context(header);
-        let builder = pipeline.tracer.span_builder(CALL_SPAN).with_kind(SpanKind::Server);
+        let builder = pipeline.tracer.span_builder(name).with_kind(SpanKind::Server);
         CallSpan(Some(Box::new(builder.start_with_context(&pipeline.tracer, &parent))))
     }
 
@@ -136,10 +136,12 @@ impl Tracer {
 }
 
 impl CallSpan {
-    /// The call was decided.
-    pub fn decided(&mut self, domain: &str, outcome: Outcome) {
+    /// The call was decided; in no domain if its caller brought the limit.
+    pub fn decided(&mut self, domain: Option<&str>, outcome: Outcome) {
         if let Some(span) = &mut self.0 {
-            span.set_attribute(KeyValue::new("tollgate.domain", domain.to_owned()));
+            if let Some(domain) = domain {
+                span.set_attribute(KeyValue::new("tollgate.domain", domain.to_owned()));
+            }
             span.set_attribute(KeyValue::new("tollgate.outcome", outcome.name()));
         }
     }

@@ -11,6 +11,7 @@ use prost::Message as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::support::http::get_with;
 use crate::support::wire::{ask, ask_one, descriptor, request, with_hits};
 use crate::support::{DEADLINE, Server, Setup, http};
 
@@ -151,6 +152,54 @@ async fn exported(listener: &TcpListener) -> ExportTraceServiceRequest {
     }
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
     ExportTraceServiceRequest::decode(&bytes[head..]).unwrap()
+}
+
+/// Issue 12.19: spans of every way in.
+#[tokio::test]
+async fn every_way_in_has_spans() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mapping = "mapping: { domain: basic, trusted_proxies: [127.0.0.1], descriptors: [[generic_key: { descriptor_key: key1, descriptor_value: a }]] }\n";
+    let server = Setup::new(&[("basic.yaml", RULES)])
+        .file(mapping)
+        .env("TRACING_ENABLED", "true")
+        .env("TOLLGATE_RESP", "127.0.0.1:0")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", listener.local_addr().unwrap()))
+        .start()
+        .await;
+    let parent = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let http = server.addresses.http;
+    let one = r#"{"domain":"basic","descriptors":[{"key1":"foo"}]}"#;
+    for (path, body) in [("/v1/check", one.to_owned()), ("/v1/peek", format!("[{one},{one}]"))] {
+        let length = body.len();
+        let call = format!(
+            "POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{parent}\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        assert_eq!(http::request(http, &call).await.0, 200);
+    }
+    assert_eq!(get_with(http, "/v1/authz", parent).await.0, 200);
+    let resp = redis::Client::open(format!("redis://{}", server.addresses.resp.unwrap())).unwrap();
+    let mut resp = resp.get_multiplexed_async_connection().await.unwrap();
+    let () =
+        redis::cmd("TOLLGATE.CHECK").arg(&["basic", "key1", "foo"]).query_async(&mut resp).await.unwrap();
+    let () = redis::cmd("CL.THROTTLE").arg(&["k", "9", "9", "9"]).query_async(&mut resp).await.unwrap();
+    let received = exported(&listener);
+    server.control().stop();
+    let sent = tokio::time::timeout(DEADLINE, received).await.expect("the spans arrive");
+    let spans = &sent.resource_spans[0].scope_spans[0].spans;
+    let told = spans.iter().map(|span| {
+        let names: Vec<&str> = span.attributes.iter().map(|one| &*one.key).collect();
+        (&*span.name, !span.parent_span_id.is_empty(), names.join(" "))
+    });
+    let decided = "tollgate.domain tollgate.outcome".to_owned();
+    let expected = [
+        ("/v1/check", true, decided.clone()),
+        ("/v1/peek", true, String::new()),
+        ("/v1/authz", true, decided.clone()),
+        ("TOLLGATE.CHECK", false, decided),
+        ("CL.THROTTLE", false, "tollgate.outcome".to_owned()),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    server.stop().unwrap();
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ use super::to_wire::{self, BatchBody, V1Response};
 use crate::body::{self, LARGE_RESPONSES, ReceivedBody};
 use crate::bounds::{HTTP_READ, JSON_BODY_MAX, RESPONSE_LARGE, RESPONSE_PART};
 use crate::service::Service;
+use crate::telemetry::CallSpan;
 use crate::turn::Turn;
 use tollgate_http::CallerView;
 use tollgate_metrics::Call;
@@ -57,6 +58,7 @@ pub(super) async fn receive_and_answer(
     request: Request<Body>,
 ) -> Response {
     let start = service.now();
+    let mut span = service.tracer().call(name(operation), |name| request.headers().get(name)?.to_str().ok());
     let deciding = async {
         let received = receive(request).await?;
         let now = if received.has_waited { service.now() } else { start };
@@ -64,12 +66,22 @@ pub(super) async fn receive_and_answer(
             let batch = Batch { service: &service, operation, now, body: &received.bytes };
             return answer_batch(batch, || received.bytes.clone()).await;
         }
-        decide(&service, operation, &received.bytes, now).await
+        decide(&service, operation, &received.bytes, now, &mut span).await
     };
-    counted(&service, start, deciding.await).into()
+    let decided = deciding.await;
+    if let Err(error) = &decided {
+        span.failed(&error.to_string());
+    }
+    counted(&service, start, decided).into()
 }
 
-/// Answers a request whose body of a content type is there, as of `now`.
+/// The path of an operation, which its span is called by.
+fn name(operation: Operation) -> &'static str {
+    PATHS.iter().find(|(_, own, _)| *own == operation).map_or("/v1", |(path, ..)| path)
+}
+
+/// Answers a request whose body of a content type is there, as of `now`. It has
+/// no span: where there are any, calls do not come this way.
 pub(crate) async fn answer(
     service: &Arc<Service>,
     operation: Operation,
@@ -83,7 +95,7 @@ pub(crate) async fn answer(
         let batch = Batch { service, operation, now, body: bytes };
         answer_batch(batch, || Bytes::copy_from_slice(bytes)).await
     } else {
-        decide(service, operation, bytes, now).await
+        decide(service, operation, bytes, now, &mut CallSpan::default()).await
     };
     counted(service, now, decided)
 }
@@ -99,8 +111,13 @@ async fn decide(
     operation: Operation,
     bytes: &[u8],
     now: Time,
+    span: &mut CallSpan,
 ) -> Result<V1Response, V1Error> {
-    decide_one(service, operation, now, &from_wire::request(bytes)?, to_wire::one).await
+    let tell = |view: &CallerView<'_>| {
+        span.decided(Some(view.request().domain), view.reply().outcome());
+        to_wire::one(view)
+    };
+    decide_one(service, operation, now, &from_wire::request(bytes)?, tell).await
 }
 
 /// Decides one request, and hands `tell` what the caller is to see of it.

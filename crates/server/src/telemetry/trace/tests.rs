@@ -113,8 +113,8 @@ async fn one_call(tracing: &TracingSettings) {
     let tracer = Tracer::new(Some(tracing)).unwrap();
     assert!(tracer.is_on());
     let parent = format!("00-{TRACE}-{SPAN}-01");
-    let mut call = tracer.call(|name| (name == "traceparent").then_some(parent.as_str()));
-    call.decided("shop", Outcome::Denied);
+    let mut call = tracer.call(SHOULD_RATE_LIMIT, |name| (name == "traceparent").then_some(parent.as_str()));
+    call.decided(Some("shop"), Outcome::Denied);
     drop(call);
     tracer.shutdown().await;
 }
@@ -159,9 +159,9 @@ async fn a_call_that_nobody_sampled_is_not_sent() {
     let (endpoint, mut got) = over_http_collector().await;
     let tracing = TracingSettings { sampling_rate: 0.0, ..tracing_to(OtlpProtocol::Http, endpoint) };
     let tracer = Tracer::new(Some(&tracing)).unwrap();
-    drop(tracer.call(|_| None));
+    drop(tracer.call(SHOULD_RATE_LIMIT, |_| None));
     let parent = format!("{TRACE}-{SPAN}-1");
-    drop(tracer.call(|name| (name == "b3").then_some(parent.as_str())));
+    drop(tracer.call(SHOULD_RATE_LIMIT, |name| (name == "b3").then_some(parent.as_str())));
     tracer.shutdown().await;
     let sent = got.recv().await.unwrap().request;
     let spans = sent.resource_spans.iter().flat_map(|of| &of.scope_spans).flat_map(|of| &of.spans);
@@ -207,8 +207,8 @@ fn an_endpoint_is_completed() {
 fn off_makes_no_spans() {
     let tracer = Tracer::new(None).unwrap();
     assert!(!tracer.is_on());
-    let mut call = tracer.call(|_| panic!("no header is looked at"));
-    call.decided("shop", Outcome::Allowed);
+    let mut call = tracer.call(SHOULD_RATE_LIMIT, |_| panic!("no header is looked at"));
+    call.decided(Some("shop"), Outcome::Allowed);
     call.failed("nothing");
     assert!(call.0.is_none());
 }
