@@ -188,3 +188,11 @@ fn rules_that_are_wrong_cannot_be_explained() {
     check("explain_broken", &["explain", "--rules", "broken", "shop", "user_id=42"]);
     check("explain_missing", &["explain", "--rules", "nowhere", "shop", "user_id=42"]);
 }
+
+/// What becomes of a request, by the specification.
+#[test]
+fn the_requests_of_the_specification_get_what_it_says() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/requests");
+    let output = crate::golden::run(&["test", folder]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

@@ -117,6 +117,16 @@ fn an_absent_value_can_be_a_key_or_a_denial() {
         let denial = MappingDenial::Missing { what: what.to_owned() };
         assert_eq!(strict.map(&facts(&headers)).err(), Some(denial));
     }
+    let nobody = HttpRequestFacts { peer: None, host: None, ..facts(&headers) };
+    for (fact, what) in [
+        (Fact::RemoteAddress(AddressPrefixes::default()), "the client's address is not known"),
+        (Fact::Host, "the host is missing"),
+    ] {
+        let of = |missing| mapping(vec![vec![Action::new("k", fact.clone()).or(missing)]]);
+        assert_eq!(mapped(&of(MissingValue::Key), &nobody), ["k=(missing)"]);
+        let denial = MappingDenial::Missing { what: what.to_owned() };
+        assert_eq!(of(MissingValue::Deny).map(&nobody).err(), Some(denial));
+    }
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_static("k1"));
     let strict = mapping(vec![vec![Action::new("k", header("x-api-key")).or(MissingValue::Deny)]]);

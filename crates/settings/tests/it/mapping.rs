@@ -125,6 +125,37 @@ fn what_becomes_of_a_missing_value_is_said_once() {
     assert!(error.contains("'drop' is not what %2F can be; write slash, keep or deny"), "{error}");
 }
 
+/// Issue 12.5: wherever a value can be absent, the operator says what that means.
+#[test]
+fn every_action_whose_value_can_be_absent_takes_missing() {
+    let text = |action: &str, fields: &str| {
+        format!(
+            "mapping:\n  domain: edge\n  jwt: {{ keys: [{{ secret_file: s, algorithms: [HS256] }}] }}\n  \
+             descriptors: [[{action}: {{ {fields} }}]]\n"
+        )
+    };
+    let ways = ["missing: drop", "missing: deny", "missing: key", "required: true", "required: false"];
+    for (action, field) in [
+        ("remote_address", ""),
+        ("request_headers", "header_name: x-key, "),
+        ("query", "name: key, "),
+        ("cookie", "name: key, "),
+        ("jwt_claim", "claim: sub, "),
+    ] {
+        for way in ways {
+            let resolved = resolved(&text(action, &format!("{field}{way}")));
+            assert!(resolved.is_ok(), "{action} {way}: {resolved:?}");
+        }
+    }
+    for (action, field) in [("path", ""), ("method", ""), ("generic_key", "descriptor_value: x, ")] {
+        for way in ways {
+            let error = refused(&text(action, &format!("{field}{way}")));
+            let unknown = format!("unknown key '{}'", way.split(':').next().unwrap_or_default());
+            assert!(error.contains(&unknown), "{action} {way}: {error}");
+        }
+    }
+}
+
 /// The settings that the guide shows are settings.
 #[test]
 fn the_settings_of_the_guide_work() {

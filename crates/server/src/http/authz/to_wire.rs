@@ -76,7 +76,9 @@ impl AuthzError {
             Self::Untrusted => "list the address of the proxy in mapping.trusted_proxies",
             Self::Twice { .. } => "let the proxy overwrite what clients send",
             Self::NoText { .. } => "let the proxy send text",
-            Self::Disagree => "set forward_auth.request_from to the kind that the proxy writes",
+            Self::Disagree => {
+                "let the proxy overwrite what clients send, or set forward_auth.request_from to the kind that it writes"
+            }
             Self::DenyStatus => "write ?deny=403 or ?deny=429",
             Self::Mapping(denial) => denial.fix(),
             Self::Service(ServiceError::NoDomain | ServiceError::NoDescriptors) => "correct the mapping",

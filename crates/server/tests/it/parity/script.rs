@@ -122,6 +122,14 @@ pub(super) const SCENES: &[Scene] = &[
         steps: &[
             step(&[&[("trial", "a")]], 1, "allow"),
             step(&[&[("trial", "a")]], 1, "allow"),
+            step(&[&[("trial_log", "a")]], 1, "allow"),
+            step(&[&[("trial_log", "a")]], 1, "allow"),
+            step(&[&[("trial_counter", "a")]], 1, "allow"),
+            step(&[&[("trial_counter", "a")]], 1, "allow"),
+            step(&[&[("trial_buckets", "a")]], 1, "allow"),
+            step(&[&[("trial_buckets", "a")]], 1, "allow"),
+            step(&[&[("trial_tokens", "a")]], 1, "allow"),
+            step(&[&[("trial_tokens", "a")]], 1, "allow"),
             // It delays nobody either.
             step(&[&[("trial_queue", "a")]], 1, "allow"),
             step(&[&[("trial_queue", "a")]], 1, "allow"),
@@ -134,6 +142,9 @@ pub(super) const SCENES: &[Scene] = &[
             step(&[&[("trial_queue", "b")], &[("log", "b")]], 1, "allow 1"),
             step(&[&[("trial_queue", "b")], &[("log", "b")]], 1, "allow 0"),
             step(&[&[("trial_queue", "b")], &[("log", "b")]], 1, "deny 0"),
+            step(&[&[("trial_tokens", "c")], &[("log", "c")]], 1, "allow 1"),
+            step(&[&[("trial_tokens", "c")], &[("log", "c")]], 1, "allow 0"),
+            step(&[&[("trial_tokens", "c")], &[("log", "c")]], 1, "deny 0"),
         ],
     },
     Scene {
