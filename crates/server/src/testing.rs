@@ -1,5 +1,4 @@
 //! A service and connections, for the unit tests of adapters.
-#![expect(clippy::unwrap_used, reason = "only tests use this")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
