@@ -35,7 +35,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 fn main() -> Result<()> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets it")?);
-    let sources = here.join("../../dashboard");
+    let sources = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboard"));
     println!("cargo:rerun-if-changed={}", here.join("missing.html").display());
     for name in SOURCES {
         watch(&sources.join(name));

@@ -180,8 +180,9 @@ impl Flush {
     /// ([`crate::History::clock`]); returns how many requests they had.
     pub fn refuse_future(&mut self, clock: Time) -> u64 {
         let minutes = &mut self.counts.minutes;
-        let refused = minutes.extract_if(.., |minute, _| is_future(u64::from(*minute) * 60, clock));
-        TrafficCounts { minutes: refused.collect() }.requests()
+        let first = minutes.keys().copied().find(|minute| is_future(u64::from(*minute) * 60, clock));
+        let refused = first.map(|first| minutes.split_off(&first)).unwrap_or_default();
+        TrafficCounts { minutes: refused }.requests()
     }
 }
 

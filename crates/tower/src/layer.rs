@@ -8,9 +8,6 @@ use std::time::Duration;
 use http::Extensions;
 use tollgate_http::{Mapping, ResponseSettings};
 use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
-use tower_layer::Layer;
-
-use crate::service::LimitedService;
 
 /// A request is held no longer than this, unless it is set: a client has seldom more patience.
 const MAX_HOLD: Duration = Duration::from_secs(30);
@@ -88,13 +85,5 @@ impl<S, C, E> fmt::Debug for TollgateLayer<S, C, E> {
             .field("responses", responses)
             .field("max_hold", max_hold)
             .finish_non_exhaustive()
-    }
-}
-
-impl<Inner, S, C, E> Layer<Inner> for TollgateLayer<S, C, E> {
-    type Service = LimitedService<Inner, S, C, E>;
-
-    fn layer(&self, inner: Inner) -> Self::Service {
-        LimitedService::new(inner, self.clone())
     }
 }

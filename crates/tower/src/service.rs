@@ -16,6 +16,7 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_http::response::WAIT;
 use tollgate_http::{CallerView, HttpRequestFacts};
 use tollgate_limiter::{Clock, EventSink, Limiter, Store};
+use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::denial;
@@ -31,9 +32,11 @@ pub struct LimitedService<Inner, S, C, E> {
     layer: TollgateLayer<S, C, E>,
 }
 
-impl<Inner, S, C, E> LimitedService<Inner, S, C, E> {
-    pub(crate) const fn new(inner: Inner, layer: TollgateLayer<S, C, E>) -> Self {
-        Self { inner, layer }
+impl<Inner, S, C, E> Layer<Inner> for TollgateLayer<S, C, E> {
+    type Service = LimitedService<Inner, S, C, E>;
+
+    fn layer(&self, inner: Inner) -> Self::Service {
+        LimitedService { inner, layer: self.clone() }
     }
 }
 

@@ -44,7 +44,7 @@ impl DemoCallers {
         let awake = usize::try_from(hour).ok().and_then(|hour| AWAKE.get(hour)).copied().unwrap_or(0);
         for user in 0..USERS {
             // An awake user clicks every 25 seconds or so.
-            if user * 100 < USERS * awake && luck(second, user) % 25 == 0 {
+            if user * 100 < USERS * awake && luck(second, user).is_multiple_of(25) {
                 calls.push(Self::click(user, luck(second, user + USERS)));
             }
         }
@@ -54,7 +54,7 @@ impl DemoCallers {
         if matches!(second % 60, 58 | 59 | 0 | 1) {
             calls.extend((0..12).map(|n| user_call(7, &format!("/export/{}", n % 3), 7)));
         }
-        if hour % 3 == 1 && second % 2 == 0 {
+        if hour % 3 == 1 && second.is_multiple_of(2) {
             let entries = at_path("/login", 666);
             calls.push(DemoCall { descriptors: entries, backs_off: false });
         }
@@ -73,7 +73,7 @@ impl DemoCallers {
     }
 
     fn click(user: u64, luck: u64) -> DemoCall {
-        if luck % 97 == 0 {
+        if luck.is_multiple_of(97) {
             return DemoCall { descriptors: vec![path("/report")], backs_off: false };
         }
         let index = usize::try_from(luck % 23 * (luck % 7) % 8).unwrap_or(0);

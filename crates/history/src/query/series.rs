@@ -172,7 +172,7 @@ impl HistoryReader<'_> {
     /// If the tables cannot be read, or hold what this version cannot read.
     pub fn series(&self, query: &SeriesQuery) -> Result<SeriesResult> {
         query.filter.check(query.kind)?;
-        let range = self.from_first_count(query.range)?;
+        let range = self.since_first_count(query.range)?;
         let mut step_s = self.step(query, range)?;
         let earlier = query.compare.map(|compare| match compare {
             Comparison::PreviousPeriod => range.earlier(range.length_s()),

@@ -46,7 +46,7 @@ impl HistoryReader<'_> {
     ///
     /// If the tables cannot be read, or hold what this version cannot read.
     pub fn summary(&self, range: TimeRange) -> Result<Summary> {
-        let range = self.from_first_count(range)?;
+        let range = self.since_first_count(range)?;
         let mut rows: Vec<RowId> = Outcome::ALL.map(|outcome| SeriesId::REQUESTS.row(outcome)).into();
         rows.push(RowId::PEAK);
         let mut counts = Counts::default();

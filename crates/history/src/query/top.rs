@@ -129,7 +129,7 @@ impl HistoryReader<'_> {
     pub fn top(&self, query: &TopQuery) -> Result<TopResult> {
         query.filter.check(query.kind)?;
         let total_id = SeriesId::total_of(query.kind);
-        let range = self.from_first_count(query.range)?;
+        let range = self.since_first_count(query.range)?;
         let mut by_id: Map<SeriesId, Sums> = Map::default();
         self.row_totals(range, &mut |id, count| {
             let Some(outcome) = id.outcome() else { return };

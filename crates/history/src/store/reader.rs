@@ -139,7 +139,7 @@ impl<'a> HistoryReader<'a> {
     }
 
     /// A range that begins with the epoch begins with the first count.
-    pub(crate) fn from_first_count(&self, range: TimeRange) -> Result<TimeRange> {
+    pub(crate) fn since_first_count(&self, range: TimeRange) -> Result<TimeRange> {
         if range.from_s > 0 {
             return Ok(range);
         }

@@ -281,13 +281,16 @@ fn not_opened(folder: &Path, error: DatabaseError) -> Error {
 }
 
 fn failed(folder: &Path, error: impl Into<redb::Error>) -> Error {
-    match error.into() {
-        redb::Error::Corrupted(reason) => damaged(folder, &reason),
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            damaged(folder, &error.to_string())
-        }
-        error => Error::Tables { source: Box::new(error) },
+    let error = error.into();
+    if let redb::Error::Corrupted(reason) = &error {
+        return damaged(folder, reason);
     }
+    if let redb::Error::Io(error) = &error
+        && error.kind() == io::ErrorKind::InvalidData
+    {
+        return damaged(folder, &error.to_string());
+    }
+    Error::Tables { source: Box::new(error) }
 }
 
 const fn definition(table: TableId) -> TableDefinition<'static, &'static [u8], &'static [u8]> {

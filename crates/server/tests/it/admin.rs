@@ -133,7 +133,7 @@ async fn sign_in(admin: std::net::SocketAddr, token: &str) -> (u16, String) {
         "POST /v1/session HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    let answer = crate::support::http::raw(admin, (head + &body).as_bytes()).await;
+    let answer = http::raw(admin, (head + &body).as_bytes()).await;
     (answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0), answer)
 }
 
@@ -152,7 +152,7 @@ async fn a_browser_signs_in_once_and_out_again() {
     let shown = format!("cookie: other=1; {}", cookie.split(';').next().unwrap());
     assert_eq!(get_with(admin, "/v1/rules", &shown).await.0, 200);
     let out = format!("DELETE /v1/session HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n{shown}\r\n\r\n");
-    assert!(crate::support::http::raw(admin, out.as_bytes()).await.contains(" 204 "));
+    assert!(http::raw(admin, out.as_bytes()).await.contains(" 204 "));
     assert_eq!(get_with(admin, "/v1/rules", &shown).await.0, 401, "the session is over");
 }
 
@@ -177,7 +177,7 @@ async fn nothing_of_the_admin_listener_runs_scripts_of_others_or_shows_in_a_fram
         let asked = format!(
             "GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: text/html\r\nconnection: close\r\n\r\n"
         );
-        let answer = crate::support::http::raw(server.addresses.admin, asked.as_bytes()).await;
+        let answer = http::raw(server.addresses.admin, asked.as_bytes()).await;
         for header in ["frame-ancestors 'none'", "script-src 'self'", "x-content-type-options: nosniff"] {
             assert!(answer.contains(header), "{path}: {header} in {}", answer.get(..600).unwrap_or(&answer));
         }
