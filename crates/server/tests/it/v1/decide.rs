@@ -131,9 +131,7 @@ async fn a_batch_is_answered_in_order_each_on_its_own() {
     let server = Server::with(RULES).await;
     let http = server.addresses.http;
     let batch = format!("[{},{},{}]", costing("project", "a", 2), one("project", "a"), one("project", "b"));
-    let shorts = |replies: &serde_json::Value| -> Vec<String> {
-        replies.as_array().unwrap().iter().map(short).collect()
-    };
+    let shorts = |replies: &Value| -> Vec<String> { replies.as_array().unwrap().iter().map(short).collect() };
     let peeked = ["allow project 0", "allow project 1", "allow project 1"];
     let checked = ["allow project 0", "deny project 0", "allow project 1"];
     let reported = ["allow project 0", "allow project 0", "allow project 0"];
