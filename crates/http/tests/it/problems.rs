@@ -23,7 +23,7 @@ descriptors:
 /// The detail of a denial and the limits it names, after so many requests that passed.
 fn denial(key: &str, cost: u64, passed: usize) -> (String, Vec<String>) {
     let source = SourceFile { name: "rules.yaml".into(), text: RULES.into() };
-    let rules = tollgate_rules::load(vec![source], &Options::default()).unwrap().rules;
+    let rules = tollgate_rules::load(vec![source], &Options::default()).expect("the rules are right").rules;
     let limiter = Limiter::with(rules, MemoryStore::default(), ManualClock::default(), NoSink);
     let entries = [Entry::from((key, "x"))];
     let descriptors = [Descriptor::new(&entries)];

@@ -49,9 +49,6 @@ pub(super) fn request(xds: &XdsSettings, answer: Acknowledgement) -> DiscoveryRe
 
 /// At most [`REASON_MAX`] bytes, cut between characters.
 fn cut(mut text: String) -> String {
-    if text.len() > REASON_MAX {
-        let end = (0..=REASON_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
-    }
+    text.truncate(text.floor_char_boundary(REASON_MAX));
     text
 }
