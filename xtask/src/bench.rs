@@ -7,7 +7,7 @@
 use anyhow::{Context as _, Result};
 
 use crate::process::Invocation;
-use crate::workspace;
+use crate::{cargo_steps, workspace};
 
 /// Long enough that every bound is reached three times over.
 const SOAK_SECONDS: &str = "20";
@@ -18,9 +18,7 @@ const THROTTLECRAB: (&str, &str) = ("throttlecrab-server", "0.4.40");
 
 /// Callers make up keys, and the server must not grow. Takes the debug build that the tests have made.
 pub(crate) fn soak() -> Result<()> {
-    // With the tests, or cargo would build much of it anew with fewer features.
-    Invocation::new("cargo", &["build", "--workspace", "--bins", "--tests", "--locked"]).run()?;
-    start("debug/soak", &[SOAK_SECONDS])
+    Invocation::new(&cargo_steps::binary("soak")?, &[SOAK_SECONDS]).run()
 }
 
 /// The same for longer, with the release build.

@@ -37,13 +37,18 @@ pub(crate) fn test() -> Result<()> {
 
 /// The dashboard does in a browser what it should. Its tests start the binary that this builds.
 pub(crate) fn dashboard() -> Result<()> {
-    Invocation::new("cargo", &["build", "--locked", "--package", "tollgate-cli"]).run()?;
-    let binary = workspace::target()?.join("debug/tollgate");
-    let binary = binary.to_string_lossy();
+    let binary = binary("tollgate")?;
     Invocation {
         settings: &[("TOLLGATE_BIN", &binary)],
         program: "npm",
         arguments: &["--prefix", "dashboard", "test"],
     }
     .run()
+}
+
+/// The path of a program of this workspace, as the tests have built it: alone, cargo would build much
+/// of it anew with fewer features.
+pub(crate) fn binary(name: &str) -> Result<String> {
+    Invocation::new("cargo", &["build", "--workspace", "--bins", "--tests", "--locked"]).run()?;
+    Ok(workspace::target()?.join("debug").join(name).to_string_lossy().into_owned())
 }

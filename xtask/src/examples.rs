@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::Invocation;
-use crate::workspace;
+use crate::{cargo_steps, workspace};
 use blocks::{Block, BlockKind};
 
 /// Pages with examples, and folders of such pages.
@@ -23,6 +23,8 @@ const FOLDER: &str = "target/doc-examples";
 
 /// Checks and tests all examples.
 pub(crate) fn run() -> Result<()> {
+    let binary = cargo_steps::binary("tollgate")?;
+    let tollgate = |command: &str, path: &str| Invocation::new(&binary, &[command, path]).run();
     tollgate("check", "examples")?;
     tollgate("test", "examples")?;
     let files = write(&extracted()?)?;
@@ -34,10 +36,6 @@ pub(crate) fn run() -> Result<()> {
         tollgate("test", FOLDER)?;
     }
     Ok(())
-}
-
-fn tollgate(command: &str, path: &str) -> Result<()> {
-    Invocation::new("cargo", &["run", "-q", "--locked", "--", command, path]).run()
 }
 
 /// The blocks of one page.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -58,6 +59,21 @@ fn counters_come_back_after_an_orderly_end() {
     node.serving.signal("TERM");
     assert_eq!(node.serving.exit_code(), Some(0));
     assert_eq!(left(&start(folder.path())), [2, 2]);
+}
+
+/// What counters are hashed with, and what callers sent, is nobody else's business.
+#[test]
+fn only_its_owner_reads_what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = start(folder.path());
+    assert_eq!(left(&node), [4, 4]);
+    node.serving.signal("TERM");
+    assert_eq!(node.serving.exit_code(), Some(0));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let data = folder.path().join("data");
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(&data.join("counters.snapshot")), 0o600);
+    assert_eq!(mode(&data.join("history.redb")), 0o600);
 }
 
 #[test]

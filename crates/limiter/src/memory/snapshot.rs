@@ -92,7 +92,7 @@ impl MemoryStore {
     }
 
     fn write(&self, path: &Path) -> io::Result<u64> {
-        let mut out = Summed::new(BufWriter::new(File::create(path)?));
+        let mut out = Summed::new(BufWriter::new(create_private(path)?));
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         for word in self.seed.words() {
@@ -205,6 +205,15 @@ fn read_state(file: &mut Summed<impl Read>) -> Result<State, Broken> {
     let mut bytes = vec![0; length];
     file.fill(&mut bytes)?;
     Log::read_bytes(&bytes).map(State::Log).ok_or(Broken::Reason("a log does not add up"))
+}
+
+/// A file that only its owner may read, since it holds the secret that keys are hashed with.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn write_key(hash: u64, state: StateRef<'_>, out: &mut Vec<u8>) {

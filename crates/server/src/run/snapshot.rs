@@ -10,7 +10,7 @@
 //!
 //! Deliberately not here: the form of the file (`tollgate_limiter`).
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -129,7 +129,12 @@ impl Snapshots {
 }
 
 fn lock(folder: &Path) -> Result<File, LockFailure> {
-    fs::create_dir_all(folder)?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    // Nobody else enters: what is kept there may hold secrets of callers.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
     let lock = File::create(folder.join(LOCK))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
