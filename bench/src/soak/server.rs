@@ -126,7 +126,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 /// A page by HTTP/1.1.
 async fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await.with_context(|| format!("cannot reach {address}"))?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: soak\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut page = String::new();
     stream.read_to_string(&mut page).await?;

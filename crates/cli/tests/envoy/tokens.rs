@@ -10,8 +10,8 @@ use crate::patience::until;
 use crate::tollgate::Tollgate;
 use crate::upstream;
 
-const CONFIG: &str = include_str!("../../../../examples/envoy-tokens/envoy.yaml");
-const RULES: &str = include_str!("../../../../examples/envoy-tokens/rules.yaml");
+const CONFIG: &str = include_str!("../../../../deploy/envoy/tokens.yaml");
+const RULES: &str = include_str!("../../../../examples/envoy-tokens.yaml");
 /// What is left after one answer of 700 tokens, with what comes back while a test runs.
 const LEFT: u64 = 400;
 
