@@ -30,7 +30,7 @@ async function open(address, options) {
   const page = await browser.page(server.base, options);
   await page.goto(`${server.base}/#/${address}`);
   await page.locator("main h1").waitFor();
-  await page.getByText("Loading…").waitFor({ state: "detached" });
+  await page.waitForFunction(() => !document.body.innerText.includes("Loading…"));
   return page;
 }
 
