@@ -94,7 +94,7 @@ fn an_absent_value_drops_its_descriptor_and_no_other() {
     assert_eq!(mapped(&of_nobody, &nobody), [""; 0]);
 }
 
-/// Issue 12.5: whoever leaves a value out must not be free of limits by it.
+/// Whoever leaves a value out must not be free of limits by it.
 #[test]
 fn an_absent_value_can_be_a_key_or_a_denial() {
     let claim =

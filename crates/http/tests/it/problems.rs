@@ -58,7 +58,7 @@ fn a_denial_says_what_the_caller_can_do() {
     assert_eq!(detail("login", 3, 0), never);
 }
 
-/// Issue 12.19: nobody can send less than one request.
+/// Nobody can send less than one request.
 #[test]
 fn a_limit_of_zero_does_not_ask_for_less() {
     assert_eq!(detail("banned", 1, 0), "the limit 'banned' lets nothing through");

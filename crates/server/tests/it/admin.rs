@@ -74,7 +74,7 @@ async fn with_a_token_every_page_demands_it() {
     }
 }
 
-/// Issue 12.10: a page that an operator visits must not reset his counters.
+/// A page that an operator visits must not reset his counters.
 #[tokio::test]
 async fn other_web_sites_get_nothing_and_change_nothing() {
     let server =

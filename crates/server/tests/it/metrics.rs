@@ -154,7 +154,7 @@ async fn exported(listener: &TcpListener) -> ExportTraceServiceRequest {
     ExportTraceServiceRequest::decode(&bytes[head..]).unwrap()
 }
 
-/// Issue 12.19: spans of every way in.
+/// Spans of every way in.
 #[tokio::test]
 async fn every_way_in_has_spans() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

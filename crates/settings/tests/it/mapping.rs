@@ -125,7 +125,7 @@ fn what_becomes_of_a_missing_value_is_said_once() {
     assert!(error.contains("'drop' is not what %2F can be; write slash, keep or deny"), "{error}");
 }
 
-/// Issue 12.5: wherever a value can be absent, the operator says what that means.
+/// Wherever a value can be absent, the operator says what that means.
 #[test]
 fn every_action_whose_value_can_be_absent_takes_missing() {
     let text = |action: &str, fields: &str| {

@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(PathSpelling::default().spell(b"/\xff\x00"), "/%FF%00");
     }
 
-    /// Issue 12.11: all of these are `/login` to nginx.
+    /// All of these are `/login` to nginx.
     #[test]
     fn an_escaped_slash_is_a_slash() {
         let login = ["/x%2f..%2flogin", "/%2flogin", "/.%2flogin", "/a/%2e%2e%2Flogin", "/x%5c..%5Clogin"];

@@ -269,7 +269,7 @@ mod tests {
         assert!(may_be_json(None) && !is_json(None) && !is_json(Some(b"text/plain")));
     }
 
-    /// Issue 12.15: a giant batch held up all others of its worker.
+    /// A giant batch held up all others of its worker.
     #[test]
     fn a_batch_gives_way_after_every_few_decisions() {
         let rules = "domain: d\ndescriptors: [{ key: k, rate_limit: { requests_per_unit: 9, unit: day } }]\n";

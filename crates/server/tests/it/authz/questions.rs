@@ -97,7 +97,7 @@ async fn descriptions_that_disagree_are_not_believed() {
         &["X-Forwarded-Uri: /a", "X-Forwarded-Uri: /a"],
         &["X-Original-URI: /a", "X-Original-URI: /b"],
         &["X-Forwarded-Method: GET", "X-Forwarded-Method: GET"],
-        // Issue 12.11: the proxy writes the URL, and the client the URI.
+        // The proxy writes the URL, and the client the URI.
         &["X-Original-URL: https://shop.example/login", "X-Original-URI: /other"],
         &["X-Forwarded-Uri: /a", "X-Original-URL: https://shop.example/b"],
         // The same path under another host may have another limit.
@@ -135,7 +135,7 @@ async fn the_query_of_a_client_does_not_choose_the_status() {
     }
 }
 
-/// Issue 12.11: to nginx all of these are one page.
+/// To nginx all of these are one page.
 #[tokio::test]
 async fn a_path_has_one_counter_however_it_is_spelled() {
     let server = server(&mapping(BY_PATH)).await;
@@ -147,7 +147,7 @@ async fn a_path_has_one_counter_however_it_is_spelled() {
     assert_eq!(statuses, [200, 200, 200, 429, 429, 429]);
 }
 
-/// Issue 12.5: whoever sends no key has no counter of his own, and is not free.
+/// Whoever sends no key has no counter of his own, and is not free.
 #[tokio::test]
 async fn a_missing_value_is_limited_or_denied() {
     let user = |missing: &str| {

@@ -168,7 +168,7 @@ async fn more_names_than_the_cap_are_others_and_no_total_is_wrong() {
     assert_eq!(all["other"]["total"], 2);
 }
 
-/// Issue 12.12: an API key that a mapping counts by is a secret.
+/// An API key that a mapping counts by is a secret.
 #[tokio::test]
 async fn what_clients_send_as_secrets_is_hashed_unless_it_is_shown() {
     let header = |name: &str, key: &str, more: &str| {

@@ -155,7 +155,7 @@ async fn a_batch_with_a_mistake_charges_nothing() {
     assert_eq!(short(&post(http, "/v1/peek", &costing("team", "a", 0)).await.1), "allow team 2");
 }
 
-/// Issue 12.13: a misspelt name looked like a limit that works.
+/// A misspelt name looked like a limit that works.
 #[tokio::test]
 async fn a_name_that_no_rules_have_is_said_with_the_nearest() {
     let server = Server::with(RULES).await;
