@@ -68,6 +68,13 @@ impl Micros {
     }
 }
 
+/// At most [`Micros::MAX`]; less than a microsecond is none.
+impl From<Duration> for Micros {
+    fn from(span: Duration) -> Self {
+        Self::new(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 impl From<Micros> for Duration {
     fn from(span: Micros) -> Self {
         Self::from_micros(span.0)

@@ -6,7 +6,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use http::HeaderName;
 use tollgate_core::{Descriptor, Entry, Micros, Request, Time, Verdict};
 use tollgate_http::response::{ResponseHeaders, WAIT};
 use tollgate_http::{CallerView, HttpRequestFacts, Mapping, PathTemplates, ResponseSettings};
@@ -16,9 +15,6 @@ use crate::error::GatewayError;
 
 /// Seeded at random, so that nobody can aim at another's line.
 static QUEUE_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
-/// What was decided: `allow`, `delay` (held, and let through now) or `deny`, as forward-auth says it.
-pub(crate) const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 
 /// Rules have not been read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +68,6 @@ impl Admission {
             Verdict::Allow | Verdict::Deny { .. } => None,
         }
     }
-
-    pub(crate) const fn verdict_name(&self) -> &'static str {
-        match self.verdict {
-            Verdict::Allow => "allow",
-            Verdict::Delay { .. } => "delay",
-            Verdict::Deny { .. } => "deny",
-        }
-    }
 }
 
 /// Asks about a request.
@@ -101,9 +89,8 @@ pub(crate) async fn check<C: Checker>(
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
     let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
-    let patience = Micros::new(u64::try_from(max_wait.as_micros()).unwrap_or(u64::MAX));
-    let reply =
-        checker.check(&request, facts.now, patience).await.map_err(|NoRules| GatewayError::NoRules)?;
+    let reply = checker.check(&request, facts.now, max_wait.into()).await;
+    let reply = reply.map_err(|NoRules| GatewayError::NoRules)?;
     let view = CallerView::new(checker.responses(), &request, &reply);
     // What is to be waited for is waited for here.
     let headers = view.headers().into_iter().filter(|(name, _)| *name != WAIT).collect();

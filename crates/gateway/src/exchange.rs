@@ -15,9 +15,10 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
 use tollgate_http::HttpRequestFacts;
+use tollgate_http::response::VERDICT;
 
 use crate::Gateway;
-use crate::check::{self, Admission, Checker, HeldCharge, VERDICT};
+use crate::check::{self, Admission, Checker, HeldCharge};
 use crate::connection::{ConnectionContext, Tunnel};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
@@ -211,7 +212,7 @@ fn is_idempotent(method: &Method) -> bool {
 fn denial(admission: &Admission, problem: Vec<u8>) -> Response<ResponseBody> {
     let mut response = with_problem(StatusCode::TOO_MANY_REQUESTS, problem);
     tell(response.headers_mut(), admission);
-    response.headers_mut().insert(VERDICT, HeaderValue::from_static(admission.verdict_name()));
+    response.headers_mut().insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));
     response
 }
 

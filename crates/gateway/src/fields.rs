@@ -13,8 +13,9 @@ use http::header::{
     PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, Version};
+use tollgate_http::response::VERDICT;
 
-use crate::check::{Admission, VERDICT};
+use crate::check::Admission;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -149,7 +150,7 @@ pub(crate) fn write_origin(
     let rule = admission.rule.as_ref().and_then(|rule| HeaderValue::from_str(rule).ok());
     headers.extend(client.map(|client| (CLIENT, client)));
     headers.extend(rule.map(|rule| (RULE, rule)));
-    headers.insert(VERDICT, HeaderValue::from_static(admission.verdict_name()));
+    headers.insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));
 }
 
 /// Removes what only we, or a proxy that is trusted, may say.

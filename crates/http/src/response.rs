@@ -39,6 +39,8 @@ pub const SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
 pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 /// How many milliseconds to hold a request that passes later.
 pub const WAIT: HeaderName = HeaderName::from_static("x-ratelimit-wait-ms");
+/// What was decided, for whoever forwards the request: `allow`, `delay` (held, and let through now) or `deny`.
+pub const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 /// The IETF's field of policies.
 pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The IETF's field of what is left.

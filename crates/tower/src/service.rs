@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use http_body_util::{Either, Full};
-use tollgate_core::{Micros, Verdict};
+use tollgate_core::Verdict;
 use tollgate_http::response::WAIT;
 use tollgate_http::{CallerView, HttpRequestFacts};
 use tollgate_limiter::{Clock, EventSink, Limiter, Store};
@@ -115,8 +115,7 @@ async fn pass<S: Store, C: Clock, E: EventSink>(
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
     let request = mapped.request(&descriptors);
-    let patience = Micros::new(u64::try_from(policy.max_hold.as_micros()).unwrap_or(u64::MAX));
-    let reply = limiter.check_within(&request, facts.now, patience).await;
+    let reply = limiter.check_within(&request, facts.now, policy.max_hold.into()).await;
     let view = CallerView::new(&policy.responses, &request, &reply);
     if reply.verdict.is_deny() {
         return Passage::Denied(denial::respond(parts, &view));

@@ -48,16 +48,16 @@ fn a_server_and_its_folder_give_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let (mut server, admin) = counted(folder.path());
     let url = format!("http://{admin}");
-    // Until the end of a day, so that the same is meant before and after the stop.
+    // Whole days, so that the same is meant before and after the stop, but at midnight.
     let when = ["--from", "now-1d/d", "--to", "now+1d/d"];
     let questions: [&[&str]; 7] = [
-        &["series", "--by", "route", "--name", "/cart", "--format", "json"],
-        &["series", "--by", "rule", "--compare", "previous_week", "--step", "1h", "--format", "csv"],
+        &["series", "--by", "route", "--name", "/cart", "--step", "1d", "--format", "json"],
+        &["series", "--by", "rule", "--compare", "previous_week", "--step", "1d", "--format", "csv"],
         &["top", "--by", "key", "--format", "json"],
         &["top", "--by", "route", "--order", "denied", "--limit", "1", "--format", "ndjson"],
         &["summary", "--format", "json"],
         &["summary"],
-        &["--format", "table"],
+        &["--step", "1d", "--format", "table"],
     ];
     let ask = |place: &[&str]| {
         questions.map(|question| {

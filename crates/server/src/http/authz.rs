@@ -30,7 +30,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
-use tollgate_core::{Micros, Request, Verdict};
+use tollgate_core::{Request, Verdict};
 use tollgate_http::{CallerView, HttpRequestFacts, Mapping, TokenVerifier};
 
 use super::Context;
@@ -185,8 +185,7 @@ async fn decide(
     let entries = mapped.entries();
     let descriptors = mapped.descriptors(&entries);
     let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
-    let max_hold = authz.settings.max_hold;
-    let patience = Micros::new(u64::try_from(max_hold.as_micros()).unwrap_or(u64::MAX));
+    let patience = authz.settings.max_hold.into();
     let reply = service.check_within(&request, facts.now, patience).await.map_err(AuthzError::Service)?;
     span.decided(Some(request.domain), reply.outcome());
     let hold = match reply.verdict {

@@ -13,10 +13,7 @@ use tollgate_core::Verdict;
 use crate::http::v1::to_wire::problem;
 use crate::service::ServiceError;
 use tollgate_http::MappingDenial;
-use tollgate_http::response::{CallerView, PROBLEM_JSON, WAIT};
-
-/// What was decided: `allow`, `delay` (held, and let through now) or `deny`.
-const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
+use tollgate_http::response::{CallerView, PROBLEM_JSON, VERDICT, WAIT};
 
 /// Why a question gets no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
