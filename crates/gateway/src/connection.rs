@@ -14,12 +14,12 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tollgate_http::Checker;
 
 use crate::bounds::{
     CONNECTION_WINDOW, HEAD_MAX, HEAD_WAIT_MAX, KEEP_ALIVE_MAX, LOCAL_RESETS_MAX, PING_EVERY, PING_WAIT_MAX,
     RESETS_MAX, STREAM_WINDOW, STREAMS_MAX, TUNNEL_DRAIN,
 };
-use crate::check::Checker;
 use crate::strict::{StrictStream, UpgradeSwitch};
 use crate::{ClientSocket, Gateway};
 

@@ -5,7 +5,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use http::request::Parts;
@@ -14,11 +13,10 @@ use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
-use tollgate_http::HttpRequestFacts;
 use tollgate_http::response::VERDICT;
+use tollgate_http::{Admission, AdmissionError, Checker, HttpRequestFacts};
 
 use crate::Gateway;
-use crate::check::{self, Admission, Checker, HeldCharge};
 use crate::connection::{ConnectionContext, Tunnel};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
@@ -54,7 +52,7 @@ impl<C: Checker> Gateway<C> {
     }
 
     async fn exchange(
-        self: &Arc<Self>,
+        &self,
         context: &ConnectionContext,
         mut request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, GatewayError> {
@@ -76,14 +74,13 @@ impl<C: Checker> Gateway<C> {
             if has_body && !hop.expects_continue {
                 tokio::spawn(drain(body));
             }
-            return Ok(denial(&admission, problem));
+            return Ok(denial(&admission, problem.to_bytes()));
         }
-        if let (Some(charge), Some(wait)) = (admission.place.take(), admission.wait()) {
-            self.hold(charge, wait).await;
-        }
+        admission.turn().await;
         let origin = self.origin(context, &parts);
         fields::join_cookies(&mut parts.headers);
-        fields::write_origin(&mut parts.headers, &origin, target.host.as_ref(), &admission);
+        let decided = (admission.verdict, admission.rule.as_deref());
+        fields::write_origin(&mut parts.headers, &origin, target.host.as_ref(), decided);
         hop.write(&mut parts.headers);
         parts.headers.insert(HOST, target.host.clone().unwrap_or_else(|| self.upstream.host().clone()));
         parts.uri = target.uri();
@@ -97,28 +94,22 @@ impl<C: Checker> Gateway<C> {
         context: &ConnectionContext,
         parts: &Parts,
         target: &RequestTarget,
-    ) -> Result<Admission, GatewayError> {
+    ) -> Result<Admission<C>, GatewayError> {
         let facts = HttpRequestFacts {
             peer: context.socket.peer,
             method: parts.method.as_str(),
             target: target.path.as_str().as_bytes(),
             host: target.host_text(),
             headers: &parts.headers,
-            now: self.checker.now(),
         };
-        check::check(&*self.checker, &self.mapping, &facts, self.config.max_wait).await
-    }
-
-    /// Holds a request until its turn; a client that goes away has its charge back.
-    async fn hold(self: &Arc<Self>, charge: HeldCharge, wait: Duration) {
-        let place = self.waiting.enter(charge.queue(), wait);
-        let mut refund = RefundOnDrop { gateway: Arc::clone(self), charge: Some(charge) };
-        place.turn().await;
-        refund.charge = None;
+        self.admission.admit(&self.checker, &facts).await.map_err(|error| match error {
+            AdmissionError::Mapping(denial) => GatewayError::Mapping(denial),
+            AdmissionError::Check(_) => GatewayError::NoRules,
+        })
     }
 
     fn origin(&self, context: &ConnectionContext, parts: &Parts) -> Origin {
-        let (peer, proxies) = (context.socket.peer, self.mapping.proxies());
+        let (peer, proxies) = (context.socket.peer, self.admission.mapping().proxies());
         let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, &parts.headers));
         Origin {
             peer,
@@ -161,7 +152,7 @@ impl<C: Checker> Gateway<C> {
         &self,
         mut response: Response<Incoming>,
         lease: Lease,
-        admission: &Admission,
+        admission: &Admission<C>,
         upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
     ) -> Result<Response<ResponseBody>, GatewayError> {
         let protocol = response.headers().get(UPGRADE).cloned();
@@ -183,21 +174,6 @@ impl<C: Checker> Gateway<C> {
     }
 }
 
-/// Gives a charge back if its request never got its turn.
-struct RefundOnDrop<C: Checker> {
-    gateway: Arc<Gateway<C>>,
-    charge: Option<HeldCharge>,
-}
-
-impl<C: Checker> Drop for RefundOnDrop<C> {
-    fn drop(&mut self) {
-        if let Some(charge) = self.charge.take() {
-            let gateway = Arc::clone(&self.gateway);
-            tokio::spawn(async move { charge.refund(&*gateway.checker).await });
-        }
-    }
-}
-
 /// What was wrong with a request that hyper never saw.
 fn rejected(parts: &Parts) -> Option<HeadError> {
     let is_ours = parts.method.as_str() == REJECTED && parts.version == Version::HTTP_11;
@@ -209,7 +185,7 @@ fn is_idempotent(method: &Method) -> bool {
 }
 
 /// The answer to a request that does not pass; the same that forward-auth gives.
-fn denial(admission: &Admission, problem: Vec<u8>) -> Response<ResponseBody> {
+fn denial<C: Checker>(admission: &Admission<C>, problem: Vec<u8>) -> Response<ResponseBody> {
     let mut response = with_problem(StatusCode::TOO_MANY_REQUESTS, problem);
     tell(response.headers_mut(), admission);
     response.headers_mut().insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));
@@ -217,7 +193,7 @@ fn denial(admission: &Admission, problem: Vec<u8>) -> Response<ResponseBody> {
 }
 
 /// Tells the client about its limits, instead of what the upstream says about others.
-fn tell(headers: &mut HeaderMap, admission: &Admission) {
+fn tell<C: Checker>(headers: &mut HeaderMap, admission: &Admission<C>) {
     for (name, value) in &admission.headers {
         headers.insert(name.clone(), value.clone());
     }

@@ -13,9 +13,8 @@ use http::header::{
     PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, Version};
+use tollgate_core::Verdict;
 use tollgate_http::response::VERDICT;
-
-use crate::check::Admission;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -124,12 +123,12 @@ pub(crate) struct Origin {
     pub(crate) version: Version,
 }
 
-/// Tells the upstream who asks, and what was decided.
+/// Tells the upstream who asks, and what was decided by which limit.
 pub(crate) fn write_origin(
     headers: &mut HeaderMap,
     origin: &Origin,
     host: Option<&HeaderValue>,
-    admission: &Admission,
+    (verdict, rule): (Verdict, Option<&str>),
 ) {
     remove_claims(headers, origin.is_trusted);
     let proto = if origin.is_tls { "https" } else { "http" };
@@ -147,10 +146,10 @@ pub(crate) fn write_origin(
     append(headers, FORWARDED, &forwarded(origin.peer, proto, host));
     append(headers, VIA, if origin.version == Version::HTTP_2 { "2 tollgate" } else { "1.1 tollgate" });
     let client = origin.client.and_then(|client| HeaderValue::from_str(&client.to_string()).ok());
-    let rule = admission.rule.as_ref().and_then(|rule| HeaderValue::from_str(rule).ok());
+    let rule = rule.and_then(|rule| HeaderValue::from_str(rule).ok());
     headers.extend(client.map(|client| (CLIENT, client)));
     headers.extend(rule.map(|rule| (RULE, rule)));
-    headers.insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));
+    headers.insert(VERDICT, HeaderValue::from_static(verdict.word()));
 }
 
 /// Removes what only we, or a proxy that is trusted, may say.
@@ -212,9 +211,6 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::Verdict;
-    use tollgate_http::response::ResponseHeaders;
-
     use super::*;
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -261,14 +257,8 @@ mod tests {
         let mut fields = headers(fields);
         let peer = peer.parse().ok();
         let origin = Origin { peer, client: peer, is_trusted, is_tls: true, version: Version::HTTP_2 };
-        let admission = Admission {
-            verdict: Verdict::Allow,
-            headers: ResponseHeaders::new(),
-            problem: None,
-            rule: Some("by address".to_owned()),
-            place: None,
-        };
-        write_origin(&mut fields, &origin, Some(&HeaderValue::from_static("shop:1")), &admission);
+        let host = HeaderValue::from_static("shop:1");
+        write_origin(&mut fields, &origin, Some(&host), (Verdict::Allow, Some("by address")));
         shown(&fields)
     }
 

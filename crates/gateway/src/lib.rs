@@ -12,8 +12,6 @@
 //! | `exchange` | one request from its head to its answer; everything below is called from here |
 //! | `target` | which host and path a request is for |
 //! | `fields` | which fields go on, which stay, and which are ours |
-//! | `check` | a request → the limiter's answer ([`Checker`]) |
-//! | `waiting_room` | requests that are held |
 //! | `forward` | a request → the upstream's answer: connections, retries, timeouts |
 //! | `request_body`, `response_body`, `idle_timer` | bodies in both directions, piece by piece |
 //! | `error`, `problem` | why there is no answer from the upstream, and what the client is told |
@@ -26,7 +24,6 @@
 //! Deliberately not here: listening, TLS and the end of a server, which are the server's.
 
 pub mod bounds;
-mod check;
 pub mod config;
 mod connection;
 mod error;
@@ -39,27 +36,23 @@ mod request_body;
 mod response_body;
 mod strict;
 mod target;
-mod waiting_room;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tollgate_http::Mapping;
+use tollgate_http::{AdmissionControl, Checker, Mapping};
 
-pub use check::{Checker, NoRules};
 pub use config::{GatewayConfig, GatewayTimeouts, UpstreamUrl, UpstreamUrlError, default_mapping};
 
 use forward::Upstream;
-use waiting_room::WaitingRoom;
 
 /// The reverse proxy; all connections share it.
 #[derive(Debug)]
 pub struct Gateway<C> {
     checker: Arc<C>,
-    mapping: Mapping,
+    admission: AdmissionControl,
     config: GatewayConfig,
     upstream: Upstream,
-    waiting: WaitingRoom,
 }
 
 /// What is known about a connection before its first byte.
@@ -75,6 +68,7 @@ impl<C: Checker> Gateway<C> {
     /// A gateway that asks `checker` about what `mapping` makes of a request.
     pub fn new(config: GatewayConfig, mapping: Mapping, checker: Arc<C>) -> Self {
         let upstream = Upstream::new(&config);
-        Self { checker, mapping, config, upstream, waiting: WaitingRoom::default() }
+        let admission = AdmissionControl::new(mapping, config.max_wait);
+        Self { checker, admission, config, upstream }
     }
 }

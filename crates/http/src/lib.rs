@@ -2,9 +2,9 @@
 //!
 //! [`request`] turns a request into descriptors, in the words of Envoy's rate
 //! limit actions. The limiter decides. [`response`] turns its reply into what
-//! the caller is told: headers, and the body of a denial. Forward-auth uses
-//! both, `/v1` and gRPC the second; gateway and middleware will use both, so
-//! that a rule file means the same behind each.
+//! the caller is told: headers, and the body of a denial. [`admission`] is the
+//! whole way from the one to the other, for forward-auth, gateway and middleware,
+//! so that a rule file means the same behind each; `/v1` and gRPC use the second.
 //!
 //! Invariants: nothing that a client can write freely is believed about its
 //! address; a claim is used only if its token is verified; every value is
@@ -12,10 +12,12 @@
 //!
 //! Deliberately not here: limits, settings files, and anything of a server.
 
+pub mod admission;
 pub mod error;
 pub mod request;
 pub mod response;
 
+pub use admission::{Admission, AdmissionControl, AdmissionError, Checker};
 pub use error::Error;
 pub use request::{
     Action, AddressHeader, AddressPrefixes, ClientAddress, EscapedSlashes, Fact, HttpRequestFacts,

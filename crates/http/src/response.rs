@@ -141,7 +141,7 @@ impl<'a> CallerView<'a> {
     }
 
     /// The body of a refusal that is answered with `status`.
-    pub fn problem(&self, status: u16) -> QuotaProblem<'a> {
+    pub fn problem(&self, status: u16) -> QuotaProblem {
         QuotaProblem::new(self, status)
     }
 

@@ -6,6 +6,7 @@
 //!
 //! Deliberately not here: wire formats, and the limits themselves.
 
+mod checker;
 mod postpaid_hint;
 mod sinks;
 mod unknown_names;
@@ -185,10 +186,5 @@ impl Service {
     /// The time, by the limiter's clock.
     pub fn now(&self) -> Time {
         self.limiter.clock().now()
-    }
-
-    /// The calendar's time, to compare with times that others wrote.
-    pub fn calendar(&self) -> Time {
-        self.limiter.clock().calendar()
     }
 }

@@ -10,8 +10,8 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use tollgate_http::response::PROBLEM_JSON;
-use tollgate_http::{CallerView, MappingDenial};
+use tollgate_http::MappingDenial;
+use tollgate_http::response::{PROBLEM_JSON, QuotaProblem};
 
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -23,16 +23,11 @@ const PERMISSION_DENIED: u16 = 7;
 const RESOURCE_EXHAUSTED: u16 = 8;
 
 /// A limit denies it.
-pub(crate) fn respond(parts: &Parts, view: &CallerView<'_>) -> Response<Full<Bytes>> {
-    let status = StatusCode::TOO_MANY_REQUESTS;
-    let problem = view.problem(status.as_u16());
-    let mut response = if is_grpc(parts) {
-        grpc(RESOURCE_EXHAUSTED, &problem.detail)
-    } else {
-        with_problem(status, problem.to_bytes())
-    };
-    response.headers_mut().extend(view.headers());
-    response
+pub(crate) fn respond(parts: &Parts, problem: &QuotaProblem) -> Response<Full<Bytes>> {
+    if is_grpc(parts) {
+        return grpc(RESOURCE_EXHAUSTED, &problem.detail);
+    }
+    with_problem(StatusCode::TOO_MANY_REQUESTS, problem.to_bytes())
 }
 
 /// The mapping denies it.

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Extensions;
-use tollgate_http::{Mapping, ResponseSettings};
+use tollgate_http::{AdmissionControl, Mapping, ResponseSettings};
 use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
+
+use crate::checker::LayerChecker;
 
 /// A request is held no longer than this, unless it is set: a client has seldom more patience.
 const MAX_HOLD: Duration = Duration::from_secs(30);
@@ -21,16 +23,14 @@ type FindPeer = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 /// Limits the requests of a service. The limiter is shared with whoever else holds it: rules that are
 /// replaced there are in force here.
 pub struct TollgateLayer<S = MemoryStore, C = SystemClock, E = NoSink> {
-    pub(crate) limiter: Arc<Limiter<S, C, E>>,
+    pub(crate) checker: Arc<LayerChecker<S, C, E>>,
     pub(crate) policy: Arc<Policy>,
 }
 
-/// What a request becomes, and what its caller is told.
+/// What a request becomes, and whose it is.
 #[derive(Clone)]
 pub(crate) struct Policy {
-    pub(crate) mapping: Mapping,
-    pub(crate) responses: ResponseSettings,
-    pub(crate) max_hold: Duration,
+    pub(crate) admission: AdmissionControl,
     pub(crate) find_peer: Arc<FindPeer>,
 }
 
@@ -38,21 +38,22 @@ impl<S, C, E> TollgateLayer<S, C, E> {
     /// A layer that makes requests into descriptors by `mapping` and asks `limiter`.
     pub fn new(limiter: Arc<Limiter<S, C, E>>, mapping: Mapping) -> Self {
         let find_peer = Arc::new(|known: &Extensions| known.get::<PeerAddress>().map(|peer| peer.0));
-        let policy =
-            Policy { mapping, responses: ResponseSettings::default(), max_hold: MAX_HOLD, find_peer };
-        Self { limiter, policy: Arc::new(policy) }
+        let policy = Policy { admission: AdmissionControl::new(mapping, MAX_HOLD), find_peer };
+        let checker = LayerChecker { limiter, responses: ResponseSettings::default() };
+        Self { checker: Arc::new(checker), policy: Arc::new(policy) }
     }
 
     /// The same, telling callers as these settings say.
     #[must_use]
     pub fn with_responses(self, responses: ResponseSettings) -> Self {
-        self.with_policy(|policy| policy.responses = responses)
+        let limiter = Arc::clone(&self.checker.limiter);
+        Self { checker: Arc::new(LayerChecker { limiter, responses }), ..self }
     }
 
     /// The same, holding no delayed request for longer: what would have to wait longer is denied.
     #[must_use]
     pub fn with_max_hold(self, max_hold: Duration) -> Self {
-        self.with_policy(|policy| policy.max_hold = max_hold)
+        self.with_policy(|policy| policy.admission = policy.admission.clone().with_max_wait(max_hold))
     }
 
     /// The same, finding the peer's address in this way: every server keeps it in an extension of its
@@ -73,17 +74,15 @@ impl<S, C, E> TollgateLayer<S, C, E> {
 
 impl<S, C, E> Clone for TollgateLayer<S, C, E> {
     fn clone(&self) -> Self {
-        Self { limiter: Arc::clone(&self.limiter), policy: Arc::clone(&self.policy) }
+        Self { checker: Arc::clone(&self.checker), policy: Arc::clone(&self.policy) }
     }
 }
 
 impl<S, C, E> fmt::Debug for TollgateLayer<S, C, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Policy { mapping, responses, max_hold, find_peer: _ } = &*self.policy;
         f.debug_struct("TollgateLayer")
-            .field("mapping", mapping)
-            .field("responses", responses)
-            .field("max_hold", max_hold)
+            .field("admission", &self.policy.admission)
+            .field("responses", &self.checker.responses)
             .finish_non_exhaustive()
     }
 }

@@ -18,12 +18,15 @@
 //! |---|---|
 //! | [`layer`] | [`TollgateLayer`]: what a service is wrapped with |
 //! | [`service`] | [`LimitedService`]: asks, holds, denies, and tells |
+//! | `checker` | the limiter as `tollgate_http::admission` asks it |
 //! | `denial` | the response of a request that goes no further |
 //!
-//! Invariants: a denied request never reaches the service; a delayed one reaches it after its wait.
+//! Invariants: a denied request never reaches the service; a delayed one reaches it after its wait,
+//! and gives its place back if its caller does not wait.
 //!
 //! Deliberately not here: metrics and history; a `Limiter` takes an `EventSink` for them.
 
+mod checker;
 mod denial;
 pub mod layer;
 pub mod service;

@@ -9,13 +9,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{Either, Full};
-use tollgate_core::Verdict;
-use tollgate_http::response::WAIT;
-use tollgate_http::{CallerView, HttpRequestFacts};
-use tollgate_limiter::{Clock, EventSink, Limiter, Store};
+use tollgate_http::{AdmissionError, HttpRequestFacts};
+use tollgate_limiter::{Clock, EventSink, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -46,13 +44,6 @@ impl<Inner: Clone, S, C, E> Clone for LimitedService<Inner, S, C, E> {
     }
 }
 
-/// What becomes of a request.
-enum Passage {
-    /// It goes on, and its response carries these headers.
-    Open(HeaderMap),
-    Denied(Response<Full<Bytes>>),
-}
-
 impl<Inner, S, C, E, B, R> Service<Request<B>> for LimitedService<Inner, S, C, E>
 where
     Inner: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
@@ -75,57 +66,38 @@ where
         // The one that is ready is called, and its clone is asked next time.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
-        let TollgateLayer { limiter, policy } = self.layer.clone();
+        let TollgateLayer { checker, policy } = self.layer.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            match pass(&limiter, &policy, &parts).await {
-                Passage::Denied(response) => Ok(response.map(Either::Right)),
-                Passage::Open(headers) => {
-                    let mut response = inner.call(Request::from_parts(parts, body)).await?;
-                    response.headers_mut().extend(headers);
-                    Ok(response.map(Either::Left))
+            let mut admission = match policy.admission.admit(&checker, &facts(&policy, &parts)).await {
+                Ok(admission) => admission,
+                Err(AdmissionError::Mapping(denial)) => {
+                    return Ok(denial::refuse(&parts, &denial).map(Either::Right));
                 }
+                Err(AdmissionError::Check(never)) => match never {},
+            };
+            if let Some(problem) = &admission.problem {
+                let mut response = denial::respond(&parts, problem);
+                response.headers_mut().extend(admission.headers);
+                return Ok(response.map(Either::Right));
             }
+            admission.turn().await;
+            let mut response = inner.call(Request::from_parts(parts, body)).await?;
+            response.headers_mut().extend(admission.headers);
+            Ok(response.map(Either::Left))
         })
     }
 }
 
-/// Asks whether a request may pass, and waits as long as it has to.
-async fn pass<S: Store, C: Clock, E: EventSink>(
-    limiter: &Limiter<S, C, E>,
-    policy: &Policy,
-    parts: &Parts,
-) -> Passage {
+fn facts<'a>(policy: &Policy, parts: &'a Parts) -> HttpRequestFacts<'a> {
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    let facts = HttpRequestFacts {
+    HttpRequestFacts {
         peer: (policy.find_peer)(&parts.extensions),
         method: parts.method.as_str(),
         target: target.as_bytes(),
         host: host(parts),
         headers: &parts.headers,
-        now: limiter.clock().now(),
-    };
-    let mapped = match policy.mapping.map(&facts) {
-        Ok(mapped) => mapped,
-        Err(error) => return Passage::Denied(denial::refuse(parts, &error)),
-    };
-    if mapped.is_empty() {
-        return Passage::Open(HeaderMap::new());
     }
-    let entries = mapped.entries();
-    let descriptors = mapped.descriptors(&entries);
-    let request = mapped.request(&descriptors);
-    let reply = limiter.check_within(&request, facts.now, policy.max_hold.into()).await;
-    let view = CallerView::new(&policy.responses, &request, &reply);
-    if reply.verdict.is_deny() {
-        return Passage::Denied(denial::respond(parts, &view));
-    }
-    // What was to be waited for will have been waited for.
-    let headers = view.headers().into_iter().filter(|(name, _)| *name != WAIT).collect();
-    if let Verdict::Delay { wait } = reply.verdict {
-        tokio::time::sleep(wait.into()).await;
-    }
-    Passage::Open(headers)
 }
 
 /// The authority of HTTP/2 is in the URI.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tollgate_core::{Micros, Request, Time};
-use tollgate_gateway::{
-    Checker, ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, NoRules, default_mapping,
-};
-use tollgate_http::{ClientAddress, Mapping, PathTemplates, RateLimitFields, ResponseSettings};
+use tollgate_core::{Micros, Operation, Request, Time};
+use tollgate_gateway::{ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, default_mapping};
+use tollgate_http::{Checker, ClientAddress, Mapping, PathTemplates, RateLimitFields, ResponseSettings};
 use tollgate_limiter::{Clock as _, Limiter, MemoryStore, NoSink, Reply, SystemClock};
 use tollgate_rules::{Options, SourceFile, load};
 
@@ -42,8 +41,14 @@ impl TestChecker {
 }
 
 impl Checker for TestChecker {
+    type Error = Infallible;
+
     fn now(&self) -> Time {
         self.limiter.clock().now()
+    }
+
+    fn calendar(&self) -> Time {
+        self.limiter.clock().calendar()
     }
 
     fn responses(&self) -> &ResponseSettings {
@@ -56,12 +61,17 @@ impl Checker for TestChecker {
 
     fn passed(&self, _: &str, _: Time) {}
 
-    async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, NoRules> {
+    async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, Infallible> {
         Ok(self.limiter.check_within(request, now, patience).await)
     }
 
-    async fn refund(&self, request: &Request<'_>) {
-        self.limiter.refund(request).await;
+    async fn operate(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> Result<Reply, Infallible> {
+        Ok(self.limiter.operate(request, operation, now).await)
     }
 }
 

@@ -9,7 +9,6 @@
 use std::net::IpAddr;
 
 use http::HeaderMap;
-use tollgate_core::Time;
 
 /// What is known about an HTTP request.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +23,6 @@ pub struct HttpRequestFacts<'a> {
     pub host: Option<&'a str>,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// When it came: tokens run out by this.
-    pub now: Time,
 }
 
 impl<'a> HttpRequestFacts<'a> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Request};
+use tollgate_core::{Descriptor, Entry, Request, Time};
 
 use crate::error::Error;
 use crate::request::address::{AddressPrefixes, ClientAddress};
@@ -213,9 +213,8 @@ impl Action {
 ///     target: b"/users/42",
 ///     host: None,
 ///     headers: &headers,
-///     now: Time::default(),
 /// };
-/// mapping.map(&facts)?.with_request(|request| {
+/// mapping.map(&facts, Time::default())?.with_request(|request| {
 ///     assert_eq!(request.domain, "shop");
 ///     let [address, key] = request.descriptors else { panic!("there are two") };
 ///     assert_eq!(address.entries, [("remote_address", "203.0.113.9").into()]);
@@ -303,12 +302,22 @@ impl Mapping {
         hidden.map(|action| action.key.as_str())
     }
 
-    /// What a request becomes.
+    /// Whether it can tell valid tokens.
+    pub const fn verifies_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// What a request becomes; tokens run out by `calendar`.
     ///
     /// # Errors
     /// If the operator wants such requests denied.
-    pub fn map<'a>(&'a self, facts: &HttpRequestFacts<'a>) -> Result<MappedRequest<'a>, MappingDenial> {
-        let mut lookup = FactLookup { mapping: self, facts, address: None, claims: SmallVec::new() };
+    pub fn map<'a>(
+        &'a self,
+        facts: &HttpRequestFacts<'a>,
+        calendar: Time,
+    ) -> Result<MappedRequest<'a>, MappingDenial> {
+        let mut lookup =
+            FactLookup { mapping: self, facts, calendar, address: None, claims: SmallVec::new() };
         let mut mapped =
             MappedRequest { domain: &self.domain, entries: SmallVec::new(), ends: SmallVec::new() };
         for actions in &self.descriptors {
@@ -347,6 +356,7 @@ impl Mapping {
 struct FactLookup<'f, 'a> {
     mapping: &'a Mapping,
     facts: &'f HttpRequestFacts<'a>,
+    calendar: Time,
     address: Option<IpAddr>,
     claims: SmallVec<[(&'a TokenSource, Option<Claims>); 1]>,
 }
@@ -393,7 +403,7 @@ impl<'a> FactLookup<'_, 'a> {
         }
         let tokens = self.mapping.tokens.as_ref()?;
         let found = source.find(self.facts.headers);
-        let claims = found.and_then(|token| tokens.verify(token, self.facts.now).ok());
+        let claims = found.and_then(|token| tokens.verify(token, self.calendar).ok());
         self.claims.push((source, claims));
         self.claims.last()?.1.as_ref()
     }

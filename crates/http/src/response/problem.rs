@@ -1,7 +1,6 @@
 //! The body of a refusal: `application/problem+json` (RFC 9457), of the type
 //! that the IETF's draft on rate limits registers.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use http::StatusCode;
@@ -23,7 +22,7 @@ const NAMES_MAX: usize = 64;
 
 /// The body of a refusal.
 #[derive(Debug, Clone, Serialize)]
-pub struct QuotaProblem<'a> {
+pub struct QuotaProblem {
     /// The kind of problem.
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -32,24 +31,24 @@ pub struct QuotaProblem<'a> {
     /// The status that it is answered with.
     pub status: u16,
     /// The operator's message, or else the numbers of the limit.
-    pub detail: Cow<'a, str>,
+    pub detail: String,
     /// The names of the rules that refuse.
     #[serde(rename = "violated-policies")]
-    pub violated_policies: Vec<&'a str>,
+    pub violated_policies: Vec<String>,
     /// When the same request would pass; none if it never would.
     pub retry_after_ms: Option<u64>,
 }
 
-impl<'a> QuotaProblem<'a> {
-    pub(super) fn new(view: &CallerView<'a>, status: u16) -> Self {
+impl QuotaProblem {
+    pub(super) fn new(view: &CallerView<'_>, status: u16) -> Self {
         let retry_after = match view.reply.verdict {
             Verdict::Deny { retry_after } => retry_after,
             Verdict::Allow | Verdict::Delay { .. } => None,
         };
-        let mut violated_policies = Vec::new();
+        let mut violated_policies: Vec<String> = Vec::new();
         for name in view.reply.told().map(|decision| view.name_of(decision)).take(NAMES_MAX) {
-            if !violated_policies.contains(&name) {
-                violated_policies.push(name);
+            if !violated_policies.iter().any(|known| known == name) {
+                violated_policies.push(name.to_owned());
             }
         }
         Self {
@@ -99,22 +98,22 @@ pub(super) fn explained<'a>(view: &CallerView<'a>) -> Option<&'a RuleDecision> {
     reply.told().min_by_key(|decision| Reverse(decision.verdict.blocked_for()))
 }
 
-fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
-    let Some(chosen) = explained(view) else { return Cow::Borrowed(TITLE) };
+fn detail(view: &CallerView<'_>) -> String {
+    let Some(chosen) = explained(view) else { return TITLE.to_owned() };
     if let Some(rule) = view.reply.rule(chosen)
         && !rule.message.is_empty()
     {
-        return Cow::Borrowed(&rule.message);
+        return rule.message.clone();
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
     match chosen.verdict {
         Verdict::Deny { retry_after: None } if chosen.limit == 0 => {
-            Cow::Owned(format!("the limit '{name}' lets nothing through"))
+            format!("the limit '{name}' lets nothing through")
         }
-        Verdict::Deny { retry_after: None } => Cow::Owned(format!(
+        Verdict::Deny { retry_after: None } => format!(
             "a cost of {} is more than the limit '{name}' of {count} per {window} ever lets through; send less",
             chosen.cost
-        )),
+        ),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
             let state = match (chosen.remaining, chosen.cost) {
                 (left @ 1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
@@ -122,7 +121,7 @@ fn detail<'a>(view: &CallerView<'a>) -> Cow<'a, str> {
             };
             let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s"));
             let again = again.unwrap_or_default();
-            Cow::Owned(format!("the limit '{name}' of {count} per {window} {state}{again}"))
+            format!("the limit '{name}' of {count} per {window} {state}{again}")
         }
     }
 }

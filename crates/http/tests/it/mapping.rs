@@ -8,6 +8,8 @@ use tollgate_http::{
     MappingDenial, MissingValue, PathSpelling, PathTemplates, TokenSource,
 };
 
+const NOW: Time = Time::from_secs(1_700_000_000);
+
 fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
     HttpRequestFacts {
         peer: "203.0.113.9".parse().ok(),
@@ -15,7 +17,6 @@ fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
         target: b"/users/42?key=q%201",
         host: Some("shop.example"),
         headers,
-        now: Time::from_secs(1_700_000_000),
     }
 }
 
@@ -25,7 +26,7 @@ fn mapping(descriptors: Vec<Vec<Action>>) -> Mapping {
 
 /// The descriptors as `key=value,key=value`.
 fn mapped(mapping: &Mapping, facts: &HttpRequestFacts<'_>) -> Vec<String> {
-    mapping.map(facts).expect("it is not denied").with_request(|request| {
+    mapping.map(facts, NOW).expect("it is not denied").with_request(|request| {
         assert_eq!((request.domain, request.cost), (mapping.domain(), 1));
         let entries = |entries: &[tollgate_core::Entry<'_>]| {
             entries.iter().map(|entry| format!("{}={}", entry.key, entry.value)).collect::<Vec<_>>().join(",")
@@ -90,7 +91,7 @@ fn an_absent_value_drops_its_descriptor_and_no_other() {
         vec![Action::new("a", Fact::RemoteAddress(AddressPrefixes::default()))],
         vec![Action::new("h", Fact::Host).or(MissingValue::Skip)],
     ]);
-    assert!(of_nobody.map(&nobody).is_ok_and(|mapped| mapped.is_empty()));
+    assert!(of_nobody.map(&nobody, NOW).is_ok_and(|mapped| mapped.is_empty()));
     assert_eq!(mapped(&of_nobody, &nobody), [""; 0]);
 }
 
@@ -115,7 +116,7 @@ fn an_absent_value_can_be_a_key_or_a_denial() {
         let strict =
             mapping(vec![vec![text()], vec![dropped, Action::new("k", fact).or(MissingValue::Deny)]]);
         let denial = MappingDenial::Missing { what: what.to_owned() };
-        assert_eq!(strict.map(&facts(&headers)).err(), Some(denial));
+        assert_eq!(strict.map(&facts(&headers), NOW).err(), Some(denial));
     }
     let nobody = HttpRequestFacts { peer: None, host: None, ..facts(&headers) };
     for (fact, what) in [
@@ -125,7 +126,7 @@ fn an_absent_value_can_be_a_key_or_a_denial() {
         let of = |missing| mapping(vec![vec![Action::new("k", fact.clone()).or(missing)]]);
         assert_eq!(mapped(&of(MissingValue::Key), &nobody), ["k=(missing)"]);
         let denial = MappingDenial::Missing { what: what.to_owned() };
-        assert_eq!(of(MissingValue::Deny).map(&nobody).err(), Some(denial));
+        assert_eq!(of(MissingValue::Deny).map(&nobody, NOW).err(), Some(denial));
     }
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_static("k1"));
@@ -139,7 +140,7 @@ fn a_path_with_an_escaped_slash_can_be_denied() {
     let mapping = mapping(vec![vec![Action::new("path", Fact::Path(PathTemplates::spelled(spelling)))]]);
     let headers = HeaderMap::new();
     let odd = HttpRequestFacts { target: b"/a%2Flogin?b=%2F", ..facts(&headers) };
-    assert_eq!(mapping.map(&odd).err(), Some(MappingDenial::EscapedSlash));
+    assert_eq!(mapping.map(&odd, NOW).err(), Some(MappingDenial::EscapedSlash));
     let fine = HttpRequestFacts { target: b"/login?b=%2F", ..facts(&headers) };
     assert_eq!(mapped(&mapping, &fine), ["path=/login"]);
 }

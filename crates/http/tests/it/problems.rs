@@ -40,8 +40,7 @@ fn denial(key: &str, cost: u64, passed: usize) -> (String, Vec<String>) {
         retry_after_jitter: Duration::ZERO,
     };
     let problem = CallerView::new(&settings, &request, &reply).problem(429);
-    let violated = problem.violated_policies.iter().map(|name| (*name).to_owned()).collect();
-    (problem.detail.into_owned(), violated)
+    (problem.detail, problem.violated_policies)
 }
 
 fn detail(key: &str, cost: u64, passed: usize) -> String {

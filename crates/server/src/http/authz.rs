@@ -21,7 +21,6 @@ mod to_wire;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -30,8 +29,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 use tokio::sync::watch;
-use tollgate_core::{Request, Verdict};
-use tollgate_http::{CallerView, HttpRequestFacts, Mapping, TokenVerifier};
+use tollgate_http::{Admission, AdmissionControl, AdmissionError, HttpRequestFacts, Mapping, TokenVerifier};
 
 use super::Context;
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
@@ -50,7 +48,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 /// What proxies are answered by.
 #[derive(Debug)]
 pub(crate) struct Authz {
-    mapping: Option<Mapping>,
+    admission: Option<AdmissionControl>,
     tokens: Option<Arc<TokenVerifier>>,
     settings: ForwardAuthSettings,
     /// Whether a peer that is not trusted was told about in the log.
@@ -72,12 +70,14 @@ impl Authz {
                 (Some(mapping.with_tokens(Arc::clone(&tokens))), Some(tokens))
             }
         };
-        Ok(Self { mapping, tokens, settings: settings.forward_auth, has_warned: AtomicBool::new(false) })
+        let own = settings.forward_auth;
+        let admission = mapping.map(|mapping| AdmissionControl::new(mapping, own.max_hold));
+        Ok(Self { admission, tokens, settings: own, has_warned: AtomicBool::new(false) })
     }
 
     /// The mapping, if there is one.
-    pub(crate) const fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.as_ref()
+    pub(crate) fn mapping(&self) -> Option<&Mapping> {
+        self.admission.as_ref().map(AdmissionControl::mapping)
     }
 
     /// Follows the files with keys until the server is to end.
@@ -104,11 +104,11 @@ impl Authz {
         }
     }
 
-    /// The mapping, if this peer may ask.
-    fn mapping_for(&self, peer: Option<IpAddr>) -> Result<&Mapping, AuthzError> {
-        let mapping = self.mapping.as_ref().ok_or(AuthzError::NoMapping)?;
-        if peer.is_some_and(|peer| mapping.proxies().trusts(peer)) {
-            return Ok(mapping);
+    /// Who lets requests in, if this peer may ask.
+    fn admission_for(&self, peer: Option<IpAddr>) -> Result<&AdmissionControl, AuthzError> {
+        let admission = self.admission.as_ref().ok_or(AuthzError::NoMapping)?;
+        if peer.is_some_and(|peer| admission.mapping().proxies().trusts(peer)) {
+            return Ok(admission);
         }
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
@@ -135,11 +135,9 @@ async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> R
     let decided = decide(service, authz, &parts, &mut span).await;
     service.metrics().served(Call::Http, service.now().since(start));
     match decided {
-        Ok(HeldResponse { response, hold }) => {
-            if let Some(hold) = hold {
-                tokio::time::sleep(hold).await;
-            }
-            response
+        Ok((mut admission, deny_status)) => {
+            admission.turn().await;
+            to_wire::respond(admission, deny_status)
         }
         Err(error) => {
             span.failed(&error.to_string());
@@ -148,20 +146,15 @@ async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> R
     }
 }
 
-/// What to answer, and how long to wait before.
-struct HeldResponse {
-    response: Response,
-    hold: Option<Duration>,
-}
-
+/// What to answer, and the status of a denial.
 async fn decide(
-    service: &Service,
+    service: &Arc<Service>,
     authz: &Authz,
     parts: &Parts,
     span: &mut CallSpan,
-) -> Result<HeldResponse, AuthzError> {
+) -> Result<(Admission<Service>, u16), AuthzError> {
     let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
-    let mapping = authz.mapping_for(peer)?;
+    let control = authz.admission_for(peer)?;
     let original = from_wire::original(parts, authz.settings.request_from)?;
     let own_query = parts.uri.query().filter(|_| original.has_own_query);
     let deny_status = from_wire::deny_status(own_query)?.unwrap_or(authz.settings.deny_status);
@@ -171,27 +164,13 @@ async fn decide(
         target: original.target,
         host: original.host,
         headers: &parts.headers,
-        now: service.calendar(),
     };
-    let mapped = mapping.map(&facts).map_err(AuthzError::Mapping)?;
-    let counter = service.history().map(|history| history.counter());
-    let route = counter.map(|counter| counter.route_of(facts.path(), mapping.paths()));
-    if mapped.is_empty() {
-        if let (Some(counter), Some(route)) = (counter, &route) {
-            counter.passed(route, facts.now);
-        }
-        return Ok(HeldResponse { response: to_wire::free(), hold: None });
+    let admission = control.admit(service, &facts).await.map_err(|error| match error {
+        AdmissionError::Mapping(denial) => AuthzError::Mapping(denial),
+        AdmissionError::Check(error) => AuthzError::Service(error),
+    })?;
+    if let Some(outcome) = admission.outcome {
+        span.decided(Some(control.mapping().domain()), outcome);
     }
-    let entries = mapped.entries();
-    let descriptors = mapped.descriptors(&entries);
-    let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
-    let patience = authz.settings.max_hold.into();
-    let reply = service.check_within(&request, facts.now, patience).await.map_err(AuthzError::Service)?;
-    span.decided(Some(request.domain), reply.outcome());
-    let hold = match reply.verdict {
-        Verdict::Delay { wait } => Some(wait.into()),
-        Verdict::Allow | Verdict::Deny { .. } => None,
-    };
-    let view = CallerView::new(&service.answers().responses, &request, &reply);
-    Ok(HeldResponse { response: to_wire::respond(&view, deny_status), hold })
+    Ok((admission, deny_status))
 }

@@ -135,6 +135,20 @@ async fn what_is_delayed_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_leaves_while_it_is_held_gives_its_place_back() {
+    let layer = layer("algorithm: leaky_bucket, requests_per_unit: 4, unit: minute, burst: 1");
+    assert!(ask(&layer, from("me")).await.was_served);
+    for _ in 0..3 {
+        let held = tokio::time::timeout(Duration::from_secs(1), ask(&layer, from("me"))).await;
+        assert!(held.is_err(), "it is held, and leaves");
+    }
+    let mut held = Box::pin(ask(&layer, from("me")));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut held).await.is_err());
+    assert!(!ask(&layer, from("me")).await.was_served, "the only place is taken");
+    assert!(held.await.was_served);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_held_for_longer_than_set() {
     let limit = "algorithm: leaky_bucket, requests_per_unit: 1, unit: minute, burst: 5";
     let layer = layer(limit).with_max_hold(Duration::from_secs(59));

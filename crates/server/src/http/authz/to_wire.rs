@@ -8,12 +8,11 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use tollgate_core::Verdict;
 
 use crate::http::v1::to_wire::problem;
-use crate::service::ServiceError;
-use tollgate_http::MappingDenial;
-use tollgate_http::response::{CallerView, PROBLEM_JSON, VERDICT, WAIT};
+use crate::service::{Service, ServiceError};
+use tollgate_http::response::{PROBLEM_JSON, QuotaProblem, VERDICT};
+use tollgate_http::{Admission, MappingDenial};
 
 /// Why a question gets no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -89,34 +88,17 @@ pub(super) fn error(error: &AuthzError) -> Response {
     problem(error.status(), None, error.to_string(), error.fix().into()).into()
 }
 
-/// The response for a request that no descriptor was made of: nothing limits it.
-pub(super) fn free() -> Response {
+/// The response to an answer; a denial has the status that was asked for.
+pub(super) fn respond(admission: Admission<Service>, deny_status: u16) -> Response {
     let mut response = Response::new(Body::empty());
-    response.headers_mut().insert(VERDICT, HeaderValue::from_static("allow"));
-    response
-}
-
-/// The response to an answer; a refusal has the status that was asked for.
-pub(super) fn respond(view: &CallerView<'_>, deny_status: u16) -> Response {
-    let (mut response, verdict) = match view.reply().verdict {
-        Verdict::Allow => (Response::new(Body::empty()), "allow"),
-        Verdict::Delay { .. } => (Response::new(Body::empty()), "delay"),
-        Verdict::Deny { .. } => {
-            let status = StatusCode::from_u16(deny_status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            (with_problem(status, view.problem(status.as_u16()).to_bytes()), "deny")
-        }
-    };
+    if let Some(problem) = admission.problem {
+        let bytes = QuotaProblem { status: deny_status, ..problem }.to_bytes();
+        *response.status_mut() = StatusCode::from_u16(deny_status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        *response.body_mut() = Body::from(bytes);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    }
     let headers = response.headers_mut();
-    // What was to be waited for has been waited for.
-    let still_true = view.headers().into_iter().filter(|(name, _)| *name != WAIT);
-    headers.extend(still_true);
-    headers.insert(VERDICT, HeaderValue::from_static(verdict));
-    response
-}
-
-fn with_problem(status: StatusCode, bytes: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(bytes));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    headers.extend(admission.headers);
+    headers.insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));
     response
 }

@@ -8,8 +8,6 @@
 
 mod problem;
 
-use std::borrow::Cow;
-
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -78,11 +76,10 @@ pub(super) struct DeniedBody<'a> {
     /// 429.
     status: u16,
     /// The message of the rule that denies it, or else its numbers.
-    #[schema(value_type = String)]
-    detail: Cow<'a, str>,
+    detail: String,
     /// The names of the rules that deny it.
     #[serde(rename = "violated-policies")]
-    violated_policies: Vec<&'a str>,
+    violated_policies: Vec<String>,
     #[serde(flatten)]
     reply: ReplyBody<'a>,
 }

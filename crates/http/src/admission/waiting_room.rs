@@ -28,7 +28,7 @@ struct WaitingLine {
 
 /// Everybody who waits.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct WaitingRoom(Arc<Mutex<WaitingLines>>);
+pub(super) struct WaitingRoom(Arc<Mutex<WaitingLines>>);
 
 #[derive(Debug, Default)]
 struct WaitingLines {
@@ -38,7 +38,7 @@ struct WaitingLines {
 
 /// A request's place in a line; leaves the line when it is dropped.
 #[derive(Debug)]
-pub(crate) struct WaitingPlace {
+pub(super) struct WaitingPlace {
     room: WaitingRoom,
     line: u64,
     ticket: u64,
@@ -48,7 +48,7 @@ pub(crate) struct WaitingPlace {
 
 impl WaitingRoom {
     /// A place at the end of a line, whose turn is after `wait`.
-    pub(crate) fn enter(&self, line: u64, wait: Duration) -> WaitingPlace {
+    pub(super) fn enter(&self, line: u64, wait: Duration) -> WaitingPlace {
         let turn = Instant::now() + wait;
         let is_called = Arc::new(Notify::new());
         let mut lines = self.0.lock();
@@ -71,7 +71,7 @@ impl WaitingRoom {
 
 impl WaitingPlace {
     /// Waits for its turn.
-    pub(crate) async fn turn(mut self) {
+    pub(super) async fn turn(&mut self) {
         loop {
             // Made before the look, so that no call is missed in between.
             let is_called = Arc::clone(&self.is_called);
@@ -129,7 +129,7 @@ mod tests {
     async fn wait_all(places: Vec<WaitingPlace>) -> Vec<u128> {
         let start = Instant::now();
         let mut waits = Vec::new();
-        for place in places {
+        for mut place in places {
             waits.push(tokio::spawn(async move {
                 place.turn().await;
                 start.elapsed().as_millis()
@@ -168,7 +168,8 @@ mod tests {
     async fn the_next_in_line_notices_that_the_first_has_left() {
         let room = WaitingRoom::default();
         let first = room.enter(1, Duration::from_secs(1));
-        let second = tokio::spawn(room.enter(1, Duration::from_secs(2)).turn());
+        let mut second = room.enter(1, Duration::from_secs(2));
+        let second = tokio::spawn(async move { second.turn().await });
         tokio::task::yield_now().await;
         let start = Instant::now();
         drop(first);

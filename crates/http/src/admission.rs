@@ -1,0 +1,199 @@
+//! May this HTTP request pass, and when?
+//!
+//! Forward-auth, gateway and middleware all do the same between a request and the service behind
+//! it: they map it, ask the limiter, hold it if it is to wait, and tell its caller. They do it here.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `waiting_room` | requests that are held until it is their turn |
+//! | `held` | what a held request took, for when its caller goes away |
+//!
+//! Invariants: a request is checked once, at one instant of the limiter's clock; tokens are judged
+//! by the calendar. What a held request took is given back if its caller does not wait for its turn.
+//!
+//! Deliberately not here: how a request came and how an answer leaves, which each way in does itself.
+
+mod held;
+mod waiting_room;
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::{Micros, Operation, Outcome, Request, Time, Verdict};
+use tollgate_limiter::Reply;
+
+use crate::request::{HttpRequestFacts, Mapping, MappingDenial, PathTemplates};
+use crate::response::{CallerView, QuotaProblem, ResponseHeaders, ResponseSettings, WAIT};
+use held::HeldRequest;
+use waiting_room::WaitingRoom;
+
+/// The status of a denial, unless somebody wants another.
+const TOO_MANY_REQUESTS: u16 = 429;
+
+/// Whoever decides about requests: a server's service, or a limiter.
+pub trait Checker: Send + Sync + 'static {
+    /// Why nothing can be decided.
+    type Error: Send;
+
+    /// The limiter's time.
+    fn now(&self) -> Time;
+
+    /// The calendar's time.
+    fn calendar(&self) -> Time;
+
+    /// What callers are told about limits.
+    fn responses(&self) -> &ResponseSettings;
+
+    /// The name that requests of this path are counted under, if they are.
+    fn route<'a>(&'a self, path: &'a [u8], mapped: Option<&'a PathTemplates>) -> Option<Cow<'a, str>>;
+
+    /// Counts a request that no descriptor was made of.
+    fn passed(&self, route: &str, now: Time);
+
+    /// Checks a request that can be held for as long as `patience`.
+    fn check(
+        &self,
+        request: &Request<'_>,
+        now: Time,
+        patience: Micros,
+    ) -> impl Future<Output = Result<Reply, Self::Error>> + Send;
+
+    /// Reports or gives back.
+    fn operate(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> impl Future<Output = Result<Reply, Self::Error>> + Send;
+}
+
+/// Why a request is not decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdmissionError<E> {
+    /// The mapping denies it.
+    Mapping(MappingDenial),
+    /// Nothing can be decided.
+    Check(E),
+}
+
+/// How requests are let in: what becomes of one, and how long it may be held. Clones share the
+/// lines that held requests wait in.
+#[derive(Debug, Clone)]
+pub struct AdmissionControl {
+    mapping: Mapping,
+    max_wait: Duration,
+    waiting: WaitingRoom,
+}
+
+/// What a request may do.
+#[derive(Debug)]
+pub struct Admission<C: Checker> {
+    /// Now, later, or not.
+    pub verdict: Verdict,
+    /// How it is counted; none if no descriptor was made of it.
+    pub outcome: Option<Outcome>,
+    /// What its caller is told, whatever happens to it.
+    pub headers: ResponseHeaders,
+    /// The body of a denial.
+    pub problem: Option<QuotaProblem>,
+    /// The name of the limit that the verdict comes from.
+    pub rule: Option<String>,
+    held: Option<HeldRequest<C>>,
+}
+
+impl AdmissionControl {
+    /// Requests become what `mapping` says; one that would have to wait longer than `max_wait` is denied.
+    pub fn new(mapping: Mapping, max_wait: Duration) -> Self {
+        Self { mapping, max_wait, waiting: WaitingRoom::default() }
+    }
+
+    /// The same with another mapping; requests of both wait in the same lines.
+    #[must_use]
+    pub fn with_mapping(self, mapping: Mapping) -> Self {
+        Self { mapping, ..self }
+    }
+
+    /// The same, holding nothing for longer.
+    #[must_use]
+    pub fn with_max_wait(self, max_wait: Duration) -> Self {
+        Self { max_wait, ..self }
+    }
+
+    /// What a request becomes.
+    pub const fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Asks about a request.
+    ///
+    /// # Errors
+    /// If the mapping denies it, or there is nothing to decide by.
+    pub async fn admit<C: Checker>(
+        &self,
+        checker: &Arc<C>,
+        facts: &HttpRequestFacts<'_>,
+    ) -> Result<Admission<C>, AdmissionError<C::Error>> {
+        let now = checker.now();
+        let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
+        let mapped = self.mapping.map(facts, calendar).map_err(AdmissionError::Mapping)?;
+        let route = checker.route(facts.path(), self.mapping.paths());
+        if mapped.is_empty() {
+            if let Some(route) = &route {
+                checker.passed(route, now);
+            }
+            return Ok(Admission::free());
+        }
+        let entries = mapped.entries();
+        let descriptors = mapped.descriptors(&entries);
+        let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
+        let reply =
+            checker.check(&request, now, self.max_wait.into()).await.map_err(AdmissionError::Check)?;
+        let held = match reply.verdict {
+            Verdict::Delay { wait } => {
+                Some(HeldRequest::enter(&self.waiting, wait.into(), Arc::clone(checker), (&request, &reply)))
+            }
+            Verdict::Allow | Verdict::Deny { .. } => None,
+        };
+        let view = CallerView::new(checker.responses(), &request, &reply);
+        Ok(Admission::told(&view, held))
+    }
+}
+
+impl<C: Checker> Admission<C> {
+    /// Nothing limits it.
+    fn free() -> Self {
+        Self {
+            verdict: Verdict::Allow,
+            outcome: None,
+            headers: ResponseHeaders::new(),
+            problem: None,
+            rule: None,
+            held: None,
+        }
+    }
+
+    fn told(view: &CallerView<'_>, held: Option<HeldRequest<C>>) -> Self {
+        let reply = view.reply();
+        let rule = reply.binding().and_then(|decision| reply.rule(decision));
+        Self {
+            verdict: reply.verdict,
+            outcome: Some(reply.outcome()),
+            // What is to be waited for will have been waited for.
+            headers: view.headers().into_iter().filter(|(name, _)| *name != WAIT).collect(),
+            problem: reply.verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS)),
+            rule: rule.map(|rule| rule.name().to_owned()),
+            held,
+        }
+    }
+
+    /// Waits until it is its turn: not at all unless the verdict is a delay. If this is dropped
+    /// before, or never called, what the request took is given back.
+    pub async fn turn(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.turn().await;
+        }
+        self.held = None;
+    }
+}

@@ -1,0 +1,48 @@
+//! The service as forward-auth and the gateway ask it.
+
+use std::borrow::Cow;
+
+use tollgate_core::{Micros, Operation, Request, Time};
+use tollgate_http::{Checker, PathTemplates, ResponseSettings};
+use tollgate_limiter::{Clock as _, Reply};
+
+use super::{Service, ServiceError};
+
+impl Checker for Service {
+    type Error = ServiceError;
+
+    fn now(&self) -> Time {
+        self.now()
+    }
+
+    fn calendar(&self) -> Time {
+        self.limiter.clock().calendar()
+    }
+
+    fn responses(&self) -> &ResponseSettings {
+        &self.answers().responses
+    }
+
+    fn route<'a>(&'a self, path: &'a [u8], mapped: Option<&'a PathTemplates>) -> Option<Cow<'a, str>> {
+        Some(self.history()?.counter().route_of(path, mapped))
+    }
+
+    fn passed(&self, route: &str, now: Time) {
+        if let Some(history) = self.history() {
+            history.counter().passed(route, now);
+        }
+    }
+
+    async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, ServiceError> {
+        self.check_within(request, now, patience).await
+    }
+
+    async fn operate(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> Result<Reply, ServiceError> {
+        self.operate(request, operation, now).await
+    }
+}
