@@ -119,6 +119,12 @@ const TABLE: &[CrateRow] = &[
         why: "whoever limits in process takes neither a server nor files along",
     },
     CrateRow {
+        folder: "client",
+        ours: &["core"],
+        theirs: Theirs::Any,
+        why: "whoever asks a server takes neither the server nor a limiter along",
+    },
+    CrateRow {
         folder: "gateway",
         ours: &["http", "limiter", "core"],
         theirs: Theirs::Any,
