@@ -39,6 +39,15 @@ pub const LINGER_MAX: Duration = Duration::from_secs(2);
 /// nothing; curl itself waits for a second.
 pub const CONTINUE_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// Routes that may be written; a request is compared with one after the other.
+pub const ROUTES_MAX: usize = 1_000;
+
+/// Upstreams of a group.
+pub const GROUP_MAX: usize = 256;
+
+/// Upstreams of a group that are tried, one after the other, for a connection.
+pub const CONNECT_TRIES_MAX: usize = 3;
+
 /// Connections without a request that a worker keeps to an upstream.
 pub const POOL_IDLE_MAX: usize = 256;
 

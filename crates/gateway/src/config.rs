@@ -1,11 +1,16 @@
 //! What an operator sets about the gateway, and the mapping where none is set.
+//!
+//! Settings fill these types in; `route_table` makes of them what requests meet.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::{Authority, Scheme};
 use tollgate_http::{Action, AddressPrefixes, Fact, Mapping, PathTemplates};
+
+use crate::route::RouteConditions;
 
 /// The group of rules where no mapping is set.
 pub const DEFAULT_DOMAIN: &str = "gateway";
@@ -13,12 +18,58 @@ pub const DEFAULT_DOMAIN: &str = "gateway";
 /// What an operator sets.
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
-    /// Where requests go.
-    pub upstream: UpstreamUrl,
-    /// How long what may take.
-    pub timeouts: GatewayTimeouts,
+    /// Where requests go, by what they are like. The first route that fits is taken.
+    pub routes: Vec<RouteConfig>,
     /// A request that is to wait longer is denied.
     pub max_wait: Duration,
+}
+
+impl GatewayConfig {
+    /// One route for all requests, to one upstream.
+    pub fn single(upstream: UpstreamUrl, timeouts: GatewayTimeouts, max_wait: Duration) -> Self {
+        let group = Arc::new(GroupConfig::of(upstream));
+        let route = RouteConfig { conditions: RouteConditions::default(), group, mapping: None, timeouts };
+        Self { routes: vec![route], max_wait }
+    }
+}
+
+/// Where some requests go.
+#[derive(Debug, Clone)]
+pub struct RouteConfig {
+    /// Which requests.
+    pub conditions: RouteConditions,
+    /// Where to; routes may share a group.
+    pub group: Arc<GroupConfig>,
+    /// How they become descriptors; none if as all others.
+    pub mapping: Option<Mapping>,
+    /// How long what may take.
+    pub timeouts: GatewayTimeouts,
+}
+
+/// Upstreams that serve the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// What logs and metrics call it; no two groups have the same.
+    pub name: String,
+    /// At least one.
+    pub servers: Vec<UpstreamUrl>,
+}
+
+impl GroupConfig {
+    /// A group of one, which is called by its URL.
+    pub fn of(upstream: UpstreamUrl) -> Self {
+        Self { name: upstream.to_string(), servers: vec![upstream] }
+    }
+}
+
+/// Its upstreams.
+impl fmt::Display for GroupConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, server) in self.servers.iter().enumerate() {
+            write!(f, "{}{server}", if index > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
 }
 
 /// How long what may take.
@@ -94,7 +145,6 @@ impl UpstreamUrl {
         &self.authority
     }
 }
-
 /// The mapping where none is set: by address, by method and path, by path and address, in the
 /// domain [`DEFAULT_DOMAIN`]. Nobody is believed about another's address.
 ///

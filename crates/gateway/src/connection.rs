@@ -20,6 +20,7 @@ use crate::bounds::{
     CONNECTION_WINDOW, HEAD_MAX, HEAD_WAIT_MAX, KEEP_ALIVE_MAX, LOCAL_RESETS_MAX, PING_EVERY, PING_WAIT_MAX,
     RESETS_MAX, STREAM_WINDOW, STREAMS_MAX, TUNNEL_DRAIN,
 };
+use crate::forward::Lease;
 use crate::strict::{StrictStream, UpgradeSwitch};
 use crate::{ClientSocket, Gateway};
 
@@ -39,6 +40,8 @@ pub(crate) struct ConnectionContext {
 pub(crate) struct Tunnel {
     pub(crate) client: OnUpgrade,
     pub(crate) upstream: OnUpgrade,
+    /// The upstream is as busy with it as with a request.
+    pub(crate) lease: Lease,
 }
 
 impl ConnectionContext {
@@ -124,7 +127,8 @@ impl<C: Checker> Gateway<C> {
 impl Tunnel {
     /// Passes bytes on both ways until both ends are done.
     async fn run(self) -> io::Result<()> {
-        let (client, upstream) = tokio::try_join!(self.client, self.upstream).map_err(io::Error::other)?;
+        let Self { client, upstream, lease: _lease } = self;
+        let (client, upstream) = tokio::try_join!(client, upstream).map_err(io::Error::other)?;
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
         tokio::io::copy_bidirectional(&mut client, &mut upstream).await?;
         Ok(())

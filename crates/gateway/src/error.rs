@@ -23,6 +23,8 @@ pub(crate) enum GatewayError {
     RequestBody,
     #[error("the body of the request did not arrive in time")]
     SlowRequestBody,
+    #[error("nothing is served at this host and path: no route of the gateway fits")]
+    NoRoute,
     #[error("the upstream cannot be reached")]
     Unreachable,
     #[error("the upstream did not accept a connection in time")]
@@ -42,6 +44,7 @@ impl GatewayError {
             }
             Self::Mapping(MappingDenial::Missing { .. }) => StatusCode::FORBIDDEN,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NoRoute => StatusCode::NOT_FOUND,
             Self::NoRules => StatusCode::SERVICE_UNAVAILABLE,
             Self::SlowRequestBody => StatusCode::REQUEST_TIMEOUT,
             Self::Unreachable | Self::NoAnswer => StatusCode::BAD_GATEWAY,
@@ -55,6 +58,7 @@ impl GatewayError {
             Self::Head(_) | Self::Host | Self::Connect | Self::RequestBody | Self::SlowRequestBody => true,
             Self::NoRules
             | Self::Mapping(_)
+            | Self::NoRoute
             | Self::Unreachable
             | Self::ConnectTimeout
             | Self::NoAnswer

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use http::request::Parts;
@@ -20,10 +21,12 @@ use crate::Gateway;
 use crate::connection::{ConnectionContext, Tunnel};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
-use crate::forward::Lease;
+use crate::forward::{Lease, SendRecord};
 use crate::problem::{self, with_problem};
 use crate::request_body::{BodyFate, RequestBody, drain};
 use crate::response_body::ResponseBody;
+use crate::route::RouteQuery;
+use crate::route_table::Route;
 use crate::strict::{HeadError, REJECTED, UpgradeTurn};
 use crate::target::RequestTarget;
 
@@ -34,6 +37,15 @@ struct PendingUpgrade {
     client: OnUpgrade,
 }
 
+/// What is known about one request, for whoever logs or measures it.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeRecord {
+    /// The route that it took; none if none fits.
+    pub(crate) route: Option<Arc<Route>>,
+    /// Which upstream was asked, and how long it took.
+    pub(crate) sent: SendRecord,
+}
+
 impl<C: Checker> Gateway<C> {
     /// Answers a request; what goes wrong is an answer, too.
     pub(crate) async fn answer(
@@ -42,10 +54,14 @@ impl<C: Checker> Gateway<C> {
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         let is_http2 = request.version() == Version::HTTP_2;
-        match self.exchange(&context, request).await {
+        let mut record = ExchangeRecord::default();
+        match self.exchange(&context, request, &mut record).await {
             Ok(response) => response,
             Err(error) => {
-                tracing::debug!(%error, "a request got no answer from the upstream");
+                let ExchangeRecord { route, sent: SendRecord { upstream, took } } = &record;
+                let upstream = upstream.as_ref().map(|upstream| tracing::field::display(upstream.url()));
+                let has_route = route.is_some();
+                tracing::debug!(%error, has_route, upstream, ?took, "a request got no answer from the upstream");
                 problem::response(&error, is_http2)
             }
         }
@@ -55,6 +71,7 @@ impl<C: Checker> Gateway<C> {
         &self,
         context: &ConnectionContext,
         mut request: Request<Incoming>,
+        record: &mut ExchangeRecord,
     ) -> Result<Response<ResponseBody>, GatewayError> {
         let has_body = !request.body().is_end_stream();
         let hop = HopRequest::read(request.headers(), request.version(), has_body);
@@ -69,7 +86,9 @@ impl<C: Checker> Gateway<C> {
         }
         let target = RequestTarget::read(&parts)?;
         fields::remove_hop_by_hop(&mut parts.headers);
-        let mut admission = self.admit(context, &parts, &target).await?;
+        let route = self.route(&parts, &target).ok_or(GatewayError::NoRoute)?;
+        record.route = Some(Arc::clone(&route));
+        let mut admission = self.admit(context, &route, &parts, &target).await?;
         if let Some(problem) = admission.problem.take() {
             if has_body && !hop.expects_continue {
                 tokio::spawn(drain(body));
@@ -77,21 +96,35 @@ impl<C: Checker> Gateway<C> {
             return Ok(denial(&admission, problem.to_bytes()));
         }
         admission.turn().await;
-        let origin = self.origin(context, &parts);
+        let origin = origin(context, &route, &parts);
         fields::join_cookies(&mut parts.headers);
         let decided = (admission.verdict, admission.rule.as_deref());
         fields::write_origin(&mut parts.headers, &origin, target.host.as_ref(), decided);
         hop.write(&mut parts.headers);
-        parts.headers.insert(HOST, target.host.clone().unwrap_or_else(|| self.upstream.host().clone()));
+        parts.headers.remove(HOST);
+        parts.headers.extend(target.host.clone().map(|host| (HOST, host)));
         parts.uri = target.uri();
-        let (response, lease) = self.forward(parts, body, &hop).await?;
-        self.finish(response, lease, &admission, upgrade.map(|upgrade| (upgrade, context)))
+        let (response, lease) =
+            forward(&route, Request::from_parts(parts, body), &hop, &mut record.sent).await?;
+        let upgrade = upgrade.map(|upgrade| (upgrade, context));
+        finish(response, lease, &admission, upgrade, route.timeouts.idle)
+    }
+
+    /// Where the request goes.
+    fn route(&self, parts: &Parts, target: &RequestTarget) -> Option<Arc<Route>> {
+        self.routes.find(&RouteQuery {
+            host: target.host_text(),
+            path: target.path.path().as_bytes(),
+            method: &parts.method,
+            headers: &parts.headers,
+        })
     }
 
     /// Asks the limiter.
     async fn admit(
         &self,
         context: &ConnectionContext,
+        route: &Route,
         parts: &Parts,
         target: &RequestTarget,
     ) -> Result<Admission<C>, GatewayError> {
@@ -102,76 +135,77 @@ impl<C: Checker> Gateway<C> {
             host: target.host_text(),
             headers: &parts.headers,
         };
-        self.admission.admit(&self.checker, &facts).await.map_err(|error| match error {
+        route.admission.admit(&self.checker, &facts).await.map_err(|error| match error {
             AdmissionError::Mapping(denial) => GatewayError::Mapping(denial),
             AdmissionError::Check(_) => GatewayError::NoRules,
         })
     }
+}
 
-    fn origin(&self, context: &ConnectionContext, parts: &Parts) -> Origin {
-        let (peer, proxies) = (context.socket.peer, self.admission.mapping().proxies());
-        let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, &parts.headers));
-        Origin {
-            peer,
-            client,
-            is_trusted: peer.is_some_and(|peer| proxies.trusts(peer)),
-            is_tls: context.socket.is_tls,
-            version: parts.version,
-        }
+fn origin(context: &ConnectionContext, route: &Route, parts: &Parts) -> Origin {
+    let (peer, proxies) = (context.socket.peer, route.admission.mapping().proxies());
+    let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, &parts.headers));
+    Origin {
+        peer,
+        client,
+        is_trusted: peer.is_some_and(|peer| proxies.trusts(peer)),
+        is_tls: context.socket.is_tls,
+        version: parts.version,
     }
+}
 
-    async fn forward(
-        &self,
-        mut parts: Parts,
-        body: Incoming,
-        hop: &HopRequest,
-    ) -> Result<(Response<Incoming>, Lease), GatewayError> {
-        let (fate, has_body) = (BodyFate::default(), !body.is_end_stream());
-        parts.version = Version::HTTP_11;
-        parts.extensions.clear();
-        let may_repeat = !has_body && hop.upgrade.is_none() && is_idempotent(&parts.method);
-        let mut request_body = RequestBody::new(body, self.config.timeouts.idle, fate.clone());
-        let wanted = hop.expects_continue.then(|| Arc::new(Notify::new()));
-        if let Some(wanted) = &wanted {
-            request_body = request_body.when_wanted(Arc::clone(wanted));
-        }
-        let mut request = Request::from_parts(parts, request_body);
-        if let Some(wanted) = wanted {
-            hyper::ext::on_informational(&mut request, move |response| {
-                if response.status() == StatusCode::CONTINUE {
-                    wanted.notify_one();
-                }
-            });
-        }
-        let answered = self.upstream.send(request, may_repeat).await;
-        answered.map_err(|error| fate.error().unwrap_or(error))
+async fn forward(
+    route: &Route,
+    request: Request<Incoming>,
+    hop: &HopRequest,
+    record: &mut SendRecord,
+) -> Result<(Response<Incoming>, Lease), GatewayError> {
+    let (mut parts, body) = request.into_parts();
+    let (fate, has_body) = (BodyFate::default(), !body.is_end_stream());
+    parts.version = Version::HTTP_11;
+    parts.extensions.clear();
+    let may_repeat = !has_body && hop.upgrade.is_none() && is_idempotent(&parts.method);
+    let mut request_body = RequestBody::new(body, route.timeouts.idle, fate.clone());
+    let wanted = hop.expects_continue.then(|| Arc::new(Notify::new()));
+    if let Some(wanted) = &wanted {
+        request_body = request_body.when_wanted(Arc::clone(wanted));
     }
+    let mut request = Request::from_parts(parts, request_body);
+    if let Some(wanted) = wanted {
+        hyper::ext::on_informational(&mut request, move |response| {
+            if response.status() == StatusCode::CONTINUE {
+                wanted.notify_one();
+            }
+        });
+    }
+    let answered = route.group.send(request, may_repeat, &route.timeouts, record).await;
+    answered.map_err(|error| fate.error().unwrap_or(error))
+}
 
-    /// The upstream's answer as the client gets it.
-    fn finish(
-        &self,
-        mut response: Response<Incoming>,
-        lease: Lease,
-        admission: &Admission<C>,
-        upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
-    ) -> Result<Response<ResponseBody>, GatewayError> {
-        let protocol = response.headers().get(UPGRADE).cloned();
-        fields::remove_hop_by_hop(response.headers_mut());
-        tell(response.headers_mut(), admission);
-        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(response.map(|body| ResponseBody::upstream(body, lease, self.config.timeouts.idle)));
-        }
-        // Nobody asked to speak anything else.
-        let (Some((PendingUpgrade { turn, client }, context)), Some(protocol)) = (upgrade, protocol) else {
-            return Err(GatewayError::NoAnswer);
-        };
-        context.open_tunnel(Tunnel { client, upstream: hyper::upgrade::on(&mut response) });
-        turn.tunnel();
-        let headers = response.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, protocol);
-        Ok(response.map(|_| ResponseBody::text(Vec::new())))
+/// The upstream's answer as the client gets it.
+fn finish<C: Checker>(
+    mut response: Response<Incoming>,
+    lease: Lease,
+    admission: &Admission<C>,
+    upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
+    idle: Duration,
+) -> Result<Response<ResponseBody>, GatewayError> {
+    let protocol = response.headers().get(UPGRADE).cloned();
+    fields::remove_hop_by_hop(response.headers_mut());
+    tell(response.headers_mut(), admission);
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(response.map(|body| ResponseBody::upstream(body, lease, idle)));
     }
+    // Nobody asked to speak anything else.
+    let (Some((PendingUpgrade { turn, client }, context)), Some(protocol)) = (upgrade, protocol) else {
+        return Err(GatewayError::NoAnswer);
+    };
+    context.open_tunnel(Tunnel { client, upstream: hyper::upgrade::on(&mut response), lease });
+    turn.tunnel();
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, protocol);
+    Ok(response.map(|_| ResponseBody::text(Vec::new())))
 }
 
 /// What was wrong with a request that hyper never saw.

@@ -1,57 +1,61 @@
-//! A request → the upstream's answer.
+//! A request → an upstream's answer.
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `server` | one upstream: how to connect to it, and how busy it is |
 //! | `pool` | connections without a request, of each worker thread |
 //!
 //! Invariants: a request is sent again only if the connection had served others before, not a byte
-//! of an answer has come, it has no body, and its method may be repeated; and only once.
+//! of an answer has come, it has no body, and its method may be repeated; and only once. An
+//! upstream that accepts no connection has been sent nothing, so that others of its group are tried.
 
 mod pool;
+mod server;
 
-use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
 
-use http::HeaderValue;
+use http::header::HOST;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::bounds::UPSTREAM_HEAD_MAX;
-use crate::config::{GatewayConfig, GatewayTimeouts, UpstreamUrl};
+use crate::bounds::CONNECT_TRIES_MAX;
+use crate::config::{GatewayTimeouts, GroupConfig};
 use crate::error::GatewayError;
 use crate::request_body::RequestBody;
+use server::UpstreamServer;
 
 pub(crate) use pool::Lease;
 
-/// Tells pools of several gateways in one process apart.
-static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-
-/// Where requests go.
+/// Upstreams that serve the same.
 #[derive(Debug)]
-pub(crate) struct Upstream {
-    id: u64,
-    url: UpstreamUrl,
-    host: HeaderValue,
-    timeouts: GatewayTimeouts,
+pub(crate) struct UpstreamGroup {
+    servers: Vec<Arc<UpstreamServer>>,
 }
 
-impl Upstream {
-    pub(crate) fn new(config: &GatewayConfig) -> Self {
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let url = config.upstream.clone();
-        let host = HeaderValue::from_str(url.authority().as_str());
-        let host = host.unwrap_or_else(|_| HeaderValue::from_static("upstream"));
-        Self { id, url, host, timeouts: config.timeouts }
-    }
+/// What is known about the sending of one request, for whoever logs it.
+#[derive(Debug, Default)]
+pub(crate) struct SendRecord {
+    /// Who was asked last.
+    pub(crate) upstream: Option<Arc<UpstreamServer>>,
+    /// From the first try to the head of the answer, or until it was given up.
+    pub(crate) took: Option<Duration>,
+}
 
-    /// What a request says whose client named no host.
-    pub(crate) const fn host(&self) -> &HeaderValue {
-        &self.host
+/// A connection for one request.
+struct Connection {
+    sender: SendRequest<RequestBody>,
+    server: Arc<UpstreamServer>,
+    /// Whether it has served others before.
+    is_reused: bool,
+}
+
+impl UpstreamGroup {
+    pub(crate) fn new(config: &GroupConfig) -> Self {
+        Self { servers: config.servers.iter().cloned().map(UpstreamServer::new).map(Arc::new).collect() }
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -59,69 +63,90 @@ impl Upstream {
         &self,
         request: Request<RequestBody>,
         may_repeat: bool,
+        timeouts: &GatewayTimeouts,
+        record: &mut SendRecord,
     ) -> Result<(Response<Incoming>, Lease), GatewayError> {
-        let Some(sender) = pool::take(self.id) else { return self.send_anew(request).await };
-        let again = may_repeat.then(|| without_body(&request));
-        let answered = timeout(self.timeouts.first_byte, self.send_on(sender, request)).await;
-        let mut error = match answered {
+        let start = Instant::now();
+        let answered = self.send_within(request, may_repeat, timeouts, record).await;
+        record.took = Some(start.elapsed());
+        answered
+    }
+
+    async fn send_within(
+        &self,
+        request: Request<RequestBody>,
+        may_repeat: bool,
+        timeouts: &GatewayTimeouts,
+        record: &mut SendRecord,
+    ) -> Result<(Response<Incoming>, Lease), GatewayError> {
+        let connection = self.connect(timeouts, true).await?;
+        record.upstream = Some(Arc::clone(&connection.server));
+        let again = (connection.is_reused && may_repeat).then(|| without_body(&request));
+        let is_reused = connection.is_reused;
+        let mut error = match timeout(timeouts.first_byte, connection.send(request)).await {
             Ok(Ok(answered)) => return Ok(answered),
             Ok(Err(error)) => error,
             Err(_) => return Err(GatewayError::FirstByteTimeout),
         };
-        tracing::debug!(error = %error.error(), "a kept connection to the upstream was closed");
+        tracing::debug!(error = %error.error(), is_reused, "an upstream closed the connection");
         // What hyper gives back has not been sent at all.
-        let Some(request) = error.take_message().or(again) else { return Err(GatewayError::NoAnswer) };
-        self.send_anew(request).await
-    }
-
-    /// Sends a request on a connection of its own.
-    async fn send_anew(
-        &self,
-        request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Lease), GatewayError> {
-        let sender = self.connect().await?;
-        match timeout(self.timeouts.first_byte, self.send_on(sender, request)).await {
-            Ok(Ok(answered)) => Ok(answered),
-            Ok(Err(error)) => {
-                tracing::debug!(error = %error.error(), upstream = %self.url, "no answer");
-                Err(GatewayError::NoAnswer)
-            }
+        let Some(request) = error.take_message().filter(|_| is_reused).or(again) else {
+            return Err(GatewayError::NoAnswer);
+        };
+        let connection = self.connect(timeouts, false).await?;
+        record.upstream = Some(Arc::clone(&connection.server));
+        match timeout(timeouts.first_byte, connection.send(request)).await {
+            Ok(answered) => answered.map_err(|_| GatewayError::NoAnswer),
             Err(_) => Err(GatewayError::FirstByteTimeout),
         }
     }
 
-    async fn send_on(
-        &self,
-        mut sender: SendRequest<RequestBody>,
-        request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<RequestBody>>> {
-        let response = sender.try_send_request(request).await?;
-        Ok((response, Lease::new(self.id, sender)))
-    }
-
-    async fn connect(&self) -> Result<SendRequest<RequestBody>, GatewayError> {
-        let connected = timeout(self.timeouts.connect, self.open()).await;
-        match connected {
-            Ok(Ok(sender)) => Ok(sender),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, upstream = %self.url, "cannot connect");
-                Err(GatewayError::Unreachable)
+    /// A connection to some upstream of the group.
+    async fn connect(&self, timeouts: &GatewayTimeouts, may_reuse: bool) -> Result<Connection, GatewayError> {
+        let mut tried: Vec<Arc<UpstreamServer>> = Vec::new();
+        let mut failure = GatewayError::Unreachable;
+        while tried.len() < CONNECT_TRIES_MAX
+            && let Some(server) = self.choose(&tried)
+        {
+            if may_reuse && let Some(sender) = pool::take(server.id()) {
+                return Ok(Connection { sender, server, is_reused: true });
             }
-            Err(_) => Err(GatewayError::ConnectTimeout),
+            match server.connect(timeouts.connect).await {
+                Ok(sender) => return Ok(Connection { sender, server, is_reused: false }),
+                Err(error) => failure = error,
+            }
+            tried.push(server);
         }
+        Err(failure)
     }
 
-    async fn open(&self) -> io::Result<SendRequest<RequestBody>> {
-        let stream = TcpStream::connect((self.url.host(), self.url.port())).await?;
-        stream.set_nodelay(true)?;
-        let handshake = http1::Builder::new().max_buf_size(UPSTREAM_HEAD_MAX).handshake(TokioIo::new(stream));
-        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection to the upstream ended with an error");
-            }
-        });
-        Ok(sender)
+    /// The less busy one of two that are chosen at random, so that nobody needs to look at all of
+    /// them, and several gateways do not all choose the same.
+    fn choose(&self, tried: &[Arc<UpstreamServer>]) -> Option<Arc<UpstreamServer>> {
+        if let ([only], []) = (self.servers.as_slice(), tried) {
+            return Some(Arc::clone(only));
+        }
+        let is_left = |server: &&Arc<UpstreamServer>| !tried.iter().any(|other| Arc::ptr_eq(other, server));
+        let left: Vec<&Arc<UpstreamServer>> = self.servers.iter().filter(is_left).collect();
+        let first = fastrand::choice(&left)?;
+        let second = fastrand::choice(&left)?;
+        let chosen = if second.in_flight() < first.in_flight() { second } else { first };
+        Some(Arc::clone(chosen))
+    }
+}
+
+impl Connection {
+    async fn send(
+        self,
+        mut request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<RequestBody>>> {
+        let Self { mut sender, server, .. } = self;
+        // A client of HTTP/1.0 may name no host.
+        let host = request.headers_mut().entry(HOST);
+        host.or_insert_with(|| server.host().clone());
+        let load = server.begin();
+        let response = sender.try_send_request(request).await?;
+        Ok((response, Lease::new(load, sender)))
     }
 }
 

@@ -11,8 +11,9 @@
 //! | `strict` | lets only requests through that everybody reads alike |
 //! | `exchange` | one request from its head to its answer; everything below is called from here |
 //! | `target` | which host and path a request is for |
+//! | [`route`], `route_table` | which requests a route is for; all routes, in order |
 //! | `fields` | which fields go on, which stay, and which are ours |
-//! | `forward` | a request → the upstream's answer: connections, retries, timeouts |
+//! | `forward` | a request → an upstream's answer: which one, connections, retries, timeouts |
 //! | `request_body`, `response_body`, `idle_timer` | bodies in both directions, piece by piece |
 //! | `error`, `problem` | why there is no answer from the upstream, and what the client is told |
 //! | [`bounds`] | every bound on clients and upstreams |
@@ -34,25 +35,28 @@ mod idle_timer;
 mod problem;
 mod request_body;
 mod response_body;
+pub mod route;
+mod route_table;
 mod strict;
 mod target;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tollgate_http::{AdmissionControl, Checker, Mapping};
+use tollgate_http::{Checker, Mapping};
 
-pub use config::{GatewayConfig, GatewayTimeouts, UpstreamUrl, UpstreamUrlError, default_mapping};
+pub use config::{
+    GatewayConfig, GatewayTimeouts, GroupConfig, RouteConfig, UpstreamUrl, UpstreamUrlError, default_mapping,
+};
+pub use route::RouteConditions;
 
-use forward::Upstream;
+use route_table::RouteTable;
 
 /// The reverse proxy; all connections share it.
 #[derive(Debug)]
 pub struct Gateway<C> {
     checker: Arc<C>,
-    admission: AdmissionControl,
-    config: GatewayConfig,
-    upstream: Upstream,
+    routes: RouteTable,
 }
 
 /// What is known about a connection before its first byte.
@@ -65,10 +69,9 @@ pub struct ClientSocket {
 }
 
 impl<C: Checker> Gateway<C> {
-    /// A gateway that asks `checker` about what `mapping` makes of a request.
-    pub fn new(config: GatewayConfig, mapping: Mapping, checker: Arc<C>) -> Self {
-        let upstream = Upstream::new(&config);
-        let admission = AdmissionControl::new(mapping, config.max_wait);
-        Self { checker, admission, config, upstream }
+    /// A gateway that asks `checker` about what `mapping` makes of a request, unless its route has
+    /// a mapping of its own.
+    pub fn new(config: &GatewayConfig, mapping: &Mapping, checker: Arc<C>) -> Self {
+        Self { checker, routes: RouteTable::new(config, mapping) }
     }
 }

@@ -83,6 +83,8 @@ pub enum AdmissionError<E> {
 #[derive(Debug, Clone)]
 pub struct AdmissionControl {
     mapping: Mapping,
+    /// What requests are counted by, if not by the paths of the mapping.
+    templates: Option<PathTemplates>,
     max_wait: Duration,
     waiting: WaitingRoom,
 }
@@ -106,13 +108,20 @@ pub struct Admission<C: Checker> {
 impl AdmissionControl {
     /// Requests become what `mapping` says; one that would have to wait longer than `max_wait` is denied.
     pub fn new(mapping: Mapping, max_wait: Duration) -> Self {
-        Self { mapping, max_wait, waiting: WaitingRoom::default() }
+        Self { mapping, templates: None, max_wait, waiting: WaitingRoom::default() }
     }
 
     /// The same with another mapping; requests of both wait in the same lines.
     #[must_use]
     pub fn with_mapping(self, mapping: Mapping) -> Self {
         Self { mapping, ..self }
+    }
+
+    /// The same, counting requests by the template that their path matches; without any, by those
+    /// of the mapping.
+    #[must_use]
+    pub fn counted_by(self, templates: Option<PathTemplates>) -> Self {
+        Self { templates, ..self }
     }
 
     /// The same, holding nothing for longer.
@@ -138,7 +147,7 @@ impl AdmissionControl {
         let now = checker.now();
         let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
         let mapped = self.mapping.map(facts, calendar).map_err(AdmissionError::Mapping)?;
-        let route = checker.route(facts.path(), self.mapping.paths());
+        let route = checker.route(facts.path(), self.templates.as_ref().or_else(|| self.mapping.paths()));
         if mapped.is_empty() {
             if let Some(route) = &route {
                 checker.passed(route, now);

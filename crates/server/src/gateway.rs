@@ -6,12 +6,30 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tollgate_gateway::{ClientSocket, Gateway};
+use tollgate_gateway::{ClientSocket, Gateway, default_mapping};
+use tollgate_settings::GatewaySettings;
 
+use crate::http::Authz;
 use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::LifetimePolicy;
 use crate::service::Service;
 use crate::tls::Tls;
+
+/// The gateway as the settings have it, with the tokens that forward-auth verifies.
+pub(crate) fn load_gateway(
+    settings: &GatewaySettings,
+    authz: &Authz,
+    service: Arc<Service>,
+) -> Gateway<Service> {
+    let mut config = settings.config.clone();
+    if let Some(tokens) = authz.tokens() {
+        for route in &mut config.routes {
+            route.mapping = route.mapping.take().map(|mapping| mapping.with_tokens(Arc::clone(tokens)));
+        }
+    }
+    let mapping = authz.mapping().cloned().unwrap_or_else(default_mapping);
+    Gateway::new(&config, &mapping, service)
+}
 
 /// Serves the gateway's connections.
 #[derive(Debug, Clone)]
@@ -21,8 +39,8 @@ pub(crate) struct ServeGateway {
 }
 
 impl ServeGateway {
-    pub(crate) fn new(gateway: Gateway<Service>, tls: Option<Arc<Tls>>) -> Self {
-        Self { gateway: Arc::new(gateway), tls }
+    pub(crate) const fn new(gateway: Arc<Gateway<Service>>, tls: Option<Arc<Tls>>) -> Self {
+        Self { gateway, tls }
     }
 }
 

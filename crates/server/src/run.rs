@@ -34,14 +34,13 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use tollgate_gateway::{Gateway, default_mapping};
 use tollgate_limiter::SystemClock;
 use tollgate_rules::{LoadError, Loaded};
 
 use crate::admin;
 use crate::bounds::{CONNECTIONS_MAX, DRAIN_MAX};
 use crate::error::Error;
-use crate::gateway::ServeGateway;
+use crate::gateway::{ServeGateway, load_gateway};
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
 use crate::history::{HistoryLocation, HistoryService};
@@ -243,9 +242,8 @@ impl RunningServer<'_> {
 
     /// What serves the gateway's connections, if there is one.
     fn gateway(&self) -> Option<ServeGateway> {
-        let config = self.settings.gateway.as_ref()?.config.clone();
-        let mapping = self.authz.mapping().cloned().unwrap_or_else(default_mapping);
-        let gateway = Gateway::new(config, mapping, Arc::clone(&self.service));
+        let settings = self.settings.gateway.as_ref()?;
+        let gateway = Arc::new(load_gateway(settings, &self.authz, Arc::clone(&self.service)));
         Some(ServeGateway::new(gateway, self.certificates.gateway.clone()))
     }
 

@@ -137,7 +137,7 @@ fn add_section(
 
 /// Entries each of whose names comes once: what is written wins over what
 /// comes in by `<<`, and what is written twice is reported.
-fn settled<'a>(entries: Vec<MapEntry<'a>>, problems: &mut Problems) -> Vec<MapEntry<'a>> {
+pub(crate) fn settled<'a>(entries: Vec<MapEntry<'a>>, problems: &mut Problems) -> Vec<MapEntry<'a>> {
     let mut settled: Vec<MapEntry<'a>> = Vec::new();
     for entry in entries {
         match settled.iter_mut().find(|earlier| earlier.name == entry.name) {

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use tollgate_core::Secret;
 use tollgate_history::{Bounds, Caps};
-use tollgate_http::PathTemplates;
+use tollgate_http::{Mapping, PathTemplates};
 
-use crate::mapping::MappingSettings;
 use crate::rows;
 use crate::settings_reader::SettingsReader;
 use crate::values::KeyNames;
@@ -28,8 +27,8 @@ pub struct HistorySettings {
     pub caps: Caps,
     /// How many series are kept.
     pub bounds: Bounds,
-    /// Whose values must not be read in it; none without a mapping.
-    pub hidden: Option<HiddenKeys>,
+    /// Whose values must not be read in it, by mapping.
+    pub hidden: Vec<HiddenKeys>,
 }
 
 /// The entries of a domain whose values are hashed in the history, because the
@@ -57,18 +56,19 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<HistorySettings> {
             ..Caps::default()
         },
         bounds: Bounds { series: reader.get(&rows::HISTORY_MAX_SERIES) },
-        hidden: None,
+        hidden: Vec::new(),
     };
     is_on.then_some(settings)
 }
 
 impl HistorySettings {
-    /// The same, hiding what the mapping says.
-    pub(crate) fn hiding(mut self, mapping: Option<&MappingSettings>) -> Self {
-        self.hidden = mapping.map(|MappingSettings { mapping, .. }| HiddenKeys {
+    /// The same, hiding what the mappings say.
+    pub(crate) fn hiding(mut self, mappings: &[&Mapping]) -> Self {
+        let hidden = |mapping: &&Mapping| HiddenKeys {
             domain: mapping.domain().to_owned(),
             keys: mapping.hidden_keys().map(str::to_owned).collect(),
-        });
+        };
+        self.hidden = mappings.iter().map(hidden).collect();
         self
     }
 }

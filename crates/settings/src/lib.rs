@@ -11,7 +11,7 @@
 //! | `flags`, `variables`, `file` | what was said where |
 //! | `settings_reader` | finds a setting by its row, and collects what is wrong |
 //! | `raw_value`, `go_syntax`, `values` | a text or a piece of YAML → a value |
-//! | `listeners`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
+//! | `listeners`, `gateway`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
 //! | `ignored` | variables that are set and have no effect |
 //! | `settings` | all of it together |
 //!
@@ -26,6 +26,7 @@ mod address;
 mod error;
 mod file;
 mod flags;
+mod gateway;
 mod go_syntax;
 pub mod help;
 mod history;
@@ -49,9 +50,10 @@ pub use address::{GrpcAddress, ListenAddress, ListenAddressError};
 pub use error::{Mistake, SettingsError, Warning};
 pub use file::{ConfigFile, FILE_NAME};
 pub use flags::Flags;
+pub use gateway::GatewaySettings;
 pub use history::{HiddenKeys, HistorySettings};
 pub use ignored::{IGNORED, IgnoredVariables};
-pub use listeners::{AdminSettings, GatewaySettings, GrpcSettings, RespSettings, ServerTls};
+pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
 pub use mapping::MappingSettings;
 pub use metrics::{MetricsSettings, PrometheusSettings};
 pub use replies::{HeaderNames, ReplySettings};

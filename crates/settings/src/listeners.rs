@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_core::Secret;
-use tollgate_gateway::{GatewayConfig, GatewayTimeouts};
 
 use crate::address::{GrpcAddress, ListenAddress};
 use crate::row::{OptionalSetting, Setting};
@@ -46,17 +45,6 @@ pub struct RespSettings {
     pub address: ListenAddress,
     /// What callers must show, if set.
     pub password: Option<Secret>,
-    /// TLS, if asked for.
-    pub tls: Option<ServerTls>,
-}
-
-/// The gateway listener.
-#[derive(Debug, Clone)]
-pub struct GatewaySettings {
-    /// Where it listens.
-    pub address: ListenAddress,
-    /// Where it forwards to, and how.
-    pub config: GatewayConfig,
     /// TLS, if asked for.
     pub tls: Option<ServerTls>,
 }
@@ -199,33 +187,8 @@ pub(crate) fn resp(reader: &mut SettingsReader<'_>) -> Option<RespSettings> {
     Some(RespSettings { address: address?, password, tls })
 }
 
-pub(crate) fn gateway(reader: &mut SettingsReader<'_>) -> Option<GatewaySettings> {
-    let address = reader.get(&rows::GATEWAY_ADDRESS);
-    let upstream = reader.find(&rows::UPSTREAM);
-    let tls = own_tls(reader, &GATEWAY_TLS);
-    let max_wait = reader.get(&rows::GATEWAY_MAX_WAIT);
-    let timeouts = GatewayTimeouts {
-        connect: reader.get(&rows::GATEWAY_CONNECT_TIMEOUT),
-        first_byte: reader.get(&rows::GATEWAY_FIRST_BYTE_TIMEOUT),
-        idle: reader.get(&rows::GATEWAY_IDLE_TIMEOUT),
-    };
-    match (address, upstream) {
-        (Some(address), Some(upstream)) => {
-            Some(GatewaySettings { address, config: GatewayConfig { upstream, timeouts, max_wait }, tls })
-        }
-        (Some(_), None) => {
-            if !reader.is_set(&rows::UPSTREAM) {
-                reader.mistake(&rows::UPSTREAM, "the gateway needs it; write http://HOST:PORT");
-            }
-            None
-        }
-        (None, Some(_)) => {
-            let (upstream, address) = (rows::UPSTREAM, rows::GATEWAY_ADDRESS);
-            reader.warn(format!("{upstream} is set, but has no effect without {address}"));
-            None
-        }
-        (None, None) => None,
-    }
+pub(crate) fn gateway_tls(reader: &mut SettingsReader<'_>) -> Option<ServerTls> {
+    own_tls(reader, &GATEWAY_TLS)
 }
 
 pub(crate) fn http_tls(reader: &mut SettingsReader<'_>) -> Option<ServerTls> {

@@ -8,6 +8,7 @@
 mod actions;
 mod jwt;
 
+use tollgate_gateway::config::DEFAULT_DOMAIN;
 use tollgate_http::request::token::TokenSpec;
 use tollgate_http::{Action, AddressHeader, ClientAddress, Fact, Mapping};
 use tollgate_yaml::{Located, MapSchema, Problems, YamlMap, YamlNode};
@@ -23,6 +24,12 @@ const MAPPING: MapSchema = MapSchema {
     what: "a mapping",
     keys: &["domain", "descriptors", "trusted_proxies", "address_from", "jwt"],
     example: "domain: NAME and descriptors: below mapping:",
+};
+
+const ROUTE_MAPPING: MapSchema = MapSchema {
+    what: "the mapping of a route",
+    keys: &["domain", "descriptors"],
+    example: "descriptors: and a list below mapping:",
 };
 
 /// How an HTTP request becomes descriptors.
@@ -41,14 +48,8 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<MappingSettings> {
     let domain = required_text(&map, "domain", "NAME", problems);
     let proxies = proxies(&map, problems);
     let tokens = map.get("jwt").and_then(|field| jwt::read(&field.node, problems));
-    let items = map.nonempty_list("descriptors", "[ACTION, ACTION]", problems);
-    let descriptors = items.iter().map(|item| actions::descriptor(item, problems));
-    let descriptors: Vec<Vec<Action>> = descriptors.filter(|actions| !actions.is_empty()).collect();
-    if items.is_empty() {
-        return None;
-    }
-    let needs_keys = |action: &Action| matches!(action.fact, Fact::Claim { .. });
-    if tokens.is_none() && !map.is_reported("jwt") && descriptors.iter().flatten().any(needs_keys) {
+    let descriptors = descriptors(&map, problems)?;
+    if tokens.is_none() && !map.is_reported("jwt") && need_keys(&descriptors) {
         problems.error_from(map.at, &tollgate_http::Error::NoKeys);
     }
     let Located { value, at } = domain?;
@@ -59,6 +60,46 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<MappingSettings> {
             None
         }
     }
+}
+
+/// The mapping of one route of the gateway. Whom to believe about addresses and tokens is said
+/// once, in the general mapping.
+pub(crate) fn of_route(
+    node: &YamlNode,
+    general: Option<&MappingSettings>,
+    problems: &mut Problems,
+) -> Option<Mapping> {
+    let map = YamlMap::read(node, &ROUTE_MAPPING, problems)?;
+    let domain = map.text("domain", problems);
+    let descriptors = descriptors(&map, problems)?;
+    if general.is_none_or(|general| general.tokens.is_none()) && need_keys(&descriptors) {
+        let help = "write jwt: with keys: in the general mapping:";
+        problems.error(map.at, "a claim needs keys to verify tokens with", help);
+    }
+    let at = domain.as_ref().map_or(map.at, |domain| domain.at);
+    let general_domain = general.map_or(DEFAULT_DOMAIN, |general| general.mapping.domain());
+    let domain = domain.map_or_else(|| general_domain.to_owned(), |domain| domain.value);
+    let proxies = general.map(|general| general.mapping.proxies().clone()).unwrap_or_default();
+    match Mapping::new(domain, descriptors) {
+        Ok(mapping) => Some(mapping.with_proxies(proxies)),
+        Err(error) => {
+            problems.error_from(at, &error);
+            None
+        }
+    }
+}
+
+/// The descriptors, of which there must be some.
+fn descriptors(map: &YamlMap, problems: &mut Problems) -> Option<Vec<Vec<Action>>> {
+    let items = map.nonempty_list("descriptors", "[ACTION, ACTION]", problems);
+    let descriptors = items.iter().map(|item| actions::descriptor(item, problems));
+    let descriptors = descriptors.filter(|actions| !actions.is_empty()).collect();
+    (!items.is_empty()).then_some(descriptors)
+}
+
+/// Whether tokens are verified.
+fn need_keys(descriptors: &[Vec<Action>]) -> bool {
+    descriptors.iter().flatten().any(|action| matches!(action.fact, Fact::Claim { .. }))
 }
 
 fn proxies(map: &YamlMap, problems: &mut Problems) -> Option<ClientAddress> {

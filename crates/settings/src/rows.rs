@@ -243,9 +243,13 @@ section! {
     GATEWAY_ADDRESS: Setting<Option<ListenAddress>> = variable("TOLLGATE_GATEWAY")
         .flag("--gateway", "ADDRESS")
         .key("listen.gateway").default("off", Word(ListenAddress::parse_or_off));
-    /// Where requests go that may pass: `http://HOST:PORT`.
+    /// Where all requests go that may pass: `http://HOST:PORT`. With several APIs write `gateway.routes` instead.
     UPSTREAM: OptionalSetting<UpstreamUrl> = variable("TOLLGATE_UPSTREAM")
         .flag("--upstream", "URL").key("gateway.upstream").optional(Word(values::upstream));
+    /// Groups of upstreams, by name: `shop: [http://HOST:PORT, http://HOST:PORT]`.
+    UPSTREAMS: OptionalSetting<YamlNode> = key("gateway.upstreams").optional(Value(RawValue::node));
+    /// Which requests go to which group, by host, path, method and headers; the first that fits is taken.
+    ROUTES: OptionalSetting<YamlNode> = key("gateway.routes").optional(Value(RawValue::node));
     /// A request that a limit delays is held for at most this long; one that would have to wait longer is denied.
     GATEWAY_MAX_WAIT: Setting<Duration> = key("gateway.max_wait").default("30s", Word(duration));
     /// The upstream must accept a connection within this time.

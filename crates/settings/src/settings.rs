@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tollgate_http::Mapping;
+
 use crate::address::{GrpcAddress, ListenAddress};
 use crate::error::{SettingsError, Warning};
 use crate::file::ConfigFile;
 use crate::flags::Flags;
+use crate::gateway::{self, GatewaySettings};
 use crate::history::{self, HistorySettings};
 use crate::ignored::{warn_of_ignored, warn_of_unknown};
-use crate::listeners::{self, AdminSettings, GatewaySettings, GrpcSettings, RespSettings, ServerTls};
+use crate::listeners::{self, AdminSettings, GrpcSettings, RespSettings, ServerTls};
 use crate::mapping::{self, MappingSettings};
 use crate::metrics::{self, MetricsSettings};
 use crate::replies::{self, ReplySettings};
@@ -103,6 +106,10 @@ impl Settings {
         let mut reader = SettingsReader::new(flags, variables, file);
         let r = &mut reader;
         let mapping = mapping::read(r);
+        let gateway = gateway::read(r, mapping.as_ref());
+        let own = gateway.iter().flat_map(GatewaySettings::mappings);
+        let mappings: Vec<&Mapping> = mapping.iter().map(|general| &general.mapping).chain(own).collect();
+        let history = history::read(r).map(|history| history.hiding(&mappings));
         let settings = Self {
             metrics: metrics::read(r),
             admin: listeners::admin(r),
@@ -110,14 +117,14 @@ impl Settings {
             http_tls: listeners::http_tls(r),
             grpc: listeners::grpc(r),
             resp: listeners::resp(r),
-            gateway: listeners::gateway(r),
+            gateway,
             log: log(r),
             rules: rule_source::read(r),
             replies: replies::read(r),
             store: store::read(r),
             snapshots: r.get(&rows::SNAPSHOTS).then(|| r.get(&rows::DATA)),
             health_needs_store: r.get(&rows::REDIS_HEALTH_CHECK_ACTIVE_CONNECTION),
-            history: history::read(r).map(|history| history.hiding(mapping.as_ref())),
+            history,
             tracing: tracing::read(r),
             mapping,
             forward_auth: ForwardAuthSettings {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use hyper::client::conn::http1::SendRequest;
 use tokio::time::Instant;
 
+use super::server::LoadGuard;
 use crate::bounds::{POOL_IDLE_MAX, POOL_IDLE_TIME};
 use crate::request_body::RequestBody;
 
@@ -45,18 +46,19 @@ pub(super) fn take(upstream: u64) -> Option<SendRequest<RequestBody>> {
 /// A connection that a request has for itself.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    upstream: u64,
+    load: LoadGuard,
     sender: SendRequest<RequestBody>,
 }
 
 impl Lease {
-    pub(super) const fn new(upstream: u64, sender: SendRequest<RequestBody>) -> Self {
-        Self { upstream, sender }
+    pub(super) const fn new(load: LoadGuard, sender: SendRequest<RequestBody>) -> Self {
+        Self { load, sender }
     }
 
     /// Lets another request have the connection; without this it is closed.
     pub(crate) fn give_back(self) {
-        let Self { upstream, sender } = self;
+        let Self { load, sender } = self;
+        let upstream = load.server().id();
         let starts_sweep = POOL.with_borrow_mut(|pool| {
             let idle = pool.idle.entry(upstream).or_default();
             if sender.is_closed() || idle.len() >= POOL_IDLE_MAX {

@@ -10,6 +10,7 @@ mod bodies;
 mod denials;
 mod fields;
 mod http2;
+mod routes;
 mod shaping;
 mod smuggling;
 mod support;

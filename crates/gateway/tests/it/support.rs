@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tollgate_core::{Micros, Operation, Request, Time};
-use tollgate_gateway::{ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, default_mapping};
+use tollgate_gateway::{ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, UpstreamUrl, default_mapping};
 use tollgate_http::{Checker, ClientAddress, Mapping, PathTemplates, RateLimitFields, ResponseSettings};
 use tollgate_limiter::{Clock as _, Limiter, MemoryStore, NoSink, Reply, SystemClock};
 use tollgate_rules::{Options, SourceFile, load};
@@ -107,14 +107,15 @@ impl Default for GatewaySetup {
 impl GatewaySetup {
     /// Starts it in front of `upstream`.
     pub(crate) async fn start(self, upstream: SocketAddr) -> TestGateway {
-        let config = GatewayConfig {
-            upstream: format!("http://{upstream}").parse().unwrap(),
-            timeouts: self.timeouts,
-            max_wait: DEADLINE,
-        };
+        let config = GatewayConfig::single(url(upstream), self.timeouts, DEADLINE);
+        self.start_with(config).await
+    }
+
+    /// Starts it with routes.
+    pub(crate) async fn start_with(self, config: GatewayConfig) -> TestGateway {
         let proxies = ClientAddress::new(self.trusted, Default::default()).unwrap();
         let mapping: Mapping = default_mapping().with_proxies(proxies);
-        let gateway = Arc::new(Gateway::new(config, mapping, Arc::new(TestChecker::new(self.rules))));
+        let gateway = Arc::new(Gateway::new(&config, &mapping, Arc::new(TestChecker::new(self.rules))));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {
@@ -127,6 +128,11 @@ impl GatewaySetup {
         });
         TestGateway { address, task }
     }
+}
+
+/// The URL of an upstream.
+pub(crate) fn url(address: SocketAddr) -> UpstreamUrl {
+    format!("http://{address}").parse().unwrap()
 }
 
 /// A listener that is an upstream.

@@ -21,7 +21,7 @@ pub struct DecisionCounter {
     recorder: Recorder,
     routes: RouteResolver,
     keys: KeyNames,
-    hidden: Option<HiddenKeys>,
+    hidden: Vec<HiddenKeys>,
     /// What is mixed into hashes.
     salt: Secret,
 }
@@ -68,7 +68,7 @@ impl DecisionCounter {
     fn is_hidden(&self, domain: &str, entry: &Entry<'_>) -> bool {
         let is_listed =
             |hidden: &HiddenKeys| hidden.domain == domain && hidden.keys.iter().any(|key| key == entry.key);
-        self.keys == KeyNames::Clear && entry.value != MISSING && self.hidden.as_ref().is_some_and(is_listed)
+        self.keys == KeyNames::Clear && entry.value != MISSING && self.hidden.iter().any(is_listed)
     }
 
     /// How many names have a series of their own.

@@ -80,6 +80,11 @@ impl Authz {
         self.admission.as_ref().map(AdmissionControl::mapping)
     }
 
+    /// What verifies tokens, if anything does.
+    pub(crate) const fn tokens(&self) -> Option<&Arc<TokenVerifier>> {
+        self.tokens.as_ref()
+    }
+
     /// Follows the files with keys until the server is to end.
     pub(crate) async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(tokens) = &self.tokens else { return };

@@ -40,8 +40,11 @@ pub(super) fn listening(addresses: &Addresses, settings: &Settings) {
 pub(super) fn gateway(addresses: &Addresses, settings: &Settings) {
     let (Some(address), Some(gateway)) = (addresses.gateway, &settings.gateway) else { return };
     let tls = tls_label(gateway.tls.as_ref());
-    let upstream = &gateway.config.upstream;
-    tracing::info!("the gateway (HTTP/1.1, HTTP/2{tls}) listens on {address} and forwards to {upstream}");
+    let upstreams = match gateway.config.routes.as_slice() {
+        [only] => only.group.to_string(),
+        routes => format!("{} routes", routes.len()),
+    };
+    tracing::info!("the gateway (HTTP/1.1, HTTP/2{tls}) listens on {address} and forwards to {upstreams}");
     if settings.mapping.is_none() {
         tracing::info!(
             "requests are (remote_address), (method, path) and (path, remote_address) \

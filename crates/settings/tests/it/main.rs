@@ -5,6 +5,7 @@
     reason = "clippy knows the tests here, but not the functions that they share"
 )]
 
+mod gateway;
 mod mapping;
 mod redis;
 

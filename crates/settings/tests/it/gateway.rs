@@ -1,0 +1,136 @@
+//! `gateway` in `tollgate.yaml`: routes and upstreams; what is wrong, where, all at once.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tollgate_settings::{ConfigFile, Flags, GatewaySettings, Settings, rows};
+
+const LISTEN: &str = "listen: { gateway: '127.0.0.1:8000' }\n";
+
+fn resolved(text: &str, flags: &Flags) -> Result<(Settings, Vec<String>), String> {
+    let file =
+        ConfigFile::parse("tollgate.yaml", &format!("{LISTEN}{text}")).map_err(|error| error.to_string())?;
+    let resolved = Settings::resolve(flags, &HashMap::new(), Some(&file));
+    let told = |(settings, warnings): (Settings, Vec<_>)| {
+        (settings, warnings.iter().map(ToString::to_string).collect())
+    };
+    resolved.map(told).map_err(|error| error.to_string())
+}
+
+fn gateway(text: &str) -> GatewaySettings {
+    resolved(text, &Flags::default()).unwrap().0.gateway.unwrap()
+}
+
+fn refused(text: &str) -> String {
+    resolved(text, &Flags::default()).expect_err("it is wrong")
+}
+
+#[test]
+fn routes_have_groups_and_what_they_leave_out_is_as_in_general() {
+    let GatewaySettings { config, .. } = gateway(
+        r#"
+mapping: { domain: edge, trusted_proxies: [10.0.0.0/8], descriptors: [[method: {}]] }
+gateway:
+  timeouts: { idle: 7s }
+  upstreams:
+    shop: [http://10.0.0.1:9000, http://10.0.0.2:9000]
+    users: { servers: http://10.0.0.3:9000 }
+  routes:
+    - host: [users.example, "*.users.example"]
+      path: [/login, "/users/{id}"]
+      method: [post, GET]
+      headers: { X-Beta: "1", X-Any: "*" }
+      upstream: users
+      timeouts: { first_byte: 5s }
+      mapping: { descriptors: [[remote_address: {}]] }
+    - { path: /old, upstream: "http://10.0.0.4:80" }
+    - upstream: shop
+"#,
+    );
+    let [users, old, shop] = config.routes.as_slice() else { panic!("{config:?}") };
+    assert_eq!(
+        (users.group.to_string(), old.group.to_string()),
+        ("http://10.0.0.3:9000".into(), "http://10.0.0.4:80".into())
+    );
+    assert_eq!(shop.group.to_string(), "http://10.0.0.1:9000, http://10.0.0.2:9000");
+    let conditions = &users.conditions;
+    assert_eq!((conditions.hosts.len(), conditions.methods.len(), conditions.headers.len()), (2, 2, 2));
+    assert_eq!(conditions.paths.as_ref().unwrap().matched(b"/users/7"), Some("/users/{id}"));
+    assert!(shop.conditions.are_empty() && shop.mapping.is_none());
+    assert_eq!(
+        (users.timeouts.first_byte, users.timeouts.idle),
+        (Duration::from_secs(5), Duration::from_secs(7))
+    );
+    let mapping = users.mapping.as_ref().unwrap();
+    assert_eq!(mapping.domain(), "edge");
+    assert!(mapping.proxies().trusts([10, 0, 0, 1].into()));
+}
+
+#[test]
+fn one_group_needs_no_routes() {
+    let GatewaySettings { config, .. } = gateway("gateway: { upstreams: { shop: 'http://a:1' } }\n");
+    let [only] = config.routes.as_slice() else { panic!("{config:?}") };
+    assert!(only.conditions.are_empty());
+    assert_eq!(only.group.name, "shop");
+    let error = refused("gateway: { upstreams: { shop: 'http://a:1', users: 'http://b:1' } }\n");
+    assert!(error.contains("several groups of upstreams; write which requests go where"), "{error}");
+}
+
+#[test]
+fn a_group_that_nobody_uses_is_told_about() {
+    let text =
+        "gateway: { upstreams: { shop: 'http://a:1', users: 'http://b:1' }, routes: [{ upstream: shop }] }\n";
+    assert_eq!(resolved(text, &Flags::default()).unwrap().1, ["no route of the gateway goes to users"]);
+}
+
+#[test]
+fn an_upstream_beside_routes_is_one_too_many() {
+    let flags = Flags::default().with(&rows::UPSTREAM.row, "http://a:1");
+    let error = resolved("gateway: { routes: [{ upstream: 'http://b:1' }] }\n", &flags).unwrap_err();
+    assert!(error.starts_with("--upstream: gateway.routes and gateway.upstreams say where"), "{error}");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_places() {
+    let error = refused(
+        r#"gateway:
+  upstreams:
+    shop: [http://a:1, ftp://b, http://a:1]
+    users: { severs: [http://a:1] }
+    none: []
+    shop: http://c:1
+  routes:
+    - { host: "a:80", path: users, method: "G T", upstream: shpo }
+    - { pth: /a, upstream: shop }
+    - { path: ["/a/{b}", "/a/{c}"] }
+    - { headers: { "x y": 1 }, upstream: shop }
+    - { upstream: "http://", timeouts: { idle: soon, first: 1s } }
+    - { path: /b, upstream: shop, mapping: { descriptors: [[jwt_claim: { claim: sub }]], jwt: {} } }
+    - { upstream: shop }
+    - { path: /c, upstream: shop }
+"#,
+    );
+    for line in [
+        "tollgate.yaml:4:24: 'ftp://b' is not an upstream; write http://HOST:PORT",
+        "tollgate.yaml:4:33: http://a:1 is given twice; write it once",
+        "tollgate.yaml:5:14: unknown key 'severs'; write servers",
+        "tollgate.yaml:6:11: none has no upstream;",
+        "tollgate.yaml:7:5: 'shop' is given twice; write it once",
+        "tollgate.yaml:9:15: 'a:80' is not a host; write such as api.example.com or *.example.com, without a port",
+        "tollgate.yaml:9:29: 'users' cannot be a path template: it does not begin with a slash;",
+        "tollgate.yaml:9:44: 'G T' is not a method; write such as GET",
+        "tollgate.yaml:9:61: there is no upstream 'shpo'; write shop",
+        "tollgate.yaml:10:9: unknown key 'pth'; write path",
+        "tollgate.yaml:11:7: a route needs upstream; write upstream: NAME",
+        "tollgate.yaml:11:26: '/a/{c}' cannot be a path template: it matches the same paths as /a/{b}",
+        "tollgate.yaml:12:20: 'x y' is not the name of a header;",
+        "tollgate.yaml:13:19: 'http://' is not an upstream;",
+        "tollgate.yaml:13:48: 'soon' is not a duration;",
+        "tollgate.yaml:13:54: unknown key 'first'; write connect, first_byte or idle",
+        "tollgate.yaml:14:44: a claim needs keys to verify tokens with;",
+        "tollgate.yaml:14:90: unknown key 'jwt'; write domain or descriptors",
+        "tollgate.yaml:16:7: no request gets to this route; write it before the one that takes all requests",
+    ] {
+        assert!(error.contains(line), "not told: {line}\ntold:\n{error}");
+    }
+}
