@@ -1,6 +1,7 @@
 //! Every bound on what this crate holds, sends and waits for, with its reason.
 //!
-//! Deliberately not here: what callers choose; [`crate::ClientSettings`] has those with their defaults.
+//! Deliberately not here: what callers choose; [`crate::ClientSettings`] and [`crate::OutgoingSettings`] have
+//! those with their defaults.
 
 use std::time::Duration;
 
@@ -21,6 +22,21 @@ pub const PING_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a ping may be unanswered.
 pub const PING_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Hosts whose limits are known. A program that calls more at once has them go in turn.
+pub const HOSTS_MAX: usize = 1_000;
+
+/// Where a server does not tell how much there is in all, calls slow down when fewer than this are left.
+pub const SLOW_REMAINING: u64 = 10;
+
+/// An answer that is older on arrival, in seconds, is not kept: RFC 9111 knows no greater age.
+pub const AGE_MAX_S: u64 = 1 << 31;
+
+/// What an answer in the cache takes besides its URI, its fields and its body.
+pub const CACHE_ENTRY_BYTES: usize = 1 << 10;
+
+/// Answers of one URI that differ by fields that `Vary` names.
+pub const VARIANTS_MAX: usize = 8;
 
 /// No instant is further ahead than this, whatever a server tells: the arithmetic of clocks has an end.
 pub const AHEAD_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);

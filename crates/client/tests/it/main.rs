@@ -8,6 +8,7 @@
 
 mod connections;
 mod messages;
+mod outgoing;
 mod server_restarts;
 mod support;
 mod tollgate;
