@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// What another library says went wrong.
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call got no reply.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum Error {
     #[error("cannot set up TLS: {source}")]
     Tls {
         /// Why not.
-        source: BoxError,
+        source: SourceError,
     },
     /// A request without a domain, or without descriptors.
     #[error("the request has no {what}")]
@@ -47,7 +47,7 @@ pub enum Error {
         /// The server.
         url: String,
         /// What happened.
-        source: BoxError,
+        source: SourceError,
     },
     /// No reply in time; whether it was decided is not known.
     #[error("no reply from {url} within {timeout:?}")]

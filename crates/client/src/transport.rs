@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::bounds::{PING_EVERY, PING_WAIT_MAX, POOL_IDLE_MAX, REPLY_MAX};
-use crate::error::{BoxError, Error};
+use crate::error::{Error, SourceError};
 
 /// A whole answer.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct RawReply {
 pub(crate) struct SendFailure {
     /// The request cannot have arrived.
     pub(crate) never_sent: bool,
-    pub(crate) source: BoxError,
+    pub(crate) source: SourceError,
 }
 
 pub(crate) type Sending = Pin<Box<dyn Future<Output = Result<RawReply, SendFailure>> + Send>>;
