@@ -30,6 +30,9 @@ use crate::route_table::Route;
 use crate::strict::{HeadError, REJECTED, UpgradeTurn};
 use crate::target::RequestTarget;
 
+/// What the limit of all requests together is called: the setting that it comes from.
+const REQUEST_LEVEL: &str = "levels.requests";
+
 /// A client that wants to speak another protocol.
 #[derive(Debug)]
 struct PendingUpgrade {
@@ -120,7 +123,8 @@ impl<C: Checker> Gateway<C> {
         })
     }
 
-    /// Asks the limiter.
+    /// Asks the limiter: first about all requests together, then by the rules. What does not pass
+    /// takes nothing of the former, so that one client's flood leaves it to the others.
     async fn admit(
         &self,
         context: &ConnectionContext,
@@ -135,7 +139,16 @@ impl<C: Checker> Gateway<C> {
             host: target.host_text(),
             headers: &parts.headers,
         };
-        route.admission.admit(&self.checker, &facts).await.map_err(|error| match error {
+        let templates = route.admission.mapping().paths();
+        if let Err(retry_after) = self.checker.take_request(facts.path(), templates) {
+            let detail = "there are too many requests of all clients together";
+            return Ok(Admission::denied_by(REQUEST_LEVEL, detail, retry_after));
+        }
+        let admitted = route.admission.admit(&self.checker, &facts).await;
+        if !admitted.as_ref().is_ok_and(|admission| admission.problem.is_none()) {
+            self.checker.give_back_request();
+        }
+        admitted.map_err(|error| match error {
             AdmissionError::Mapping(denial) => GatewayError::Mapping(denial),
             AdmissionError::Check(_) => GatewayError::NoRules,
         })

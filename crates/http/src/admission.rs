@@ -21,6 +21,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::RETRY_AFTER;
 use tollgate_core::{Micros, Operation, Outcome, Request, Time, Verdict};
 use tollgate_limiter::Reply;
 
@@ -51,6 +52,17 @@ pub trait Checker: Send + Sync + 'static {
 
     /// Counts a request that no descriptor was made of.
     fn passed(&self, route: &str, now: Time);
+
+    /// Takes one of all requests of the gateway together; an error says when to come again.
+    ///
+    /// # Errors
+    /// If none is left.
+    fn take_request(&self, _path: &[u8], _mapped: Option<&PathTemplates>) -> Result<(), Micros> {
+        Ok(())
+    }
+
+    /// Gives that back, since the request does not pass.
+    fn give_back_request(&self) {}
 
     /// Checks a request that can be held for as long as `patience`.
     fn check(
@@ -179,6 +191,19 @@ impl<C: Checker> Admission<C> {
             headers: ResponseHeaders::new(),
             problem: None,
             rule: None,
+            held: None,
+        }
+    }
+
+    /// It is denied before any rule is asked, by a limit of this name that `detail` tells about.
+    pub fn denied_by(level: &str, detail: &str, retry_after: Micros) -> Self {
+        let problem = QuotaProblem::of_level(level, detail, retry_after);
+        Self {
+            verdict: Verdict::Deny { retry_after: Some(retry_after) },
+            outcome: Some(Outcome::Denied),
+            headers: ResponseHeaders::from_iter([(RETRY_AFTER, retry_after.as_secs_ceil().into())]),
+            problem: Some(problem),
+            rule: Some(level.to_owned()),
             held: None,
         }
     }

@@ -11,6 +11,7 @@
 //! | `table` | the counters of every rule in force |
 //! | `paths` | paths with callers' values, and their bound |
 //! | `latency` | how long calls take |
+//! | `levels` | what the levels around the rules decide |
 //! | `stats` | what the store and the history say about themselves |
 //! | `snapshot` | the sums under the reference's dotted names |
 //! | [`mapper`], `render`, `exposition`, `process` | the page for Prometheus |
@@ -26,6 +27,7 @@ mod counters;
 mod exposition;
 mod hits;
 mod latency;
+mod levels;
 pub mod mapper;
 mod paths;
 mod process;
@@ -49,11 +51,13 @@ use tollgate_limiter::{Event, EventSink, RuleDecision};
 use counters::{CounterStripe, StripedCounters, stripes_for};
 use hits::{Hit, HitCounts};
 use latency::Latency;
+use levels::LevelCounters;
 use paths::{PathCounters, VALUE_MAX, cut, sanitised, shown_entries};
 use table::RuleTable;
 
 pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialect, StatsdProtocol};
 pub use exposition::CONTENT_TYPE;
+pub use levels::TrafficLevel;
 pub use mapper::Mapper;
 pub use stats::{HistoryStats, RemoteStats, StoreStats};
 
@@ -104,6 +108,7 @@ pub struct Metrics {
     /// Domains without rules for which there was no room.
     other_domains: StripedCounters,
     requests: StripedCounters,
+    levels: LevelCounters,
     should_rate_limit: Latency,
     health_check: Latency,
     http: Latency,
@@ -133,6 +138,7 @@ impl Metrics {
             domains: PathCounters::new(UNKNOWN_DOMAINS_MAX),
             other_domains: StripedCounters::single(),
             requests: StripedCounters::new(stripes_for(1)),
+            levels: LevelCounters::new(),
             should_rate_limit: Latency::new(),
             health_check: Latency::new(),
             http: Latency::new(),

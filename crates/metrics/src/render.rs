@@ -16,6 +16,7 @@ use super::counters::StripedCounters;
 use super::exposition::{MetricKind, MetricsPage, Milli, Seconds, labels_text};
 use super::hits::HitCounts;
 use super::latency::{OURS_US, REFERENCE_MILLI, Times};
+use super::levels;
 use super::mapper::{MappedName, Series, TimeUnit, default_labels};
 use super::process;
 use super::snapshot::{Snapshot, hits_by_path, merge};
@@ -31,6 +32,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     build(&mut page);
     requests(&mut page, metrics);
     decisions(&mut page, metrics);
+    levels::add(&mut page, metrics);
     durations(&mut page, metrics);
     rules(&mut page, metrics);
     limits(&mut page, metrics);

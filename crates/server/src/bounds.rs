@@ -18,6 +18,19 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// closed to make room, so that idle callers cannot keep others out.
 pub const CONNECTIONS_CROWDED: usize = CONNECTIONS_MAX / 2;
 
+/// Addresses whose new connections are counted, if they are limited: an address is forgotten a second
+/// after its last one. At 41 bytes each they take 3 MB at worst.
+pub const ADDRESSES_MAX: usize = 1 << 16;
+
+/// Refused connections that are told why at a time; any others are reset.
+pub const REFUSALS_MAX: usize = 256;
+
+/// How long that may take.
+pub const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of such a caller that are read and thrown away, so that it can read the answer.
+pub const REFUSAL_BYTES: u64 = 16 << 10;
+
 /// File descriptors that are not for connections: listeners, rule files, logs.
 pub const DESCRIPTORS_RESERVED: usize = 256;
 

@@ -14,6 +14,7 @@ use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::LifetimePolicy;
 use crate::service::Service;
 use crate::tls::Tls;
+use tollgate_settings::LimitedListener;
 
 /// The gateway as the settings have it, with the tokens that forward-auth verifies.
 pub(crate) fn load_gateway(
@@ -47,6 +48,10 @@ impl ServeGateway {
 impl Serve for ServeGateway {
     fn tls(&self) -> Option<&Tls> {
         self.tls.as_deref()
+    }
+
+    fn listener(&self) -> LimitedListener {
+        LimitedListener::Gateway
     }
 
     fn policy(&self) -> LifetimePolicy {

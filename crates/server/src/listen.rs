@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `unix` | the Unix socket: stale files, live ones, and cleaning up |
 //! | `accept` | the accept loop |
+//! | `address_limit` | how many connections an address may open and have |
 //! | `connection_limit` | how many connections there may be |
 //! | `worker_pool` | which worker serves a connection |
 //! | `stream` | a connection's bytes: counted, filtered |
@@ -18,6 +19,7 @@
 //! Deliberately not here: protocols, and TLS itself (`tls`).
 
 pub(crate) mod accept;
+pub(crate) mod address_limit;
 pub(crate) mod connection_limit;
 pub(crate) mod lifetime;
 pub(crate) mod prefixed;

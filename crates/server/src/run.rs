@@ -46,6 +46,7 @@ use crate::health::Health;
 use crate::history::{HistoryLocation, HistoryService};
 use crate::http::{self, Authz, ServeHttp};
 use crate::listen::accept::Acceptor;
+use crate::listen::address_limit::AddressLimit;
 use crate::listen::connection_limit::ConnectionLimit;
 use crate::listen::worker_pool::WorkerPool;
 use crate::listen::{Listener, Listeners};
@@ -223,11 +224,13 @@ impl RunningServer<'_> {
         let gateway = gateway.chain(std::iter::repeat_with(|| None));
         // Silent connections of the gateway wait for an answer as a rule, and make no room.
         let gateway_limit = ConnectionLimit::new(CONNECTIONS_MAX, CONNECTIONS_MAX);
+        let addresses = AddressLimit::new(self.settings, self.service.limiter().sink().clone());
         let among = runtimes.len();
         let workers = runtimes.into_iter().zip(grpc).zip(http).zip(resp).zip(gateway).enumerate();
         let start = |(number, ((((runtime, grpc), http), resp), gateway))| {
             let acceptor = Acceptor {
                 limit: Arc::clone(&limit),
+                addresses: addresses.clone(),
                 pool: Some((Arc::clone(&pool), among)),
                 worker: number,
                 stop: closing.subscribe(),
@@ -289,7 +292,7 @@ impl RunningServer<'_> {
 
     fn serve_operators(&self, operators: OperatorListeners, done: &watch::Sender<bool>) {
         let limit = ConnectionLimit::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
-        let acceptor = Acceptor { limit, pool: None, worker: 0, stop: done.subscribe() };
+        let acceptor = Acceptor { limit, addresses: None, pool: None, worker: 0, stop: done.subscribe() };
         let pages = admin::router(Arc::clone(&self.service), &self.settings.admin);
         spawn_logged(acceptor.clone().run(operators.admin, ServeHttp::pages(pages)));
         if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {

@@ -8,9 +8,11 @@
 
 mod checker;
 mod postpaid_hint;
+mod request_level;
 mod sinks;
 mod unknown_names;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::{Limit, Micros, Operation, Request, Time};
@@ -20,10 +22,11 @@ use crate::health::Health;
 use crate::history::HistoryService;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
-use tollgate_metrics::{CallFailure, Metrics};
+use tollgate_metrics::{CallFailure, Metrics, TrafficLevel};
 use tollgate_settings::{ReplySettings, Settings};
 
 use postpaid_hint::PostpaidHint;
+use request_level::RequestLevel;
 use unknown_names::UnknownNameLog;
 
 pub use sinks::Sinks;
@@ -42,6 +45,7 @@ pub struct Service {
     count_rejected: bool,
     postpaid_hint: PostpaidHint,
     unknown_names: UnknownNameLog,
+    requests: Option<RequestLevel>,
 }
 
 /// Why a request is not decided at all.
@@ -80,6 +84,7 @@ impl Service {
             count_rejected: !settings.rules.stop_counting_rejected,
             postpaid_hint: PostpaidHint::default(),
             unknown_names: UnknownNameLog::default(),
+            requests: RequestLevel::new(settings),
         }
     }
 
@@ -121,6 +126,30 @@ impl Service {
     /// Takes `cost` from the counter `name` of a limit that the caller brings along.
     pub async fn check_limit(&self, name: &str, limit: &Limit, cost: u64, now: Time) -> Reply {
         self.limiter.check_limit(name, limit, cost, now).await
+    }
+
+    /// Takes one of all requests of the gateway, at whatever path; an error says when to come again.
+    ///
+    /// # Errors
+    /// If none is left.
+    pub fn take_request<'a>(&self, route: impl FnOnce() -> Option<Cow<'a, str>>) -> Result<(), Micros> {
+        let Some(requests) = &self.requests else { return Ok(()) };
+        let ((outcome, retry_after), now) = (requests.take(), self.now());
+        let sinks = self.limiter.sink();
+        sinks.level(TrafficLevel::Requests, None, outcome, now);
+        let Some(retry_after) = retry_after else { return Ok(()) };
+        sinks.metrics.denied_by_level();
+        if let (Some(history), Some(route)) = (&sinks.history, route()) {
+            history.counter().denied(&route, now);
+        }
+        Err(retry_after)
+    }
+
+    /// Gives it back, since the request does not pass.
+    pub fn give_back_request(&self) {
+        if let Some(requests) = &self.requests {
+            requests.give_back();
+        }
     }
 
     /// Forgets what the counters of this request hold; how many held anything.

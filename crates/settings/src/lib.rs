@@ -11,7 +11,7 @@
 //! | `flags`, `variables`, `file` | what was said where |
 //! | `settings_reader` | finds a setting by its row, and collects what is wrong |
 //! | `raw_value`, `go_syntax`, `values` | a text or a piece of YAML → a value |
-//! | `listeners`, `gateway`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
+//! | `listeners`, `gateway`, `levels`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
 //! | `ignored` | variables that are set and have no effect |
 //! | `settings` | all of it together |
 //!
@@ -31,6 +31,7 @@ mod go_syntax;
 pub mod help;
 mod history;
 mod ignored;
+mod levels;
 mod listeners;
 mod mapping;
 mod metrics;
@@ -53,6 +54,7 @@ pub use flags::Flags;
 pub use gateway::GatewaySettings;
 pub use history::{HiddenKeys, HistorySettings};
 pub use ignored::{IGNORED, IgnoredVariables};
+pub use levels::{ConnectionLevels, LevelSettings};
 pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
 pub use mapping::MappingSettings;
 pub use metrics::{MetricsSettings, PrometheusSettings};
@@ -63,5 +65,7 @@ pub use settings::{ForwardAuthSettings, LogSettings, Settings};
 pub use store::StoreSettings;
 pub use tollgate_core::Secret;
 pub use tracing::TracingSettings;
-pub use values::{ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, OtlpProtocol, RequestFrom};
+pub use values::{
+    ConfigType, EnvoyPassThrough, KeyNames, LimitedListener, LogFormat, LogLevel, OtlpProtocol, RequestFrom,
+};
 pub use variables::{Environment, Variables};

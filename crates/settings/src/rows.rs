@@ -33,6 +33,7 @@ pub const SECTIONS: &[SettingSection] = &[
     LISTENERS,
     RESP,
     GATEWAY,
+    LEVELS,
     GRPC_TLS,
     HTTP_TLS,
     RULE_FILES,
@@ -63,10 +64,14 @@ macro_rules! section {
     ) => {
         $( $(#[doc = $help])+ pub const $name: $setting = $row.help(concat!($($help),+)); )+
 
-        const $section: SettingSection =
+        pub(super) const $section: SettingSection =
             SettingSection { title: $title, note: $note, rows: &[$($name.row),+] };
     };
 }
+
+mod levels;
+
+pub use levels::*;
 
 section! {
     START, "Start", "";

@@ -12,6 +12,7 @@ use crate::flags::Flags;
 use crate::gateway::{self, GatewaySettings};
 use crate::history::{self, HistorySettings};
 use crate::ignored::{warn_of_ignored, warn_of_unknown};
+use crate::levels::{self, LevelSettings};
 use crate::listeners::{self, AdminSettings, GrpcSettings, RespSettings, ServerTls};
 use crate::mapping::{self, MappingSettings};
 use crate::metrics::{self, MetricsSettings};
@@ -37,6 +38,8 @@ pub struct Settings {
     pub resp: Option<RespSettings>,
     /// The gateway; none if not asked for.
     pub gateway: Option<GatewaySettings>,
+    /// Limits before and around the rules.
+    pub levels: LevelSettings,
     /// The admin listener.
     pub admin: AdminSettings,
     /// What is logged, and how.
@@ -118,6 +121,7 @@ impl Settings {
             grpc: listeners::grpc(r),
             resp: listeners::resp(r),
             gateway,
+            levels: levels::read(r, mapping.as_ref()),
             log: log(r),
             rules: rule_source::read(r),
             replies: replies::read(r),

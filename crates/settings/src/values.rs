@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate_core::Secret;
 use tollgate_gateway::{UpstreamUrl, UpstreamUrlError};
-use tollgate_http::{PathTemplates, RateLimitFields};
+use tollgate_http::{AddressHeader, ClientAddress, PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, JITTER_DEFAULT_S, Layout, SocketType};
 
@@ -252,6 +252,41 @@ pub(crate) fn xds_server(text: &str) -> Result<String, String> {
 /// Where the gateway forwards to.
 pub(crate) fn upstream(text: &str) -> Result<UpstreamUrl, String> {
     text.parse().map_err(|error: UpstreamUrlError| error.to_string())
+}
+
+pub(crate) fn level_count(text: &str) -> Result<u32, String> {
+    match number(text)? {
+        0 => Err("0 would let nobody in; write 1 or more, or leave it out".to_owned()),
+        count => Ok(count),
+    }
+}
+
+/// A listener whose connections can be limited by address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitedListener {
+    /// The gateway.
+    Gateway,
+    /// HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
+    /// RESP.
+    Resp,
+}
+
+pub(crate) fn limited_listeners(value: &RawValue) -> Result<Vec<LimitedListener>, String> {
+    let words = [
+        ("gateway", LimitedListener::Gateway),
+        ("http", LimitedListener::Http),
+        ("grpc", LimitedListener::Grpc),
+        ("resp", LimitedListener::Resp),
+    ];
+    value.list()?.iter().map(|word| choice(word, "is not a listener", &words)).collect()
+}
+
+/// Networks, of which only whether an address is in one of them matters.
+pub(crate) fn networks(value: &RawValue) -> Result<ClientAddress, String> {
+    ClientAddress::new(&value.list()?, AddressHeader::default()).map_err(|error| error.to_string())
 }
 
 /// The value of a header may be a secret, and is not repeated.

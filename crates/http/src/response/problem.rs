@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use http::StatusCode;
 use serde::Serialize;
-use tollgate_core::Verdict;
+use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
 
 use super::CallerView;
@@ -58,6 +58,18 @@ impl QuotaProblem {
             detail: detail(view),
             violated_policies,
             retry_after_ms: retry_after.map(|span| span.as_millis_ceil()),
+        }
+    }
+
+    /// The body of a denial by a limit that is not a rule's.
+    pub(crate) fn of_level(level: &str, detail: &str, retry_after: Micros) -> Self {
+        Self {
+            kind: QUOTA_EXCEEDED,
+            title: TITLE,
+            status: StatusCode::TOO_MANY_REQUESTS.as_u16(),
+            detail: detail.to_owned(),
+            violated_policies: vec![level.to_owned()],
+            retry_after_ms: Some(retry_after.as_millis_ceil()),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::LifetimePolicy;
 use crate::listen::stream::FilteredStream;
 use crate::tls::Tls;
+use tollgate_settings::LimitedListener;
 
 /// The preface of HTTP/2, and the head of the frame that must follow it.
 const OPENING_BYTES: u64 = 24 + 9;
@@ -56,6 +57,10 @@ impl ServeGrpc {
 impl Serve for ServeGrpc {
     fn tls(&self) -> Option<&Tls> {
         self.tls.as_deref()
+    }
+
+    fn listener(&self) -> LimitedListener {
+        LimitedListener::Grpc
     }
 
     fn policy(&self) -> LifetimePolicy {

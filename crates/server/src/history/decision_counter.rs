@@ -95,6 +95,21 @@ impl DecisionCounter {
     }
 }
 
+impl DecisionCounter {
+    /// Counts a request that a level denied, so that no rule was asked.
+    pub fn denied(&self, route: &str, now: Time) {
+        self.recorder.request(&RequestCount { route: Some(route), outcome: Outcome::Denied, count: 1 }, now);
+    }
+
+    /// Counts what a level decided, under the name of its setting and no domain.
+    pub fn level(&self, rule: &str, address: Option<&str>, outcome: Outcome, now: Time) {
+        let key = address.filter(|_| self.keys != KeyNames::Off);
+        let key = key.map(|address| format!("remote_address={address}"));
+        let decision = DecisionCount { domain: "", rule, key: key.as_deref(), outcome, count: 1 };
+        self.recorder.decision(&decision, now);
+    }
+}
+
 impl EventSink for DecisionCounter {
     fn offer(&self, event: Event<'_>) {
         let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();

@@ -25,6 +25,7 @@ use crate::listen::prefixed::Prefixed;
 use crate::listen::stream::FilteredStream;
 use crate::service::Service;
 use crate::tls::Tls;
+use tollgate_settings::LimitedListener;
 
 /// A request line with a method, a path and a version is not shorter.
 const OPENING_BYTES: u64 = 14;
@@ -117,6 +118,10 @@ impl HttpBody for LargeBody {
 impl Serve for ServeHttp {
     fn tls(&self) -> Option<&Tls> {
         self.tls.as_deref()
+    }
+
+    fn listener(&self) -> LimitedListener {
+        LimitedListener::Http
     }
 
     fn policy(&self) -> LifetimePolicy {

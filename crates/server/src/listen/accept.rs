@@ -1,7 +1,7 @@
 //! The accept loop.
 //!
 //! One for each listening socket, on the worker that owns it. A connection that
-//! the limit lets in is handed to the worker that has the fewest, shakes hands
+//! the limits let in is handed to the worker that has the fewest, shakes hands
 //! where its listener has TLS, and is served. The loop ends when the server
 //! stops, after taking in the connections that the kernel has already accepted.
 
@@ -16,6 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
 use super::Listener;
+use super::address_limit::{AddressLimit, AddressPermit};
 use super::connection_limit::ConnectionLimit;
 use super::lifetime::{Lifetime, LifetimePolicy};
 use super::stream::Io;
@@ -23,6 +24,7 @@ use super::worker_pool::WorkerPool;
 use crate::bounds::ACCEPT_PAUSE;
 use crate::shutdown::stopped;
 use crate::tls::Tls;
+use tollgate_settings::LimitedListener;
 
 /// A connection that is ready to be served.
 pub(crate) struct ServerConnection {
@@ -37,6 +39,9 @@ pub(crate) trait Serve: Clone + Send + Sync + 'static {
     /// The TLS of the listener's TCP connections.
     fn tls(&self) -> Option<&Tls>;
 
+    /// What its connections are counted as where those of an address are limited.
+    fn listener(&self) -> LimitedListener;
+
     /// How long connections may stay.
     fn policy(&self) -> LifetimePolicy;
 
@@ -48,6 +53,8 @@ pub(crate) trait Serve: Clone + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Acceptor {
     pub(crate) limit: Arc<ConnectionLimit>,
+    /// How many connections an address may have; none if they are not limited.
+    pub(crate) addresses: Option<Arc<AddressLimit>>,
     /// The workers that serve, and how many of them, from the first on; none if
     /// this worker serves what it accepts.
     pub(crate) pool: Option<(Arc<WorkerPool>, usize)>,
@@ -107,11 +114,13 @@ impl Acceptor {
     }
 
     fn admit(&self, accepted: AcceptedSocket, serve: &impl Serve) {
+        let Some((accepted, address)) = self.admit_address(accepted, serve) else { return };
         // The caller sees its connection closed, and can try elsewhere.
         let Some(permit) = self.limit.acquire() else {
             tracing::debug!("too many connections: closed a new one");
             return;
         };
+        let permit = permit.with_address(address);
         let slot = self.pool.as_ref().map(|(pool, among)| pool.assign(self.worker, *among));
         let other = slot.as_ref().and_then(|slot| slot.other_than(self.worker)).cloned();
         let (stop, serve) = (self.stop.clone(), serve.clone());
@@ -131,6 +140,30 @@ impl Acceptor {
                         open(accepted).await;
                     }
                 });
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    /// The same connection if its address may have one more; else it is refused.
+    fn admit_address(
+        &self,
+        accepted: AcceptedSocket,
+        serve: &impl Serve,
+    ) -> Option<(AcceptedSocket, Option<AddressPermit>)> {
+        let (stream, peer, addresses) = match (accepted, &self.addresses) {
+            (AcceptedSocket::Tcp(stream, peer), Some(addresses)) => (stream, peer, addresses),
+            (accepted, _) => return Some((accepted, None)),
+        };
+        match addresses.admit(peer, serve.listener()) {
+            Ok(permit) => Some((AcceptedSocket::Tcp(stream, peer), permit)),
+            Err(denial) => {
+                tracing::debug!(?denial, "refused a connection");
+                // Nobody could read words before a handshake.
+                let words = if serve.tls().is_none() { denial.words(serve.listener()) } else { None };
+                addresses.refuse(stream, words);
+                None
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::address_limit::AddressPermit;
 use crate::bounds::{CONNECTIONS_CROWDED, CONNECTIONS_MAX, DESCRIPTORS_RESERVED};
 
 /// Counts connections, and keeps them within a bound.
@@ -15,7 +16,11 @@ pub(crate) struct ConnectionLimit {
 
 /// One connection that counts until this is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
+pub(crate) struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
+    /// The same for the connections of its address, if they are limited.
+    _address: Option<AddressPermit>,
+}
 
 impl ConnectionLimit {
     /// As many as the bounds and the file descriptors of this process allow.
@@ -33,21 +38,27 @@ impl ConnectionLimit {
     /// Lets one more in, if there is room.
     pub(crate) fn acquire(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let permit = ConnectionPermit(Arc::clone(self));
+        let permit = ConnectionPermit { limit: Arc::clone(self), _address: None };
         (before < self.max).then_some(permit)
     }
 }
 
 impl ConnectionPermit {
+    /// The same, with what its address is counted by.
+    pub(crate) fn with_address(mut self, address: Option<AddressPermit>) -> Self {
+        self._address = address;
+        self
+    }
+
     /// Whether silent connections should make room.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.0.open.load(Ordering::Relaxed) > self.0.crowded
+        self.limit.open.load(Ordering::Relaxed) > self.limit.crowded
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.limit.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -27,6 +27,7 @@ use crate::listen::stream::Io;
 use crate::service::Service;
 use crate::tls::Tls;
 use tollgate_metrics::Call;
+use tollgate_settings::LimitedListener;
 use tollgate_settings::Secret;
 
 /// The buffer grows when it has less room than this.
@@ -55,6 +56,10 @@ impl Serve for ServeResp {
     }
 
     /// A client may keep a silent connection for as long as it likes.
+    fn listener(&self) -> LimitedListener {
+        LimitedListener::Resp
+    }
+
     fn policy(&self) -> LifetimePolicy {
         LifetimePolicy::default()
     }

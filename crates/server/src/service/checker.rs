@@ -33,6 +33,14 @@ impl Checker for Service {
         }
     }
 
+    fn take_request(&self, path: &[u8], mapped: Option<&PathTemplates>) -> Result<(), Micros> {
+        self.take_request(|| self.route(path, mapped))
+    }
+
+    fn give_back_request(&self) {
+        self.give_back_request();
+    }
+
     async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, ServiceError> {
         self.check_within(request, now, patience).await
     }

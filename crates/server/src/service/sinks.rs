@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use tollgate_core::{Outcome, Time};
 use tollgate_limiter::{Event, EventSink};
 
 use crate::history::HistoryService;
-use tollgate_metrics::Metrics;
+use tollgate_metrics::{Metrics, TrafficLevel};
 
 /// Who keeps count of decisions.
 #[derive(Debug, Clone)]
@@ -20,6 +21,16 @@ pub struct Sinks {
 impl From<Arc<Metrics>> for Sinks {
     fn from(metrics: Arc<Metrics>) -> Self {
         Self { metrics, history: None }
+    }
+}
+
+impl Sinks {
+    /// A level has decided about a connection of an address, or about a request.
+    pub(crate) fn level(&self, level: TrafficLevel, address: Option<&str>, outcome: Outcome, now: Time) {
+        self.metrics.level(level, outcome);
+        if let Some(history) = &self.history {
+            history.counter().level(level.name(), address, outcome, now);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n   
                      rate_limit: { name: by address, unit: hour, requests_per_unit: 1 }\n";
 
 /// An API that answers every request with its head.
-async fn api() -> String {
+pub(crate) async fn api() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

@@ -14,6 +14,7 @@ mod health;
 mod history;
 mod hostile;
 mod json;
+mod levels;
 mod metrics;
 mod parity;
 mod resp;

@@ -19,8 +19,8 @@ use tollgate_metrics::{StatsdDialect, StatsdProtocol};
 use tollgate_redis::RedisConfig;
 use tollgate_redis::config::{Credentials, Layout, Topology};
 use tollgate_settings::{
-    ConfigFile, Flags, GrpcAddress, IGNORED, ListenAddress, LogFormat, LogLevel, OtlpProtocol, RuleOrigin,
-    SettingRow, Settings, StoreSettings, Variables, help, rows,
+    ConfigFile, Flags, GrpcAddress, IGNORED, LimitedListener, ListenAddress, LogFormat, LogLevel,
+    OtlpProtocol, RuleOrigin, SettingRow, Settings, StoreSettings, Variables, help, rows,
 };
 
 fn environment(pairs: &[(&str, &str)]) -> HashMap<String, String> {
@@ -544,4 +544,29 @@ fn the_page_of_settings_is_made_from_the_list() {
     std::fs::write(&right, format!("{head}{mark}\n{}", help::markdown())).unwrap();
     let is_same = tables.trim() == help::markdown().trim();
     assert!(is_same, "the page is old; run: cp {} docs/guide/settings.md", right.display());
+}
+
+#[test]
+fn levels_are_read_and_what_makes_no_sense_is_told() {
+    let resolve = |text: &str| {
+        let file = ConfigFile::parse("tollgate.yaml", text).unwrap();
+        Settings::resolve(&Flags::default(), &HashMap::new(), Some(&file))
+    };
+    let (settings, warnings) = resolve(
+        "levels: { connections: { per_second: 5, open: 9, exempt: [10.0.0.0/8] }, requests: { per_second: 7, burst: 20 } }",
+    )
+    .unwrap();
+    let connections = settings.levels.connections.unwrap();
+    assert_eq!((connections.rate.unwrap().capacity(), connections.open), (5, Some(9)));
+    assert_eq!(connections.listeners, [LimitedListener::Gateway]);
+    assert!(connections.exempts([10, 1, 2, 3].into()) && !connections.exempts([127, 0, 0, 1].into()));
+    assert_eq!(settings.levels.requests.unwrap().capacity(), 20);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let (_, warnings) = resolve("levels: { requests: { burst: 20 } }").unwrap();
+    let expected = "levels.requests.burst is set, but has no effect without levels.requests.per_second";
+    assert_eq!(warnings[0].message, expected);
+    let wrong = resolve("levels: { connections: { open: 0, listeners: [admin], exempt: [x] } }").unwrap_err();
+    for part in ["0 would let nobody in", "'admin' is not a listener", "'x'"] {
+        assert!(wrong.to_string().contains(part), "{wrong}");
+    }
 }

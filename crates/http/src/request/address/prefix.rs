@@ -1,6 +1,5 @@
 //! How much of an address is the key.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::Error;
@@ -34,24 +33,27 @@ impl AddressPrefixes {
         Ok(Self { v4, v6 })
     }
 
-    /// The key of an address: `203.0.113.9` where all bits count, and
-    /// `2001:db8::/64` where they do not.
-    pub fn shown(&self, address: IpAddr) -> String {
+    /// The first address of its network: all other bits are zero.
+    pub fn network(&self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
             IpAddr::V4(address) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(self.v4)).unwrap_or(0);
-                text(Ipv4Addr::from_bits(address.to_bits() & mask), self.v4, 32)
+                Ipv4Addr::from_bits(address.to_bits() & mask).into()
             }
             IpAddr::V6(address) => {
                 let mask = u128::MAX.checked_shl(128 - u32::from(self.v6)).unwrap_or(0);
-                text(Ipv6Addr::from_bits(address.to_bits() & mask), self.v6, 128)
+                Ipv6Addr::from_bits(address.to_bits() & mask).into()
             }
         }
     }
-}
 
-fn text(address: impl fmt::Display, bits: u8, bits_max: u8) -> String {
-    if bits == bits_max { address.to_string() } else { format!("{address}/{bits}") }
+    /// The key of an address: `203.0.113.9` where all bits count, and
+    /// `2001:db8::/64` where they do not.
+    pub fn shown(&self, address: IpAddr) -> String {
+        let network = self.network(address);
+        let (bits, bits_max) = if network.is_ipv4() { (self.v4, 32) } else { (self.v6, 128) };
+        if bits == bits_max { network.to_string() } else { format!("{network}/{bits}") }
+    }
 }
 
 #[cfg(test)]
