@@ -298,7 +298,9 @@ impl Client {
             }
         };
         if let Err(Failure::Undecided(_, Some(told))) = &received {
-            *self.shared.pause.lock() = Some(clock::after(Instant::now(), *told));
+            let until = Some(clock::after(Instant::now(), *told));
+            let mut pause = self.shared.pause.lock();
+            *pause = until.max(*pause);
         }
         received
     }

@@ -70,7 +70,9 @@ impl DenialMap {
     pub(crate) fn learn(&self, known: Known, reply: &ServerReply, now: Instant) {
         let Verdict::Deny { retry_after } = reply.verdict else { return };
         let Some(key) = known.key else { return };
-        if reply.decisions.len() > DENIAL_DECISIONS_MAX {
+        // A server that has found its store again may decide otherwise.
+        let is_degraded = reply.decisions.iter().any(|decision| decision.degraded);
+        if is_degraded || reply.decisions.len() > DENIAL_DECISIONS_MAX {
             return;
         }
         // What never passes may pass after a reload of the rules.

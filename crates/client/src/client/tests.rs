@@ -36,6 +36,8 @@ impl SendRequest for Script {
         let mut plays = self.plays.lock();
         let play = if plays.len() > 1 { plays.pop_front() } else { plays.front().cloned() };
         Box::pin(async move {
+            // Others get their turn before it is answered.
+            tokio::task::yield_now().await;
             let broken = |never_sent| Err(SendFailure { never_sent, source: "broken".into() });
             match play.unwrap() {
                 Play::Refuse => broken(true),
@@ -198,6 +200,28 @@ async fn a_server_that_asks_for_quiet_is_left_alone_by_all_calls() {
     // Now the rest of the time fits into the timeout, and is waited for.
     assert_eq!(client.check(&REQUEST).await.unwrap().verdict, Verdict::Allow);
     assert!(start.elapsed() >= Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_quiet_that_was_asked_for_holds() {
+    let (client, server) = client(&[busy(60), busy(1), allow()], ClientSettings::default());
+    let other = REQUEST.with_cost(2);
+    let (one, two) = tokio::join!(client.check(&REQUEST), client.check(&other));
+    assert!(one.is_err() && two.is_err() && server.count() == 2);
+    pass(5_000).await;
+    assert!(client.check(&REQUEST).await.is_err());
+    assert_eq!(server.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denial_without_the_servers_store_is_not_remembered() {
+    let decision = r#"{"descriptor":0,"rule":"r","algorithm":"fixed_window","verdict":"deny","limit":1,"remaining":0,
+        "retry_after_ms":60000,"reset_after_ms":60000,"shadow":false,"soft":false,"degraded":true}"#;
+    let body = format!(r#"{{"verdict":"deny","retry_after_ms":60000,"binding":0,"decisions":[{decision}]}}"#);
+    let (client, server) = client(&[Play::Answer(429, Some(60), body), allow()], patient());
+    assert!(client.check(&REQUEST).await.unwrap().verdict.is_deny());
+    assert_eq!(client.check(&REQUEST).await.unwrap().verdict, Verdict::Allow);
+    assert_eq!(server.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]

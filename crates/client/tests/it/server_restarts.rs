@@ -68,6 +68,23 @@ async fn a_denial_is_remembered_while_the_server_is_gone() {
 }
 
 #[tokio::test]
+async fn a_server_whose_store_is_away_is_asked_every_time() {
+    // Nobody listens there.
+    let store = "redis://127.0.0.1:1".to_owned();
+    let rules = RULES.replace("sliding_log", "sliding_log, on_store_error: deny");
+    let setup = ServerSetup { store, ..ServerSetup::new(&rules) };
+    let server = setup.env("TOLLGATE_TELL_THROUGH_ENVOY", "all").start().await;
+    server.until_decides().await;
+    for client in [server.http_client(), server.grpc_client()] {
+        for _ in 0..2 {
+            let reply = ask("shop", "42", 1, async |request| client.check(request).await).await.unwrap();
+            assert!(reply.verdict.is_deny() && reply.decisions[0].degraded, "{reply:?}");
+            assert_eq!(reply.origin, ReplyOrigin::Server);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_address_where_nobody_answers_ends_in_time() {
     // It takes connections and says nothing.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

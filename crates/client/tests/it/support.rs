@@ -33,6 +33,7 @@ pub(crate) struct ServerSetup {
     pub(crate) environment: HashMap<String, String>,
     pub(crate) http: String,
     pub(crate) grpc: String,
+    pub(crate) store: String,
 }
 
 impl ServerSetup {
@@ -40,7 +41,13 @@ impl ServerSetup {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("rules")).unwrap();
         std::fs::write(folder.path().join("rules/rules.yaml"), rules).unwrap();
-        Self { folder, environment: HashMap::new(), http: ANY.into(), grpc: ANY.into() }
+        Self {
+            folder,
+            environment: HashMap::new(),
+            http: ANY.into(),
+            grpc: ANY.into(),
+            store: "memory".into(),
+        }
     }
 
     pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
@@ -50,12 +57,13 @@ impl ServerSetup {
 
     /// Starts it, and waits until a check is answered.
     pub(crate) async fn start(self) -> TestServer {
-        let Self { folder, environment, http, grpc } = self;
+        let Self { folder, environment, http, grpc, store } = self;
         let text = |path: PathBuf| path.display().to_string();
         let flags = Flags::default()
             .with(&rows::RULES.row, text(folder.path().join("rules")))
             .with(&rows::HTTP_ADDRESS.row, http)
             .with(&rows::GRPC_ADDRESS.row, grpc)
+            .with(&rows::STORE.row, store)
             .with(&rows::ADMIN_ADDRESS.row, ANY)
             .with(&rows::DATA.row, text(folder.path().join("data")));
         let (settings, _) = Settings::resolve(&flags, &environment, None).unwrap();

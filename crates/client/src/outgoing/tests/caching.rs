@@ -241,3 +241,88 @@ async fn a_fresh_answer_needs_no_turn_and_its_limits_are_not_believed() {
     assert_eq!(get(&service, "http://api/b", &[]).await.1, "1");
     assert!(start.elapsed() >= Duration::from_secs(20));
 }
+
+/// Names and values that mean something to a cache, and some that mean nothing.
+const NAMES: &[&str] = &[
+    "cache-control",
+    "age",
+    "date",
+    "expires",
+    "last-modified",
+    "etag",
+    "vary",
+    "warning",
+    "connection",
+    "pragma",
+    "set-cookie",
+    "content-length",
+];
+const VALUES: &[&str] = &[
+    "",
+    "0",
+    "-1",
+    "60",
+    "18446744073709551615",
+    "99999999999999999999",
+    "max-age=60",
+    "max-age=-1",
+    "max-age=18446744073709551615",
+    "max-age=\"60",
+    "s-maxage=9",
+    "no-store",
+    "no-cache",
+    "private",
+    "public, immutable",
+    "must-revalidate, max-age=0",
+    "stale-while-revalidate",
+    "Wed, 31 Dec 2025 23:59:00 GMT",
+    "Thu, 01 Jan 1600 00:00:00 GMT",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Thu, 01 Jan 2026 00:00:59 GMT",
+    "\"v1\"",
+    "W/\"v1\"",
+    "*",
+    "accept, accept",
+    "accept-language",
+    "close, etag",
+    "199 - \"w\"",
+    "110 - \"w\", 2",
+    ",,;=",
+    "caf\u{e9}",
+];
+
+proptest! {
+    /// Whatever a server sends, nothing breaks, and what is not to be stored is not.
+    #[test]
+    fn no_field_breaks_the_cache(
+        fields in prop::collection::vec((prop::sample::select(NAMES), prop::sample::select(VALUES)), 0..7),
+        passes_s in prop::collection::vec(0_u64..100, 3), is_shared: bool,
+    ) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let sent = fields.clone();
+            let part: Part = Arc::new(move |number, request| {
+                let asks = ["if-none-match", "if-modified-since"];
+                let is_asked = asks.iter().any(|name| request.headers.contains_key(*name));
+                let status = if is_asked && number % 2 == 1 { 304 } else { 200 };
+                let mut response = answer(status, &[], &number.to_string());
+                for (name, value) in &sent {
+                    let value = http::HeaderValue::from_bytes(value.as_bytes()).unwrap();
+                    response.headers_mut().append(*name, value);
+                }
+                (Duration::ZERO, response)
+            });
+            let (service, visits) = server(&caching(CacheSettings { is_shared, ..SHARED }), part);
+            for pass_s in passes_s {
+                let (status, body) = get(&service, "http://api/a", &[("accept", "x")]).await;
+                let visits = visits.lock().len();
+                assert!(status == 200 && body.parse::<usize>().unwrap() < visits, "{status} {body}");
+                tokio::time::advance(Duration::from_secs(pass_s)).await;
+            }
+            if fields.contains(&("cache-control", "no-store")) {
+                assert_eq!(visits.lock().len(), 3);
+            }
+        });
+    }
+}
