@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `series`, `top`, `summary`, `status` | one query each |
+//! | `series`, `top`, `summary`, `usage`, `status` | one query each |
 //! | `filter` | of which rules |
 //! | `export` | results as CSV and NDJSON |
 //!
@@ -25,6 +25,7 @@ mod series;
 mod status;
 mod summary;
 mod top;
+mod usage;
 
 pub use export::{TableCell, Tabular, csv, ndjson};
 pub use filter::RuleFilter;
@@ -32,6 +33,7 @@ pub use series::{ComparedSeries, Comparison, Curve, SAMPLES_MAX, SeriesQuery, Se
 pub use status::{HistoryStatus, TierStatus};
 pub use summary::Summary;
 pub use top::{TopOrder, TopOther, TopQuery, TopResult, TopRow};
+pub use usage::{UsageQuery, UsageResult};
 
 pub use crate::store::HistoryReader;
 pub use crate::time_text::TimeRange;

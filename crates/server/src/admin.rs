@@ -10,6 +10,8 @@
 //! | `history` | `/v1/history`: how many, of what, when |
 //! | `keys` | `/v1/keys`: a key is looked at or reset |
 //! | `rules` | `/v1/rules`: the rules in force |
+//! | `rule_past` | `/v1/rules/log` and `/v1/rules/usage`: what a rule was, and how close keys come to it |
+//! | `settings` | `/v1/settings`: what is set, and where |
 //! | `health` | `/v1/health`: how server, store and rules are |
 //! | `playground` | `/v1/playground`: all algorithms on the same requests |
 //! | `page` | the dashboard at `/` |
@@ -29,8 +31,10 @@ mod page;
 mod playground;
 mod prometheus;
 mod rlconfig;
+mod rule_past;
 mod rules;
 mod session;
+mod settings;
 mod token;
 
 use std::sync::Arc;
@@ -48,12 +52,12 @@ use crate::service::Service;
 use cross_site::AdminHosts;
 use metrics::SharedPage;
 use session::AdminDoor;
-use tollgate_settings::AdminSettings;
+use tollgate_settings::{AdminSettings, SettingInForce, Settings};
 
 pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 16] = [
+const PAGES: [(&str, &str); 19] = [
     ("/", "the dashboard in a browser; else this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
@@ -70,11 +74,15 @@ const PAGES: [(&str, &str); 16] = [
     ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
     ("/v1/playground", "what each algorithm says to the same requests; POST a limit and times"),
     ("/v1/rules", "the rules in force with all their numbers, as JSON"),
+    ("/v1/rules/log", "what changed in the rules, and when; ?path=…&name=… for one rule's limits"),
+    ("/v1/rules/usage", "how close keys come to a limit: ?path=…&name=…&last=24h"),
+    ("/v1/settings", "what is set, and where; secrets are hidden"),
 ];
 
 /// All pages; only for callers who show the token, if there is one.
-pub(crate) fn router(service: Arc<Service>, settings: &AdminSettings) -> Router {
-    let AdminSettings { token, hosts, .. } = settings;
+pub(crate) fn router(service: Arc<Service>, settings: &Settings) -> Router {
+    let AdminSettings { token, hosts, .. } = &settings.admin;
+    let in_force: Arc<[SettingInForce]> = settings.in_force.clone().into();
     let hosts = AdminHosts { names: hosts.clone(), has_token: token.is_some() };
     let pages = Router::new()
         .route("/", get(front))
@@ -82,6 +90,7 @@ pub(crate) fn router(service: Arc<Service>, settings: &AdminSettings) -> Router 
         .route("/metrics", get(metrics::page).layer(Extension(Arc::<SharedPage>::default())))
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(metrics::stats))
+        .route("/v1/settings", only("GET", get(settings::show)).layer(Extension(in_force)))
         .merge(v1_router())
         .merge(prometheus::router())
         .fallback(no_such_page)
@@ -106,6 +115,8 @@ fn v1_router() -> Router<Arc<Service>> {
         .route("/v1/health", only("GET", get(health::show)))
         .route("/v1/playground", only("POST", post(playground::play)))
         .route("/v1/rules", only("GET", get(rules::list)))
+        .route("/v1/rules/log", only("GET", get(rule_past::log)))
+        .route("/v1/rules/usage", only("GET", get(rule_past::usage)))
         .route("/v1/history/series", only("GET", get(history::series)))
         .route("/v1/history/top", only("GET", get(history::top)))
         .route("/v1/history/summary", only("GET", get(history::summary)))

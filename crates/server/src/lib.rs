@@ -36,6 +36,7 @@ pub mod history;
 pub mod http;
 pub mod listen;
 mod resp;
+pub mod rule_log;
 pub mod run;
 pub mod service;
 mod shutdown;

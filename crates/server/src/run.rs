@@ -51,6 +51,7 @@ use crate::listen::connection_limit::ConnectionLimit;
 use crate::listen::worker_pool::WorkerPool;
 use crate::listen::{Listener, Listeners};
 use crate::resp::ServeResp;
+use crate::rule_log::RuleLog;
 use crate::service::{Service, Sinks};
 use crate::shutdown::stopped;
 use crate::source::RuleSource;
@@ -101,7 +102,9 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         .map(|config| StatsdExporter::new(Arc::clone(&metrics), config))
         .transpose()?;
     let sinks = Sinks { metrics: Arc::clone(&metrics), history: history_service(settings) };
-    let service = Arc::new(Service::new(settings, store, sinks, health, tracer));
+    let rule_log = rule_log(sinks.history.as_deref());
+    let service = Service::new(settings, store, sinks, health, tracer).with_rule_log(rule_log);
+    let service = Arc::new(service);
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
         weak.upgrade().map(|service| service.limiter().store().stats()).unwrap_or_default()
@@ -139,6 +142,12 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
 fn history_service(settings: &Settings) -> Option<Arc<HistoryService>> {
     let own = settings.history.as_ref()?;
     Some(Arc::new(HistoryService::new(HistoryLocation::new(&settings.store, own), own)))
+}
+
+/// What is known of earlier rules: it is kept beside the history, if that is in a folder.
+fn rule_log(history: Option<&HistoryService>) -> RuleLog {
+    let folder = history.and_then(|history| history.location().folder());
+    folder.map_or_else(RuleLog::default, |folder| RuleLog::in_folder(folder.to_owned()))
 }
 
 fn metrics_config(settings: &Settings) -> MetricsConfig {
@@ -293,7 +302,7 @@ impl RunningServer<'_> {
     fn serve_operators(&self, operators: OperatorListeners, done: &watch::Sender<bool>) {
         let limit = ConnectionLimit::new(ADMIN_CONNECTIONS_MAX, ADMIN_CONNECTIONS_MAX / 2);
         let acceptor = Acceptor { limit, addresses: None, pool: None, worker: 0, stop: done.subscribe() };
-        let pages = admin::router(Arc::clone(&self.service), &self.settings.admin);
+        let pages = admin::router(Arc::clone(&self.service), self.settings);
         spawn_logged(acceptor.clone().run(operators.admin, ServeHttp::pages(pages)));
         if let (Some(listener), Some(own)) = (operators.prometheus, &self.settings.metrics.prometheus) {
             let page = admin::prometheus_router(Arc::clone(&self.service), &own.path);
@@ -314,17 +323,26 @@ impl RunningServer<'_> {
         let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
         let curl = banner::curl(self.settings.http_tls.as_ref(), addresses.http);
         let mut is_first = true;
-        let on_load = move |outcome: Result<Loaded, LoadError>| match outcome {
-            Ok(loaded) => {
-                service.limiter().replace_rules(loaded.rules);
-                service.health().set_rules_in_force();
-                let rules = service.limiter().rules();
-                if std::mem::take(&mut is_first) {
-                    banner::what_to_try(&rules, &curl);
+        let on_load = move |outcome: Result<Loaded, LoadError>| {
+            // Another process may have the folder.
+            let is_owner = service.history().is_some_and(|history| history.is_open());
+            let at = service.now();
+            match outcome {
+                Ok(loaded) => {
+                    service.limiter().replace_rules(loaded.rules);
+                    service.health().set_rules_in_force();
+                    let rules = service.limiter().rules();
+                    if std::mem::take(&mut is_first) {
+                        banner::what_to_try(&rules, &curl);
+                    }
+                    service.rule_log().loaded(&rules, at, is_owner);
+                    service.metrics().rules_loaded(rules, service.now());
                 }
-                service.metrics().rules_loaded(rules, service.now());
+                Err(error) => {
+                    service.rule_log().refused(&error, at, is_owner);
+                    service.metrics().rules_refused();
+                }
             }
-            Err(_) => service.metrics().rules_refused(),
         };
         tokio::spawn(source.run(on_load, self.control.reload_notice(), until(done)));
     }

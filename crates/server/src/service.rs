@@ -20,6 +20,7 @@ use tollgate_limiter::{Clock as _, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
 use crate::history::HistoryService;
+use crate::rule_log::RuleLog;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{CallFailure, Metrics, TrafficLevel};
@@ -45,6 +46,7 @@ pub struct Service {
     count_rejected: bool,
     postpaid_hint: PostpaidHint,
     unknown_names: UnknownNameLog,
+    rule_log: RuleLog,
     requests: Option<RequestLevel>,
 }
 
@@ -84,8 +86,15 @@ impl Service {
             count_rejected: !settings.rules.stop_counting_rejected,
             postpaid_hint: PostpaidHint::default(),
             unknown_names: UnknownNameLog::default(),
+            rule_log: RuleLog::default(),
             requests: RequestLevel::new(settings),
         }
+    }
+
+    /// The same, with what is known of earlier rules.
+    #[must_use]
+    pub fn with_rule_log(self, rule_log: RuleLog) -> Self {
+        Self { rule_log, ..self }
     }
 
     /// Check, peek, report or refund, at an instant of the limiter's clock. It
@@ -205,6 +214,11 @@ impl Service {
     /// What makes spans of calls.
     pub const fn tracer(&self) -> &Tracer {
         &self.tracer
+    }
+
+    /// What changed in the rules, and when.
+    pub const fn rule_log(&self) -> &RuleLog {
+        &self.rule_log
     }
 
     /// How the server is.

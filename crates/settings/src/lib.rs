@@ -13,6 +13,7 @@
 //! | `raw_value`, `go_syntax`, `values` | a text or a piece of YAML → a value |
 //! | `listeners`, `gateway`, `levels`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
 //! | `ignored` | variables that are set and have no effect |
+//! | `in_force` | every setting as it was said, to look at |
 //! | `settings` | all of it together |
 //!
 //! Invariants: flags win over environment over file over defaults. All
@@ -31,6 +32,7 @@ mod go_syntax;
 pub mod help;
 mod history;
 mod ignored;
+mod in_force;
 mod levels;
 mod listeners;
 mod mapping;
@@ -54,6 +56,7 @@ pub use flags::Flags;
 pub use gateway::GatewaySettings;
 pub use history::{HiddenKeys, HistorySettings};
 pub use ignored::{IGNORED, IgnoredVariables};
+pub use in_force::SettingInForce;
 pub use levels::{ConnectionLevels, LevelSettings};
 pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
 pub use mapping::MappingSettings;

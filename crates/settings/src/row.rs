@@ -28,6 +28,8 @@ pub struct SettingRow {
     pub default: &'static str,
     /// What it does, in Markdown.
     pub help: &'static str,
+    /// Whether its value must not be shown.
+    pub is_secret: bool,
 }
 
 /// A setting of one type: its row, and how its value is read.
@@ -89,6 +91,7 @@ const NAMELESS: SettingRow = SettingRow {
     key: "",
     default: "",
     help: "",
+    is_secret: false,
 };
 
 impl SettingRow {
@@ -102,6 +105,11 @@ impl SettingRow {
 
     pub(crate) const fn key(self, key: &'static str) -> Self {
         Self { key, ..self }
+    }
+
+    /// Its value must not be shown, though its type does not say so.
+    pub(crate) const fn secret(self) -> Self {
+        Self { is_secret: true, ..self }
     }
 
     /// The setting with a value for when it is not set.
@@ -142,6 +150,12 @@ impl<T, const HAS_DEFAULT: bool> Setting<T, HAS_DEFAULT> {
         self
     }
 
+    /// With its type as written; one that is or has a `Secret` must not be shown.
+    pub(crate) const fn of_type(mut self, name: &'static str) -> Self {
+        self.row.is_secret |= has_secret(name.as_bytes());
+        self
+    }
+
     pub(crate) fn parse(&self, value: &RawValue) -> Result<T, String> {
         match self.parser {
             SettingParser::Word(parse) => parse(value.text()?.trim()),
@@ -156,6 +170,18 @@ impl<T> Setting<T> {
         let value = RawValue::Text(self.row.default.to_owned());
         self.parse(&value).expect("a test reads the default of every setting")
     }
+}
+
+/// Whether `Secret` is in the text.
+const fn has_secret(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let [_, tail @ ..] = rest {
+        if let [b'S', b'e', b'c', b'r', b'e', b't', ..] = rest {
+            return true;
+        }
+        rest = tail;
+    }
+    false
 }
 
 /// Its name.

@@ -62,7 +62,7 @@ macro_rules! section {
         $section:ident, $title:literal, $note:literal;
         $( $(#[doc = $help:literal])+ $name:ident: $setting:ty = $row:expr; )+
     ) => {
-        $( $(#[doc = $help])+ pub const $name: $setting = $row.help(concat!($($help),+)); )+
+        $( $(#[doc = $help])+ pub const $name: $setting = $row.help(concat!($($help),+)).of_type(stringify!($setting)); )+
 
         pub(super) const $section: SettingSection =
             SettingSection { title: $title, note: $note, rows: &[$($name.row),+] };
@@ -570,10 +570,10 @@ section! {
         variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").optional(Value(text));
     /// Headers of exports, as `k=v,k=v`.
     OTEL_EXPORTER_OTLP_HEADERS: Setting<Vec<(String, String)>> =
-        variable("OTEL_EXPORTER_OTLP_HEADERS").default("", Value(equals_pairs));
+        variable("OTEL_EXPORTER_OTLP_HEADERS").secret().default("", Value(equals_pairs));
     /// The same for traces, instead of those.
     OTEL_EXPORTER_OTLP_TRACES_HEADERS: Setting<Vec<(String, String)>> =
-        variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS").default("", Value(equals_pairs));
+        variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS").secret().default("", Value(equals_pairs));
     /// How long an export may take, in milliseconds.
     OTEL_EXPORTER_OTLP_TIMEOUT: Setting<u64> =
         variable("OTEL_EXPORTER_OTLP_TIMEOUT").key("tracing.timeout_ms").default("10000", Word(number));

@@ -12,6 +12,7 @@ use crate::flags::Flags;
 use crate::gateway::{self, GatewaySettings};
 use crate::history::{self, HistorySettings};
 use crate::ignored::{warn_of_ignored, warn_of_unknown};
+use crate::in_force::{self, SettingInForce};
 use crate::levels::{self, LevelSettings};
 use crate::listeners::{self, AdminSettings, GrpcSettings, RespSettings, ServerTls};
 use crate::mapping::{self, MappingSettings};
@@ -64,6 +65,8 @@ pub struct Settings {
     pub mapping: Option<MappingSettings>,
     /// How proxies are answered that ask before they forward.
     pub forward_auth: ForwardAuthSettings,
+    /// All of it as it was said, to look at.
+    pub in_force: Vec<SettingInForce>,
 }
 
 /// What is logged, and how.
@@ -136,6 +139,7 @@ impl Settings {
                 max_hold: r.get(&rows::FORWARD_AUTH_MAX_HOLD),
                 request_from: r.get(&rows::FORWARD_AUTH_REQUEST_FROM),
             },
+            in_force: in_force::all(r),
         };
         check_apart(&settings, r);
         warn_of_ignored(r);

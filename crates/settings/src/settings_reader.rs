@@ -99,6 +99,16 @@ impl<'a> SettingsReader<'a> {
         sources.into_iter().any(|source| self.raw(source, &setting.row).is_some())
     }
 
+    /// What the strongest source says about a row, unread, and which one it is.
+    pub(crate) fn said(&self, row: &SettingRow) -> Option<(RawValue, &'static str)> {
+        let sources = [
+            (SettingSource::Flag, "flag"),
+            (SettingSource::Environment, "environment"),
+            (SettingSource::File, "file"),
+        ];
+        sources.into_iter().find_map(|(source, name)| self.raw(source, row).map(|(raw, _)| (raw, name)))
+    }
+
     /// What one of the sources says, unread, and where.
     fn raw(&self, source: SettingSource, row: &SettingRow) -> Option<(RawValue, SettingPlace)> {
         Some(match source {

@@ -3,7 +3,7 @@
 //! `/healthcheck` of the HTTP listener says yes or no to load balancers; this says why, to people.
 //! What it tells comes from [`crate::health`] and from the store's own counters since the start.
 //!
-//! Deliberately not here: settings, which are not kept in a form that can be shown.
+//! Deliberately not here: settings, which `settings` shows.
 
 use std::sync::Arc;
 

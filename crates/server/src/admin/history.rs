@@ -23,11 +23,12 @@ use tollgate_history::{Error, SeriesKind};
 use crate::history::{HistoryQueryError, HistoryService};
 use crate::http::v1::error::V1Error;
 use crate::service::Service;
-use from_wire::HistoryParams;
+pub(super) use from_wire::HistoryParams;
 pub(super) use schemas::{
     ForgottenSchema, LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema,
 };
-use to_wire::{ForgottenBody, LabelsBody, ValuesBody, respond};
+pub(super) use to_wire::respond;
+use to_wire::{ForgottenBody, LabelsBody, ValuesBody};
 
 /// Names of one response, at most.
 const NAMES_MAX: u64 = 1_000;
@@ -211,7 +212,8 @@ where
     .await
 }
 
-async fn run<R: Send + 'static>(
+/// Asks the history.
+pub(super) async fn run<R: Send + 'static>(
     service: &Service,
     query: impl Fn(&HistoryReader<'_>) -> Result<R, Error> + Send + 'static,
 ) -> Result<R, V1Error> {

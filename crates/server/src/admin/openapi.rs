@@ -11,7 +11,8 @@ use super::history::{
 };
 use super::keys::{KeyBody, ResetBody};
 use super::playground::PlaygroundBody;
-use super::{health, history, keys, playground, rules};
+use super::rule_past::RuleUsageBody;
+use super::{health, history, keys, playground, rule_past, rules, settings};
 use crate::http::v1::openapi::{respond, written};
 use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
 use crate::http::v1::to_wire::ProblemBody;
@@ -20,14 +21,15 @@ use crate::http::v1::to_wire::ProblemBody;
 #[openapi(
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
-        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, health::show, playground::play,
+        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, rule_past::log, rule_past::usage, health::show,
+        settings::show, playground::play,
         history::series, history::top, history::summary, history::labels, history::values, history::status,
         history::forget,
     ),
     components(schemas(
         RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
         SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema, PlaygroundBody,
-        ForgottenSchema,
+        ForgottenSchema, RuleUsageBody,
     )),
     tags(
         (name = "history", description = "How many, of what, when."),

@@ -6,11 +6,12 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::rule::Unlimited;
-use tollgate_core::{Mode, Refill, Rule};
+use tollgate_core::{Refill, RuleId, RuleSet};
 use utoipa::ToSchema;
 
 use crate::http::RuleStatusBody;
 use crate::http::v1::to_wire;
+use crate::rule_log::mode_name;
 use crate::service::Service;
 
 /// The rules in force.
@@ -41,8 +42,12 @@ struct UnlimitedBody<'a> {
 struct RuleBody<'a> {
     /// Its name, or its path if it has none.
     name: &'a str,
+    /// Its domain.
+    domain: &'a str,
     /// Where it stands: the domain and the levels, joined by dots.
     path: &'a str,
+    /// The levels, the outermost first.
+    levels: Vec<LevelBody<'a>>,
     /// The algorithm.
     algorithm: &'static str,
     /// How many in a window.
@@ -83,6 +88,18 @@ struct RuleBody<'a> {
     message: &'a str,
 }
 
+/// One level of a condition.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RuleLevel)]
+struct LevelBody<'a> {
+    /// The key of an entry.
+    key: &'a str,
+    /// The value as the rule file has it; absent if any will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    value: Option<&'a str>,
+}
+
 /// The rules in force, and how they came to be.
 #[utoipa::path(
     get, path = "/v1/rules", tag = "rules", operation_id = "rules",
@@ -93,7 +110,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
     let known = service.health().rules();
     let body = RulesBody {
         status: RuleStatusBody::from(&*known),
-        rules: rules.rules().iter().map(rule).collect(),
+        rules: rules.ids().filter_map(|id| rule(&rules, id)).collect(),
         unlimited: rules.unlimited().iter().map(unlimited).collect(),
     };
     to_wire::respond(&body)
@@ -103,12 +120,15 @@ fn unlimited(rule: &Unlimited) -> UnlimitedBody<'_> {
     UnlimitedBody { name: rule.name(), path: &rule.path }
 }
 
-fn rule(rule: &Rule) -> RuleBody<'_> {
+fn rule(rules: &RuleSet, id: RuleId) -> Option<RuleBody<'_>> {
+    let (rule, (domain, levels)) = (rules.rule(id)?, rules.levels(id)?);
     let limit = &rule.limit;
     let parameters = limit.shape().parameters();
-    RuleBody {
+    Some(RuleBody {
         name: rule.name(),
+        domain,
         path: &rule.path,
+        levels: levels.into_iter().map(|(key, value)| LevelBody { key, value }).collect(),
         algorithm: limit.algorithm().name(),
         requests_per_unit: limit.count(),
         unit: rule.unit.name(),
@@ -121,12 +141,7 @@ fn rule(rule: &Rule) -> RuleBody<'_> {
         max_wait_ms: parameters.max_wait.flatten().map(|wait| wait.as_millis_ceil()),
         soft_percent: limit.exceed_percent(),
         count_rejected: limit.counts_rejected(),
-        mode: match rule.mode {
-            Mode::Enforce => "enforce",
-            Mode::Shadow => "shadow",
-            Mode::Quota => "quota",
-            Mode::ShadowQuota => "shadow_quota",
-        },
+        mode: mode_name(rule.mode),
         message: &rule.message,
-    }
+    })
 }

@@ -1,7 +1,7 @@
 //! Where history is kept: a folder of this node, or the Redis that all nodes share.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tollgate_history::tables::{Access, RedbTables};
 use tollgate_history::{Bounds, Error, History, LocalHistory, Result, SharedHistory};
@@ -30,6 +30,14 @@ impl HistoryLocation {
     /// Whether opening it may take seconds, because a server has to answer.
     pub(crate) const fn is_remote(&self) -> bool {
         matches!(self, Self::Redis(_))
+    }
+
+    /// The folder, unless it is on Redis.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder(folder) => Some(folder),
+            Self::Redis(_) => None,
+        }
     }
 
     pub(super) fn open(&self, bounds: Bounds) -> Result<Box<dyn History>> {

@@ -221,6 +221,11 @@ impl HistoryService {
         }
     }
 
+    /// Whether it can be written and queried.
+    pub(crate) fn is_open(&self) -> bool {
+        self.history.read().is_some()
+    }
+
     /// How it is doing. It may wait for a write.
     pub fn status(&self, now: Time) -> HistoryServiceStatus {
         let writer = self.writer.lock();

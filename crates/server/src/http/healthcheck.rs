@@ -59,6 +59,8 @@ pub(crate) struct RuleStatusBody<'a> {
     warnings: &'a [String],
     /// Why the newest set was refused; empty if it is in force.
     errors: &'a [String],
+    /// The first of them, each with the line of the file that it is about.
+    error_excerpts: &'a [String],
     /// Why nothing new can come, such as a server that cannot be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -124,6 +126,7 @@ impl<'a> From<&'a RuleStatus> for RuleStatusBody<'a> {
             failures: status.failures,
             warnings: &status.warnings,
             errors: status.last_error.as_ref().map_or(&[], |failure| &failure.problems),
+            error_excerpts: status.last_error.as_ref().map_or(&[], |failure| &failure.excerpts),
             source_error: status.source_error.as_deref(),
         }
     }

@@ -37,6 +37,11 @@ impl Control {
         self.reload.notify_one();
     }
 
+    /// Whether it has said stop.
+    pub fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     pub(super) fn stop_receiver(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }

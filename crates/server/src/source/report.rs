@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tollgate_limiter::Clock;
 use tollgate_rules::{LoadError, Loaded};
+use tollgate_yaml::Problem;
 
 use super::files::EXAMPLE_NAME;
 use super::status::{LoadFailure, RuleStatus};
@@ -98,6 +99,7 @@ impl<F: FnMut(Result<Loaded, LoadError>)> LoadReporter<F> {
 
     fn refused(&mut self, from: &LoadOrigin, error: LoadError) {
         let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
+        let excerpts = error.problems.iter().take(LINES_MAX).map(Problem::render).collect();
         let origin = &from.origin;
         if self.has_rules() {
             tracing::error!(%origin, problems = problems.len(), "rules refused; those in force stay");
@@ -113,7 +115,7 @@ impl<F: FnMut(Result<Loaded, LoadError>)> LoadReporter<F> {
             if status.loads == 0 {
                 status.origin.clone_from(origin);
             }
-            status.last_error = Some(LoadFailure { at, problems });
+            status.last_error = Some(LoadFailure { at, problems, excerpts });
             status.failures += 1;
         });
     }

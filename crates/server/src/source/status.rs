@@ -34,6 +34,8 @@ pub struct LoadFailure {
     pub at: Time,
     /// All that is wrong, one line each.
     pub problems: Vec<String>,
+    /// The first of them, each with the line of the file that it is about.
+    pub excerpts: Vec<String>,
 }
 
 impl RuleStatus {

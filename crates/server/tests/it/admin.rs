@@ -2,7 +2,7 @@
 
 use crate::support::http::{self, get, get_with};
 use crate::support::wire::ask_one;
-use crate::support::{Server, Setup};
+use crate::support::{Server, Setup, eventually, replace_file};
 
 const RULES: &str = "
 domain: z
@@ -183,4 +183,49 @@ async fn nothing_of_the_admin_listener_runs_scripts_of_others_or_shows_in_a_fram
         }
         assert!(!answer.to_lowercase().contains("access-control-allow-origin"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn what_a_rule_was_and_who_comes_close_to_it_is_told() {
+    let limit = |count: u32| {
+        format!(
+            "domain: z\ndescriptors:\n  - {{ key: a, rate_limit: {{ name: few, unit: minute, requests_per_unit: {count} }} }}\n"
+        )
+    };
+    let server =
+        Setup::new(&[("rules.yaml", &limit(10))]).env("TOLLGATE_ADMIN_TOKEN", "open sesame").start().await;
+    let admin = server.addresses.admin;
+    let ask = async |page: &str| {
+        let (status, text) = get_with(admin, page, "authorization: Bearer open sesame").await;
+        (status, serde_json::from_str::<serde_json::Value>(&text).unwrap())
+    };
+    let mut client = server.client().await;
+    for _ in 0..5 {
+        ask_one(&mut client, "z", &[("a", "busy")]).await;
+    }
+    ask_one(&mut client, "z", &[("a", "calm")]).await;
+    replace_file(&server.rules_folder().join("rules.yaml"), limit(4));
+    eventually("the new limit is in force", || async {
+        ask("/v1/rules/log").await.1["loads"][0]["changed"] == 1
+    })
+    .await;
+
+    let (_, log) = ask("/v1/rules/log?path=z.a&name=few").await;
+    let counts: Vec<&serde_json::Value> =
+        log["changes"].as_array().unwrap().iter().map(|own| &own["limit"]["requests_per_unit"]).collect();
+    assert_eq!(counts, [10, 4]);
+    let (_, usage) = ask("/v1/rules/usage?path=z.a&name=few&last=1h").await;
+    assert_eq!((&usage["keys"], &usage["limit"], &usage["p99_percent"]), (&2.into(), &4.into(), &125.into()));
+    assert_eq!((&usage["bins"][2], &usage["bins"][10]), (&1.into(), &1.into()), "{usage}");
+    let (status, problem) = ask("/v1/rules/usage?path=z.a&name=other").await;
+    assert_eq!((status, &problem["pointer"]), (400, &"/name".into()), "{problem}");
+
+    let (_, settings) = ask("/v1/settings").await;
+    let token =
+        settings["settings"].as_array().unwrap().iter().find(|own| own["name"] == "TOLLGATE_ADMIN_TOKEN");
+    assert_eq!(
+        (&token.unwrap()["value"], &token.unwrap()["from"]),
+        (&"(hidden)".into(), &"environment".into())
+    );
+    assert!(!settings.to_string().contains("sesame"));
 }

@@ -47,11 +47,11 @@ pub(super) enum ResultFormat {
 
 /// The parameters of one request.
 #[derive(Debug)]
-pub(super) struct HistoryParams(Vec<(String, String)>);
+pub(in crate::admin) struct HistoryParams(Vec<(String, String)>);
 
 impl HistoryParams {
     /// Reads those that a path takes.
-    pub(super) fn read(RawQuery(query): RawQuery, taken: &[&str]) -> Result<Self, V1Error> {
+    pub(in crate::admin) fn read(RawQuery(query): RawQuery, taken: &[&str]) -> Result<Self, V1Error> {
         let query = query.unwrap_or_default();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         for (at, (name, _)) in pairs.iter().enumerate() {
@@ -70,7 +70,7 @@ impl HistoryParams {
     }
 
     /// A parameter that is there and not empty.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(in crate::admin) fn text(&self, name: &str) -> Option<&str> {
         let (_, text) = self.0.iter().find(|(own, text)| own == name && !text.is_empty())?;
         Some(text)
     }
@@ -151,7 +151,7 @@ impl HistoryParams {
     }
 
     /// When.
-    pub(super) fn range(&self, now_s: u64) -> Result<TimeRange, V1Error> {
+    pub(in crate::admin) fn range(&self, now_s: u64) -> Result<TimeRange, V1Error> {
         let instant = |name: &'static str| {
             let read = |text| time_text::instant(text, now_s).map_err(|error| rejected(name, &error));
             self.text(name).map(read).transpose()

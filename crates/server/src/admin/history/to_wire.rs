@@ -47,7 +47,7 @@ pub(super) struct ForgottenBody {
 }
 
 /// A response, or the error in its place.
-pub(super) async fn respond(response: impl Future<Output = Result<Response, V1Error>>) -> Response {
+pub(in crate::admin) async fn respond(response: impl Future<Output = Result<Response, V1Error>>) -> Response {
     response.await.unwrap_or_else(|error| to_wire::error(&error).into())
 }
 
