@@ -1,15 +1,13 @@
-//! `tollgate demo`: a server with made-up traffic, to look at.
+//! `tollgate demo`: server, gateway and a toy upstream with made-up traffic, to look at.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `callers` | who calls, and when |
 //! | `week` | their calls of the last week, decided and counted |
-//! | `live` | their calls from now on, sent to the server |
+//! | `live` | their calls from now on, sent through the gateway; the upstream that answers them |
 //!
 //! Invariants: it listens on free ports of loopback only, and everything it writes is in a temporary
 //! folder that is gone when it ends.
-//!
-//! Deliberately not here: the gateway and an upstream behind it, which the demo does without so far.
 
 mod callers;
 mod live;
@@ -22,23 +20,30 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tollgate_core::RuleSet;
 use tollgate_limiter::{Clock as _, SystemClock};
-use tollgate_rules::{Options, SourceFile};
+use tollgate_rules::{LoadError, Options, SourceFile};
 use tollgate_server::{Control, Listeners, telemetry, workers};
-use tollgate_settings::{Flags, Settings, rows};
+use tollgate_settings::{ConfigFile, Flags, Settings, rows};
 
 use crate::console::{BOLD, Console, Exit};
 
 /// The domain of the demo's rules.
 const DOMAIN: &str = "demo";
 const RULES: &str = include_str!("demo/rules.yaml");
+/// What the rules said until three days ago, in place of what they say now.
+const RULE_BEFORE: (&str, &str) =
+    ("name: login, requests_per_unit: 5,", "name: login, requests_per_unit: 10,");
+const SETTINGS: &str = include_str!("demo/settings.yaml");
 const LOOPBACK: &str = "127.0.0.1:0";
 /// Calls on their way at the end.
 const LAST_CALLS_MAX: Duration = Duration::from_millis(100);
 
-/// Shows the dashboard alive: a server on free ports of loopback with example
-/// rules, a week of history and a mix of callers. It leaves nothing behind.
+/// Shows the dashboard alive: a server, its gateway and a toy upstream on free
+/// ports of loopback with example rules, a week of history and a mix of callers.
+/// It leaves nothing behind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tollgate demo\n\nCtrl-C ends it.")]
 pub(crate) struct Args {
@@ -71,35 +76,50 @@ fn show(
     fs::write(&rules, RULES)?;
     writeln!(console.out, "A week of traffic is made up …")?;
     console.out.flush()?;
-    let source = SourceFile { name: rules.display().to_string(), text: RULES.to_owned() };
-    let loaded = tollgate_rules::load(vec![source], &Options::default())?;
-    week::fill(&data, loaded.rules, SystemClock::new().now().get() / 1_000_000)?;
-
-    let flags = [(&rows::HTTP_ADDRESS.row, LOOPBACK), (&rows::GRPC_ADDRESS.row, LOOPBACK)];
-    let flags = flags.into_iter().fold(Flags::default(), |flags, (row, value)| flags.with(row, value));
-    let flags = flags.with(&rows::ADMIN_ADDRESS.row, admin.to_string()).with(&rows::QUIET.row, "true");
-    let flags = flags.with(&rows::RULES.row, rules.to_string_lossy());
-    let flags = flags.with(&rows::DATA.row, data.to_string_lossy());
-    // Not the environment: a demo is the same everywhere.
-    let (settings, _) = Settings::resolve(&flags, &HashMap::<String, String>::new(), None)?;
+    let (before, now) = (rule_set(&RULES.replace(RULE_BEFORE.0, RULE_BEFORE.1))?, rule_set(RULES)?);
+    // Before anything that takes long: Ctrl-C must leave nothing behind at any time.
     let control = Control::by_signals()?;
+    week::fill(&data, [before, now], SystemClock::new().now().get() / 1_000_000, &control)?;
+    if control.is_stopped() {
+        return Ok(());
+    }
+
+    let outside = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let upstream = outside.block_on(TcpListener::bind(LOOPBACK))?;
+    let flags = Flags::default()
+        .with(&rows::HTTP_ADDRESS.row, LOOPBACK)
+        .with(&rows::GRPC_ADDRESS.row, LOOPBACK)
+        .with(&rows::GATEWAY_ADDRESS.row, LOOPBACK)
+        .with(&rows::UPSTREAM.row, format!("http://{}", upstream.local_addr()?))
+        .with(&rows::ADMIN_ADDRESS.row, admin.to_string())
+        .with(&rows::QUIET.row, "true")
+        .with(&rows::RULES.row, rules.to_string_lossy())
+        .with(&rows::DATA.row, data.to_string_lossy());
+    let file = ConfigFile::parse("settings.yaml", SETTINGS)?;
+    // Not the environment: a demo is the same everywhere.
+    let (settings, _) = Settings::resolve(&flags, &HashMap::<String, String>::new(), Some(&file))?;
     let listeners = Listeners::bind(&settings, workers())?;
     let addresses = listeners.addresses().clone();
     if let Err(error) = telemetry::log::init(settings.log) {
         tracing::warn!(%error, "logging goes on as it was");
     }
     writeln!(console.out, "The dashboard: {BOLD}http://{}/{BOLD:#}", addresses.admin)?;
-    writeln!(console.out, "Callers are calling http://{}/v1/check. Ctrl-C ends it all.", addresses.http)?;
+    let gateway = addresses.gateway.ok_or("the gateway has no address")?;
+    writeln!(
+        console.out,
+        "The gateway:   http://{gateway}/, before a toy upstream; callers are calling it."
+    )?;
+    writeln!(console.out, "Be one of them: curl -i -H 'X-User: me' http://{gateway}/cart")?;
+    writeln!(console.out, "Ctrl-C ends it all.")?;
     console.out.flush()?;
-    let caller = call(addresses.http)?;
+    outside.spawn(live::upstream(upstream));
+    outside.spawn(live::run(gateway));
     let ended = tollgate_server::run(&settings, listeners, &control);
-    caller.shutdown_timeout(LAST_CALLS_MAX);
+    outside.shutdown_timeout(LAST_CALLS_MAX);
     Ok(ended?)
 }
 
-/// A thread that calls the server until it is shut down.
-fn call(http: SocketAddr) -> io::Result<Runtime> {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.spawn(live::run(http));
-    Ok(runtime)
+fn rule_set(text: &str) -> Result<RuleSet, LoadError> {
+    let source = SourceFile { name: "demo.yaml".to_owned(), text: text.to_owned() };
+    Ok(tollgate_rules::load(vec![source], &Options::default())?.rules)
 }
