@@ -2,6 +2,8 @@
 // Nothing is inlined: the content security policy forbids it.
 import { defineConfig } from "vite";
 
+const ADMIN = process.env.TOLLGATE_ADMIN ?? "http://127.0.0.1:6070";
+
 export default defineConfig({
   base: "./",
   build: {
@@ -12,5 +14,6 @@ export default defineConfig({
     target: "es2022",
     reportCompressedSize: false,
   },
-  server: { proxy: { "/v1": "http://127.0.0.1:6070" } },
+  // The server takes what changes something only from its own origin.
+  server: { proxy: { "/v1": { target: ADMIN, changeOrigin: true, headers: { origin: ADMIN } } } },
 });

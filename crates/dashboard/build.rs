@@ -2,7 +2,8 @@
 //!
 //! The sources are copied to `OUT_DIR` and built there, so that a build changes nothing in the
 //! checkout. Without npm, or without its packages and the network, the crate is built all the same:
-//! it has one file then, a page that says how to get the others, and cargo warns.
+//! it has one file then, a page that says how to get the others, and cargo warns; unless
+//! `REQUIRE_DASHBOARD` is set.
 //!
 //! Invariant: `OUT_DIR/assets.rs` lists exactly what the build made.
 
@@ -27,6 +28,9 @@ const SOURCES: [&str; 8] = [
     "vite.config.ts",
 ];
 
+/// If it is set, a build without the page fails.
+const REQUIRED: &str = "REQUIRE_DASHBOARD";
+
 /// Made by the build, and ignored by git.
 const GENERATED: &str = "generated";
 
@@ -37,12 +41,16 @@ fn main() -> Result<()> {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets it")?);
     let sources = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboard"));
     println!("cargo:rerun-if-changed={}", here.join("missing.html").display());
+    println!("cargo:rerun-if-env-changed={REQUIRED}");
     for name in SOURCES {
         watch(&sources.join(name));
     }
     let (work, built) = (out.join("work"), out.join("built"));
     let files = match npm_build(&sources, &work, &built) {
         Ok(()) => listed(&built)?,
+        Err(error) if std::env::var_os(REQUIRED).is_some() => {
+            return Err(format!("the dashboard cannot be built: {error}").into());
+        }
         Err(error) => {
             println!("cargo:warning=the dashboard is left out of this build: {error}");
             let page = here.join("missing.html");

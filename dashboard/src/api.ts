@@ -1,9 +1,9 @@
 // Asks the server. The types come from its OpenAPI document, so that page and server cannot drift apart.
 // Invariant: every answer that is not fine becomes an `ApiError` that says what happened and what to do.
 import { signal } from "@preact/signals";
-import type { Health, HistorySeries, HistoryStatus, HistorySummary, HistoryTop, Key, Path, Playground, PlaygroundRequest, Reset, Rules } from "./generated/api";
+import type { Health, HistorySeries, HistoryStatus, HistorySummary, HistoryTop, Key, Path, Playground, PlaygroundRequest, Reset, RuleLog, Rules, RuleUsage, SettingsInForce } from "./generated/api";
 
-export type { Health, Playground, HistorySeries, HistorySummary, HistoryTop, HistoryStatus, Key, Rules };
+export type { Health, Playground, HistorySeries, HistorySummary, HistoryTop, HistoryStatus, Key, RuleLog, Rules, RuleUsage, SettingsInForce };
 
 /** Whether the server answers: every answer and every failure to reach it says so. */
 export const isConnected = signal(true);
@@ -77,6 +77,9 @@ export const api = {
   summary: (query: Query, signal?: AbortSignal) => get<HistorySummary>("/v1/history/summary", query, signal),
   status: (signal?: AbortSignal) => get<HistoryStatus>("/v1/history/status", {}, signal),
   rules: (signal?: AbortSignal) => get<Rules>("/v1/rules", {}, signal),
+  ruleLog: (query: Query, signal?: AbortSignal) => get<RuleLog>("/v1/rules/log", query, signal),
+  ruleUsage: (query: Query, signal?: AbortSignal) => get<RuleUsage>("/v1/rules/usage", query, signal),
+  settings: (signal?: AbortSignal) => get<SettingsInForce>("/v1/settings", {}, signal),
   health: (signal?: AbortSignal) => get<Health>("/v1/health", {}, signal),
   playground: (request: PlaygroundRequest, signal?: AbortSignal) => post<Playground>("/v1/playground", request, signal),
   key: (request: KeyRequest, signal?: AbortSignal) => post<Key>("/v1/keys", request, signal),

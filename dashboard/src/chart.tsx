@@ -48,10 +48,16 @@ export function buckets(answer: HistorySeries): Buckets {
   return { stepS: step, at, of, total, previous, isLastOpen: answer.partial_last };
 }
 
+/** A limit as a line: how many it lets through in one bar from an instant on; none where there was no rule. */
+export type LimitLine = { name: string; steps: { from: number; at: number | null }[] };
+
+/** Bars that a screen of this width has room for. */
+export const barsMax = () => (innerWidth < 720 ? 60 : 200);
+
 type ChartProps = {
   answer: HistorySeries;
   label: string;
-  limit?: { at: number; name: string };
+  limit?: LimitLine;
   onZoom?: (from: number, to: number) => void;
   onZoomOut?: () => void;
 };
@@ -65,7 +71,7 @@ export function Chart({ answer, label, limit, onZoom, onZoomOut }: ChartProps) {
   const shown = OUTCOMES.filter((outcome) => data.of.has(outcome));
   const zoom = useRef({ onZoom, onZoomOut });
   zoom.current = { onZoom, onZoomOut };
-  const key = `${theme.value} ${utc.value} ${shown.join()} ${limit?.at} ${data.previous !== undefined} ${data.stepS}`;
+  const key = `${theme.value} ${utc.value} ${shown.join()} ${limit !== undefined} ${data.previous !== undefined} ${data.stepS}`;
   const plot = useRef<uPlot | null>(null);
   const latest = useRef(data);
   latest.current = data;
@@ -73,7 +79,7 @@ export function Chart({ answer, label, limit, onZoom, onZoomOut }: ChartProps) {
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const options = makeOptions(element, shown, limit, () => latest.current, {
+    const options = makeOptions(element, shown, limit !== undefined, () => latest.current, {
       hover: setHover,
       zoom: (from, to) => zoom.current.onZoom?.(from, to),
     });
@@ -87,12 +93,12 @@ export function Chart({ answer, label, limit, onZoom, onZoomOut }: ChartProps) {
       plot.current = null;
     };
   }, [key]);
-  useEffect(() => plot.current?.setData(stacked(data, shown, limit)), [data]);
+  useEffect(() => plot.current?.setData(stacked(data, shown, limit)), [data, JSON.stringify(limit)]);
 
   return (
-    <figure class="chart" style={{ margin: 0, display: "grid", gap: "8px" }} aria-label={label}>
+    <figure class="chart" aria-label={label}>
       <div class="plot" ref={box} aria-hidden="true" onDblClick={() => zoom.current.onZoomOut?.()} />
-      <Legend data={data} shown={shown} hover={hover} limit={limit?.name} rangeS={answer.to - answer.from} />
+      <Legend data={data} shown={shown} hover={hover} limit={limit && limitNote(data, limit)} rangeS={answer.to - answer.from} />
       <details>
         <summary>Table of this chart</summary>
         <ChartTable data={data} shown={shown} label={label} />
@@ -122,7 +128,7 @@ function Legend({ data, shown, hover, limit, rangeS }: { data: Buckets; shown: O
         <span><i class="dashes" />period before <b>{shownCount(of(data.previous))}</b></span>
       )}
       {limit && <span><i class="limit-line" />{limit}</span>}
-      {hover === null && data.isLastOpen && <span>the hatched bar is still open</span>}
+      {hover === null && data.isLastOpen && Boolean(data.total.at(-1)) && <span>the hatched bar is still open</span>}
     </figcaption>
   );
 }
@@ -152,8 +158,21 @@ function ChartTable({ data, shown, label }: { data: Buckets; shown: Outcome[]; l
   );
 }
 
+/** A limit far above all bars would press them flat: it is told and not drawn. */
+const isDrawn = (data: Buckets, at: number | null) => at !== null && at <= 3 * Math.max(1, ...data.total.map((n) => n ?? 0));
+
+/** The limit that was in force when a bar began. */
+function limitAt(limit: LimitLine, second: number): number | null {
+  return limit.steps.findLast((step) => step.from <= second)?.at ?? null;
+}
+
+function limitNote(data: Buckets, limit: LimitLine): string {
+  const isAbove = data.at.every((second) => !isDrawn(data, limitAt(limit, second)));
+  return isAbove ? `${limit.name}; far above these bars` : limit.name;
+}
+
 /** Each outcome with all below it, the highest first, so that the lower ones are drawn over it. */
-function stacked(data: Buckets, shown: Outcome[], limit?: { at: number }): uPlot.AlignedData {
+function stacked(data: Buckets, shown: Outcome[], limit?: LimitLine): uPlot.AlignedData {
   const sums: (number | null)[][] = [];
   let below = data.at.map(() => 0);
   for (const outcome of shown) {
@@ -164,17 +183,22 @@ function stacked(data: Buckets, shown: Outcome[], limit?: { at: number }): uPlot
   // One more instant, so that the last bar has its width.
   const at = [...data.at, (data.at.at(-1) ?? 0) + data.stepS];
   const pad = (values: (number | null)[]) => [...values, null];
-  const lines = [...(data.previous ? [pad(data.previous)] : []), ...(limit ? [at.map(() => limit.at)] : [])];
+  // A step line ends where its last value begins, so the last value is there twice.
+  const line = (values: (number | null)[]) => [...values, values.at(-1) ?? null];
+  const limits = limit && data.at.map((second) => limitAt(limit, second)).map((n) => (isDrawn(data, n) ? n : null));
+  const lines = [...(data.previous ? [line(data.previous)] : []), ...(limits ? [line(limits)] : [])];
   return [at, ...sums.reverse().map(pad), ...lines];
 }
 
 type Hooks = { hover: (index: number | null) => void; zoom: (from: number, to: number) => void };
 
-function makeOptions(element: HTMLElement, shown: Outcome[], limit: { at: number } | undefined, data: () => Buckets, hooks: Hooks): uPlot.Options {
-  const bars = uPlot.paths.bars?.({ size: [1, Infinity], align: 1, gap: 1 });
+function makeOptions(element: HTMLElement, shown: Outcome[], hasLimit: boolean, data: () => Buckets, hooks: Hooks): uPlot.Options {
+  // Between bars of a few pixels a gap would be half of the picture.
+  const isNarrow = element.clientWidth / data().at.length < 5;
+  const bars = uPlot.paths.bars?.({ size: [1, Infinity], align: 1, gap: isNarrow ? 0 : 1 });
   const font = `12px ${css("--sans")}`;
   const axis = { stroke: css("--dim"), font, grid: { stroke: css("--soft-line"), width: 1 }, ticks: { stroke: css("--line"), width: 1, size: 4 } };
-  const line = (stroke: string, dash?: number[]): uPlot.Series => ({ stroke, width: 1.5, dash, points: { show: false }, spanGaps: false });
+  const line = (stroke: string, dash?: number[]): uPlot.Series => ({ stroke, width: 1.5, dash, paths: uPlot.paths.stepped?.({ align: 1 }), points: { show: false }, spanGaps: false });
   return {
     width: element.clientWidth,
     height: element.clientHeight,
@@ -191,7 +215,7 @@ function makeOptions(element: HTMLElement, shown: Outcome[], limit: { at: number
       {},
       ...[...shown].reverse().map((outcome): uPlot.Series => ({ fill: css(`--${outcome}`), width: 0, paths: bars, points: { show: false } })),
       ...(data().previous ? [line(css("--previous"), [4, 4])] : []),
-      ...(limit ? [line(css("--denied"))] : []),
+      ...(hasLimit ? [{ ...line(css("--limit")), width: 2 }] : []),
     ],
     hooks: {
       setCursor: [(plot) => hooks.hover(bucketUnder(plot, data()))],
@@ -249,7 +273,11 @@ function axisTimes(splits: number[], increment: number): string[] {
 
 /** A curve without axes, for a row of a table. */
 export function Sparkline({ answer }: { answer: HistorySeries }) {
-  const { total } = useMemo(() => buckets(answer), [answer]);
+  // A bucket of which only a part is in the range would look like a fall.
+  const total = useMemo(() => {
+    const own = buckets(answer);
+    return own.total.slice((own.at[0] ?? 0) < answer.from ? 1 : 0, own.isLastOpen || (own.at.at(-1) ?? 0) + own.stepS > answer.to ? -1 : undefined);
+  }, [answer]);
   const most = Math.max(1, ...total.map((n) => n ?? 0));
   let isDown = false;
   const path = total.map((n, i) => {

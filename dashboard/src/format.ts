@@ -26,7 +26,8 @@ export const rate = (n: number) => (n >= 100 ? whole : few).format(n);
 export function percent(part: number, all: number): string {
   if (all === 0) return "–";
   const value = (100 * part) / all;
-  return `${value === 0 || value >= 10 ? value.toFixed(value === 0 || value === 100 ? 0 : 1) : value < 0.01 ? "<0.01" : few.format(value)} %`;
+  if (value === 0 || value === 100) return `${value} %`;
+  return value < 0.01 ? "<0.01 %" : `${value.toFixed(value < 1 ? 2 : 1)} %`;
 }
 
 /** The change from one number to another, as +12 %. */

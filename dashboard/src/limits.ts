@@ -1,8 +1,10 @@
-// A rule in words, as YAML, and what its numbers of the past say about it.
-import type { Rules } from "./api";
+// A rule in words, as YAML, as a line over time; and what its numbers of the past say about it.
+import type { RuleLog, Rules, RuleUsage } from "./api";
+import type { LimitLine } from "./chart";
 import { count, percent, span } from "./format";
 
 export type Rule = Rules["rules"][number];
+type LimitNumbers = Pick<Rule, "requests_per_unit" | "unit" | "unit_multiplier" | "window_ms" | "burst">;
 
 const NAMES: Record<string, string> = {
   fixed_window: "fixed window", sliding_log: "sliding log", sliding_counter: "sliding counter", sliding_buckets: "sliding buckets", token_bucket: "token bucket", leaky_bucket: "leaky bucket",
@@ -11,10 +13,18 @@ const NAMES: Record<string, string> = {
 export const algorithmName = (name: string) => NAMES[name] ?? name;
 
 /** 10 per minute, 500 per 2 hours. */
-export function limitWords(rule: Rule): string {
-  const window = rule.unit_multiplier === 1 ? rule.unit : span(rule.window_ms / 1000);
-  const burst = rule.burst === undefined || rule.burst === rule.requests_per_unit ? "" : `, burst ${count(rule.burst)}`;
-  return `${count(rule.requests_per_unit)} per ${window}${burst}`;
+export function limitWords(limit: LimitNumbers): string {
+  const window = limit.unit_multiplier === 1 ? limit.unit : span(limit.window_ms / 1000);
+  const burst = limit.burst === undefined || limit.burst === limit.requests_per_unit ? "" : `, burst ${count(limit.burst)}`;
+  return `${count(limit.requests_per_unit)} per ${window}${burst}`;
+}
+
+/** What the limits of then let one key have in one bar; nothing where a bar is shorter than a window. */
+export function limitLine(changes: RuleLog["changes"], rule: Rule, stepS: number): LimitLine | undefined {
+  const inBar = (limit: LimitNumbers) => (stepS * 1000 >= limit.window_ms ? (limit.requests_per_unit * stepS * 1000) / limit.window_ms : null);
+  const known = changes.length > 0 ? changes : [{ at_unix_s: 0, limit: rule }];
+  const steps = known.map((change) => ({ from: change.at_unix_s, at: change.limit === undefined ? null : inBar(change.limit) }));
+  return steps.some((step) => step.at !== null) ? { steps, name: "the limit of one key then" } : undefined;
 }
 
 /** The limit as a rule file has it. */
@@ -35,16 +45,20 @@ export type Finding = { text: string; level: "bad" | "note" | "good" };
 
 /** More than this and a rule is said to deny a lot. */
 const DENIES_MUCH = 0.1;
+/** From here on a limit is said to be near its use, in percent. */
+const NEAR = 80;
 
 /** What the past says about a rule, most important first. */
-export function finding(rule: Rule, counts: RuleCounts): Finding {
+export function finding(rule: Rule, counts: RuleCounts, usage?: RuleUsage): Finding {
   const { total, denied, shadowDenied } = counts;
+  const keys = usage && usage.keys > 0 ? `p99 of keys at ${count(usage.p99_percent)} % of it` : "";
   if (total === 0) return { text: "never matched in this time", level: "note" };
   if (rule.mode.includes("shadow")) {
     if (shadowDenied === 0) return { text: "shadow: would have denied nothing", level: "good" };
     return { text: `shadow: would have denied ${count(shadowDenied)}, ${percent(shadowDenied, total)}`, level: "note" };
   }
-  if (denied === 0) return { text: "never denied in this time", level: "note" };
   if (denied / total > DENIES_MUCH) return { text: `denies ${percent(denied, total)}: too strict, or abused?`, level: "bad" };
+  if (usage && usage.keys > 0 && usage.p99_percent >= NEAR && usage.p99_percent <= 100) return { text: `limit near its use: ${keys}`, level: "bad" };
+  if (denied === 0) return { text: keys ? `never denied; ${keys}` : "never denied in this time", level: "note" };
   return { text: `denies ${percent(denied, total)}`, level: "good" };
 }

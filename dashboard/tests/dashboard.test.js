@@ -1,7 +1,7 @@
 // The dashboard in a real browser, over a real server: every page, and what people do on it.
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { Browser, HOSTILE, NASA, Server, axe, until } from "./support.js";
+import { Browser, HOSTILE, NASA, RULES, Server, axe, until } from "./support.js";
 
 let server;
 let browser;
@@ -35,7 +35,7 @@ async function open(address, options) {
 }
 
 const tile = (page, name) => page.locator(".tile", { hasText: name }).locator("b").first();
-const PAGES = ["overview?last=1h&compare=1", "routes?last=1h", "routes/%2Fcart?last=1h", "rules?last=1h", "rules/login?last=1h", "keys?last=1h", "keys/login%3Dmallory?last=1h&domain=shop&rule=login", "health?last=1h", "playground"];
+const PAGES = ["overview?last=1h&compare=1", "routes?last=1h", "routes/%2Fcart?last=1h", "rules?last=1h", "rules/login?last=1h", "keys?last=1h", "keys/login%3Dmallory?last=1h&domain=shop&rule=login", "health?last=1h&settings=all", "playground"];
 
 test("a day of the NASA log is shown whole, by a link", async () => {
   const page = await open(`overview?${NASA}`);
@@ -102,6 +102,9 @@ test("routes are sorted, filtered, paged and opened", async () => {
   await page.getByRole("link", { name: "/page/7" }).click();
   await page.getByRole("link", { name: "All routes" }).waitFor();
   assert.equal(await tile(page, "Requests").innerText(), "1");
+  await page.getByRole("region", { name: "Rules about this route" }).getByRole("link", { name: "per-path" }).waitFor();
+  await page.getByRole("region", { name: "Keys of this route" }).getByRole("link", { name: "path=/page/7" }).waitFor();
+  await page.getByRole("link", { name: "sustained" }).waitFor();
 });
 
 test("names from strangers are text, and never more", async () => {
@@ -146,6 +149,33 @@ test("a key is looked up, and reset after a question", async () => {
 test("health tells of store, history and rule files", async () => {
   const page = await open("health?last=1h");
   for (const text of ["All is well.", "in this process' memory", "is written", "6 rules"]) await page.getByText(text).first().waitFor();
+  const settings = page.getByRole("region", { name: "Settings" });
+  await settings.getByText("TOLLGATE_DATA", { exact: true }).waitFor();
+  const some = await settings.locator("tbody tr").count();
+  await page.getByRole("button", { name: "Defaults, too" }).click();
+  await until("all settings are listed", async () => (await settings.locator("tbody tr").count()) > some + 20);
+});
+
+test("a rule shows its limit of then, how close keys come to it, and how it came to be", async () => {
+  const page = await open("rules/burst?last=1h");
+  await page.getByText("the limit of one key then").waitFor();
+  await until("the key that asked 30 times is over the limit", async () => (await page.locator(".histogram tbody tr").last().textContent()) === "more than 100 %1");
+  assert.equal(await tile(page, "Keys that hit it").innerText(), "1");
+  server.write(RULES.replace("name: burst, requests_per_unit: 20", "name: burst, requests_per_unit: 25"));
+  const past = page.locator(".card", { hasText: "How it came to be" });
+  await past.getByText("25 per minute, sliding log").waitFor();
+  await past.getByText("20 per minute, sliding log").waitFor();
+  await past.getByText(/loads of all rules/).click();
+  await past.getByText("6 rules, 1 changed").waitFor();
+});
+
+test("what is wrong with a rule file is shown in place, and the rules from before stay", async () => {
+  const page = await open("health?last=1h");
+  server.write(RULES.replace("requests_per_unit: 100, unit: day", "requests_per_unit: lots, unit: day"));
+  await page.getByText("The newest files were refused").waitFor();
+  await page.getByText(/\d+ \|.*requests_per_unit: lots/).waitFor();
+  server.write(RULES);
+  await page.getByText("The newest files were refused").waitFor({ state: "detached" });
 });
 
 test("the playground has the server decide, and a drawing is a link", async () => {
@@ -159,7 +189,7 @@ test("the playground has the server decide, and a drawing is a link", async () =
   for (const key of ["ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp"]) await page.keyboard.press(key);
   assert.match(page.url(), /shape=drawn&draw=03|draw=03/);
   await page.getByText("23 requests in 3 min").waitFor();
-  await page.getByLabel("Requests come").selectOption("log");
+  await page.getByRole("button", { name: "An access log" }).click();
   await page.getByLabel(/Lines of an access log/).fill('a - - [01/Aug/1995:02:00:00 -0400] "GET / HTTP/1.0" 200 1\nb - - [01/Aug/1995:02:00:04 -0400] "GET / HTTP/1.0" 200 1\nnonsense');
   await page.getByText("1 of 3 lines have no time").waitFor();
   await page.getByText("2 requests in").waitFor();
@@ -176,25 +206,18 @@ test("every chart has its table, and times are UTC on demand", async () => {
   assert.match(page.url(), /utc=1/);
 });
 
-for (const scheme of ["light", "dark"]) {
-  test(`axe-core has no complaint about any page, ${scheme}`, async () => {
-    for (const address of PAGES) {
-      const page = await open(address, { scheme });
-      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), scheme);
-      assert.deepEqual(await axe(page), [], address);
-      await page.context().close();
+for (const address of PAGES) {
+  test(`axe-core has no complaint about ${address}, light or dark, and a phone shows all of it`, async () => {
+    const page = await open(address);
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.waitForFunction((wanted) => document.documentElement.dataset.theme === wanted, scheme);
+      assert.deepEqual(await axe(page), [], scheme);
     }
+    await page.setViewportSize({ width: 390, height: 900 });
+    await page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth);
   });
 }
-
-test("nothing is wider than a phone", async () => {
-  for (const address of PAGES) {
-    const page = await open(address, { width: 390 });
-    const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-    assert.ok(wide <= room, `${address} is ${wide} wide`);
-    await page.context().close();
-  }
-});
 
 test("a server that is gone and comes back is noticed", async () => {
   const page = await open("overview?last=1h", { mayFail: true });

@@ -1,6 +1,6 @@
 // A real server with real history and live traffic, and a browser that watches itself.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -65,6 +65,13 @@ export class Server {
     this.log = output;
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (text) => output.push(String(text)));
     await until("the server answers", async () => (await fetch(`http://127.0.0.1:${this.ports.http}/healthcheck`)).ok, () => output.join(""));
+  }
+
+  /** Changes the rule file, as an editor does: another file takes its name. */
+  write(rules) {
+    const file = join(this.folder, "rules/shop.yaml");
+    writeFileSync(`${file}.new`, rules);
+    renameSync(`${file}.new`, file);
   }
 
   async check(descriptor, domain = "shop") {

@@ -1,10 +1,10 @@
 // Keys: who sends the most and who is denied most, under each rule; and one key: what its limits hold, and a reset.
 // Keys are never summed over rules: a key under two rules is two rows.
 import { useRef, useState } from "preact/hooks";
-import { ApiError, api, type HistorySeries, type HistoryTop, type Key, type KeyRequest, type Rules } from "../api";
-import { Chart } from "../chart";
+import { ApiError, api, type HistorySeries, type HistoryTop, type Key, type KeyRequest } from "../api";
+import { Chart, barsMax } from "../chart";
 import { count, percent, span, visible } from "../format";
-import { algorithmName, limitWords } from "../limits";
+import { algorithmName, limitLine } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
 import { Card, Loading, Name, NoTraffic, Problem } from "../parts/common";
@@ -20,8 +20,8 @@ export function Keys() {
 
 function KeyList() {
   const order = param("order") === "total" ? "total" : "denied";
-  const rule = param("rule");
-  const { data, error } = useLoad(JSON.stringify(["keys", order, rule, query()]), (signal) => api.top({ by: "key", order, limit: 200, rule, ...query() }, signal));
+  const [rule, domain] = [param("rule"), param("domain")];
+  const { data, error } = useLoad(JSON.stringify(["keys", order, rule, domain, query()]), (signal) => api.top({ by: "key", order, limit: 200, rule, domain, ...query() }, signal));
   const wanted = param("filter").toLowerCase();
   const rows = (data?.rows ?? []).filter((row) => row.name.toLowerCase().includes(wanted));
   return (
@@ -41,12 +41,27 @@ function KeyList() {
             </span>
           }
         >
-          {rule && <p>Only keys under the rule <Name text={rule} />. <button onClick={() => setParams({ rule: "" })}>All rules</button></p>}
+          <Under rule={rule} domain={domain} />
           {rows.length > 0 ? <KeyTable rows={rows} /> : data.other.total > 0 && order === "denied" ? <p class="dim">No key was denied in this time.</p> : <NoTraffic />}
         </Card>
       )}
     </>
   );
+}
+
+/** Of which rule and domain keys are listed. */
+function Under({ rule, domain }: { rule: string; domain: string }) {
+  const { data } = useLoad("rules over keys", (signal) => api.rules(signal), 60_000);
+  const rules = data?.rules ?? [];
+  const domains = [...new Set(rules.map((own) => own.domain))].sort();
+  const names = [...new Set(rules.filter((own) => domain === "" || own.domain === domain).map((own) => own.name))].sort();
+  const choice = (name: "rule" | "domain", chosen: string, all: string, values: string[]) => (
+    <select aria-label={`Only of a ${name}`} value={chosen} onChange={(event) => setParams(name === "domain" ? { domain: event.currentTarget.value, rule: "" } : { rule: event.currentTarget.value })}>
+      <option value="">{all}</option>
+      {(chosen === "" || values.includes(chosen) ? values : [chosen, ...values]).map((own) => <option key={own} value={own}>{visible(own, 60)}</option>)}
+    </select>
+  );
+  return <div class="row">{domains.length > 1 && choice("domain", domain, "All domains", domains)}{choice("rule", rule, "All rules", names)}</div>;
 }
 
 function KeyTable({ rows }: { rows: KeyRow[] }) {
@@ -57,7 +72,7 @@ function KeyTable({ rows }: { rows: KeyRow[] }) {
         <tbody>
           {rows.map((row) => (
             <tr key={`${row.domain} ${row.rule} ${row.name}`}>
-              <td><a href={rowHref("key", row)}><Name text={row.name} max={60} /></a>{row.rule !== undefined && <span class="phone dim small"><Name text={row.rule} max={40} /></span>}</td>
+              <td class="wrap"><a href={rowHref("key", row)}><Name text={row.name} max={60} /></a>{row.rule !== undefined && <span class="phone dim small"><Name text={row.rule} max={40} /></span>}</td>
               <td class="wide">{row.rule === undefined ? <span class="dim">–</span> : <a href={href(["rules", row.rule])}><Name text={row.rule} max={40} /></a>}</td>
               <td class="wide">{row.domain === undefined ? <span class="dim">–</span> : <Name text={row.domain} max={40} />}</td>
               <td class="num wide">{count(row.total)}</td>
@@ -83,7 +98,7 @@ export function entries(text: string): Record<string, string> | undefined {
 
 function Lookup({ domain = "", name = "" }: { domain?: string; name?: string }) {
   const rules = useLoad("rules for lookup", (signal) => api.rules(signal), 60_000);
-  const domains = [...new Set((rules.data?.rules ?? []).map((rule) => rule.path.split(".")[0] ?? ""))];
+  const domains = [...new Set((rules.data?.rules ?? []).map((rule) => rule.domain))];
   const [ownDomain, setDomain] = useState(domain);
   const [text, setText] = useState(name);
   const chosen = ownDomain || domains[0] || "";
@@ -106,8 +121,7 @@ function Lookup({ domain = "", name = "" }: { domain?: string; name?: string }) 
 function OneKey({ name }: { name: string }) {
   const [domain, rule] = [param("domain"), param("rule")];
   const isCompared = param("compare") === "1";
-  const { data } = useLoad(JSON.stringify(["key", name, domain, rule, query(), isCompared]), (signal) => api.series({ by: "key", name, rule, domain, max_points: 240, compare: isCompared ? "previous_period" : undefined, ...query() }, signal));
-  const rules = useLoad("rules of a key", (signal) => api.rules(signal), 60_000);
+  const { data } = useLoad(JSON.stringify(["key", name, domain, rule, query(), isCompared]), (signal) => api.series({ by: "key", name, rule, domain, max_points: barsMax(), compare: isCompared ? "previous_period" : undefined, ...query() }, signal));
   const descriptor = entries(name);
   return (
     <>
@@ -117,7 +131,7 @@ function OneKey({ name }: { name: string }) {
         <Card title="Decisions by outcome"><p>The history has nothing of this key in this time. It keeps the 1,000 busiest keys of each rule.</p></Card>
       ) : byRule(data).map((own) => (
         <Card key={own.title} title={`Decisions by outcome, ${own.title}`} aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
-          <Chart answer={own.answer} limit={limitLine(own.answer, rules.data)} label={`Decisions about ${visible(name)} by outcome, ${own.title}`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />
+          <KeyChart name={name} title={own.title} answer={own.answer} />
         </Card>
       ))}
     </>
@@ -135,12 +149,17 @@ function byRule(answer: HistorySeries): { title: string; answer: HistorySeries }
   }));
 }
 
-/** What the limit in force now lets through in one bar, where a bar is at least a window long. */
-function limitLine(answer: HistorySeries, rules?: Rules): { at: number; name: string } | undefined {
-  const { rule: name, domain = "" } = answer.series[0] ?? {};
-  const rule = rules?.rules.find((own) => own.name === name && own.path.startsWith(domain));
-  const windows = rule ? (answer.step_s * 1000) / rule.window_ms : 0;
-  return rule && windows >= 1 ? { at: rule.requests_per_unit * windows, name: `the limit now, ${limitWords(rule)}` } : undefined;
+/** One chart: the decisions of one rule about the key, with the limit that was in force then. */
+function KeyChart({ name, title, answer }: { name: string; title: string; answer: HistorySeries }) {
+  const { rule: ruleName, domain } = answer.series[0] ?? {};
+  const { data: limit } = useLoad(JSON.stringify(["limit of a key", ruleName, domain, answer.step_s]), async (signal) => {
+    const { rules } = await api.rules(signal);
+    const rule = rules.find((own) => own.name === ruleName && own.domain === domain);
+    if (!rule) return undefined;
+    const { changes } = await api.ruleLog({ path: rule.path, name: rule.name }, signal);
+    return limitLine(changes, rule, answer.step_s);
+  }, 60_000);
+  return <Chart answer={answer} limit={limit} label={`Decisions about ${visible(name)} by outcome, ${title}`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />;
 }
 
 function KeyState({ request }: { request: KeyRequest }) {

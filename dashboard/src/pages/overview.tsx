@@ -1,5 +1,5 @@
 // Overview: how many, with what outcome, when; and who stands out.
-import { Chart } from "../chart";
+import { Chart, barsMax } from "../chart";
 import { api, type HistorySummary } from "../api";
 import { count, percent, rate } from "../format";
 import { useLoad } from "../load";
@@ -15,7 +15,7 @@ export function Overview() {
   const key = JSON.stringify([query(), isCompared]);
   const loaded = useLoad(key, async (signal) => {
     const [series, summary, before, recent] = await Promise.all([
-      api.series({ by: "route", ...query(), max_points: 240, compare: isCompared ? "previous_period" : undefined }, signal),
+      api.series({ by: "route", ...query(), max_points: barsMax(), compare: isCompared ? "previous_period" : undefined }, signal),
       api.summary(query(), signal),
       api.summary(query(1), signal),
       api.series({ by: "route", last: "3m", step: "1m" }, signal),

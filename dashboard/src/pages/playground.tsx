@@ -38,18 +38,39 @@ export function Playground() {
     <>
       <p class="dim">The same requests, six algorithms. Draw traffic, set a limit, and see who gets through. The server decides, with the code that limits your traffic.</p>
       <Card title="Traffic" aside={<span class="dim small">{count(at.length)} {at.length === 1 ? "request" : "requests"} in {span(spanMs / 1000)}</span>}>
+        <Shapes chosen={shape} limit={limit} drawn={drawn} />
         <div class="row form">
-          <label class="field">Requests come<select value={shape} onChange={(event) => setParams({ shape: event.currentTarget.value, draw: event.currentTarget.value === "drawn" ? encode(drawn) : "" })}>{Object.entries(SHAPES).map(([name, text]) => <option key={name} value={name}>{text}</option>)}</select></label>
           <label class="field">Limit<input type="number" min={1} max={500} value={limit} onChange={(event) => setParams({ limit: event.currentTarget.value })} /></label>
           <label class="field">in<select value={windowS} onChange={(event) => setParams({ window: event.currentTarget.value })}>{WINDOW_CHOICES.map((s) => <option key={s} value={s}>{span(s)}</option>)}</select></label>
           <label class="field">Burst of the buckets<input type="number" min={0} max={500} placeholder={String(limit)} value={burst || ""} onChange={(event) => setParams({ burst: event.currentTarget.value })} /></label>
         </div>
-        {shape === "log" ? <LogBox log={log} setLog={setLog} unread={fromLog.unread} lines={fromLog.lines} /> : <Strip values={drawn} most={Math.min(COLUMN_MAX, Math.max(8, limit, ...drawn))} onDraw={(values) => setParams({ shape: "drawn", draw: encode(values) }, true)} />}
+        {shape === "log" ? <LogBox log={log} setLog={setLog} unread={fromLog.unread} lines={fromLog.lines} /> : <Strip values={drawn} most={Math.min(COLUMN_MAX, Math.max(8, limit, ...drawn))} windowS={windowS} onDraw={(values) => setParams({ shape: "drawn", draw: encode(values) }, true)} />}
       </Card>
       {error && !data && <Problem error={error} />}
       {at.length === 0 ? <p class="dim">{shape === "log" ? "Paste some lines, and each algorithm decides them." : "Nothing comes. Press and draw on the strip above, or choose a shape."}</p> : data ? <Lanes played={data} /> : !error && <Loading />}
     </>
   );
+}
+
+/** One button for each shape of traffic, with its picture. */
+function Shapes({ chosen, limit, drawn }: { chosen: ShapeName; limit: number; drawn: number[] }) {
+  const choose = (shape: ShapeName) => setParams({ shape, draw: shape === "drawn" ? encode(drawn) : "" });
+  return (
+    <div class="shapes" role="group" aria-label="Requests come">
+      {(Object.entries(SHAPES) as [ShapeName, string][]).map(([name, text]) => (
+        <button key={name} aria-pressed={name === chosen} onClick={() => choose(name)}>
+          <Thumbnail shape={name} values={name === "drawn" ? drawn : columns(name, limit)} />
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Thumbnail({ shape, values }: { shape: ShapeName; values: number[] }) {
+  if (shape === "log") return <svg viewBox="0 0 60 20" aria-hidden="true">{[2, 8, 14].map((y, i) => <rect key={y} x="10" y={y} width={40 - 8 * i} height="3" rx="1.5" />)}</svg>;
+  const most = Math.max(1, ...values);
+  return <svg viewBox="0 0 60 20" aria-hidden="true">{values.map((n, i) => n > 0 && <rect key={i} x={i} y={20 - (19 * n) / most} width="0.9" height={(19 * n) / most} />)}</svg>;
 }
 
 function LogBox({ log, setLog, unread, lines }: { log: string; setLog: (text: string) => void; unread: number; lines: number }) {
@@ -64,7 +85,7 @@ function LogBox({ log, setLog, unread, lines }: { log: string; setLog: (text: st
 }
 
 /** The strip of columns that people draw on. */
-function Strip({ values, most, onDraw }: { values: number[]; most: number; onDraw: (values: number[]) => void }) {
+function Strip({ values, most, windowS, onDraw }: { values: number[]; most: number; windowS: number; onDraw: (values: number[]) => void }) {
   const latest = useRef(values);
   latest.current = values;
   const [column, setColumn] = useState(0);
@@ -92,9 +113,13 @@ function Strip({ values, most, onDraw }: { values: number[]; most: number; onDra
     if (move) event.preventDefault(), move();
   };
   return (
+    <div class="draw">
     <div class="strip" role="slider" tabIndex={0} aria-label="Draw traffic: left and right choose a moment, up and down how many requests" aria-valuemin={0} aria-valuemax={most} aria-valuenow={values[column] ?? 0} aria-valuetext={`moment ${column + 1} of ${COLUMNS}: ${values[column] ?? 0} requests`}
       onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); put(event); }} onPointerMove={put} onKeyDown={onKey}>
       {values.map((n, i) => <i key={i} class={`${i === column ? "at" : ""} ${i > 0 && i % (COLUMNS / WINDOWS) === 0 ? "edge" : ""}`}><b style={{ height: `${(100 * n) / most}%` }} /></i>)}
+    </div>
+    <div class="scale" aria-hidden="true">{Array.from({ length: WINDOWS + 1 }, (_, i) => <span key={i}>{span(i * windowS)}</span>)}</div>
+    <p class="dim small">Press and draw, or use the arrow keys. One column is {span(windowS * WINDOWS / COLUMNS)}.</p>
     </div>
   );
 }
@@ -110,18 +135,19 @@ function Lanes({ played }: { played: Played }) {
         <span><i class="dot round outcome-delayed" />passed later; the line is its wait</span>
         <span><i class="dot cross" />denied</span>
         <span><i class="area" />passed in the window that ends here</span>
+        <span><i class="area over" />of it over the limit</span>
         <span><i class="limit-line" />the limit</span>
       </div>
       <div class="lanes">{played.answer.algorithms.map((run) => <Lane key={run.algorithm} run={run} played={played} scale={scale} />)}</div>
       <Card title="In numbers">
         <div class="scroll" tabIndex={0} role="region" aria-label="In numbers">
           <table>
-            <thead><tr><th>Algorithm</th><th class="num">Passed</th><th class="num">of them later</th><th class="num">Denied</th><th class="num">Most in any {span(played.windowMs / 1000)}</th></tr></thead>
+            <thead><tr><th>Algorithm</th><th class="num">Passed</th><th class="num wide">of them later</th><th class="num">Denied</th><th class="num">Most in any {span(played.windowMs / 1000)}</th></tr></thead>
             <tbody>
               {played.answer.algorithms.map((run) => (
                 <tr key={run.algorithm}>
-                  <td>{algorithmName(run.algorithm)}</td><td class="num">{count(run.admitted)}</td><td class="num">{count(run.delayed)}</td>
-                  <td class="num">{count(run.denied)} <span class="dim">({percent(run.denied, played.at.length)})</span></td>
+                  <td>{algorithmName(run.algorithm)}</td><td class="num">{count(run.admitted)}</td><td class="num wide">{count(run.delayed)}</td>
+                  <td class="num">{count(run.denied)} <span class="dim wide">({percent(run.denied, played.at.length)})</span></td>
                   <td class={`num ${run.most_in_window > played.limit ? "bad" : ""}`}>{count(run.most_in_window)}{run.most_in_window > played.limit ? ` of ${count(played.limit)}` : ""}</td>
                 </tr>
               ))}
@@ -168,8 +194,8 @@ function drawLane(element: HTMLCanvasElement, run: AlgorithmRun, played: Played,
   const passes = run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [] : [{ from: played.at[i] ?? 0, to: (played.at[i] ?? 0) + (decision.verdict === "delay" ? decision.after_ms ?? 0 : 0) }]));
   const end = Math.max(played.spanMs, ...passes.map((pass) => pass.to));
   const x = (ms: number) => (width - 8) * (ms / end) + 4;
-  const curveBottom = height * 0.4;
-  const base = height * 0.66;
+  const curveBottom = height * 0.42;
+  const base = height * 0.7;
   windowEdges(pen, { x, end, windowMs: played.windowMs, height });
   trailing(pen, passes.map((pass) => pass.to).sort((a, b) => a - b), { x, end, windowMs: played.windowMs, y: (n: number) => curveBottom - (curveBottom - 4) * (n / scale), limit: played.limit, width });
   pen.strokeStyle = css("--line");
@@ -188,6 +214,14 @@ function windowEdges(pen: CanvasRenderingContext2D, { x, end, windowMs, height }
   pen.fillStyle = css("--dim");
   pen.strokeStyle = css("--soft-line");
   for (let ms = 0; ms <= end && !many; ms += windowMs) {
+    // Every other window is a little darker, so that their edges can be seen through everything.
+    if ((ms / windowMs) % 2 === 1) {
+      pen.globalAlpha = 0.5;
+      pen.fillStyle = css("--hover");
+      pen.fillRect(x(ms), 0, x(Math.min(end, ms + windowMs)) - x(ms), height - LABELS);
+      pen.fillStyle = css("--dim");
+      pen.globalAlpha = 1;
+    }
     pen.beginPath();
     pen.moveTo(Math.round(x(ms)) + 0.5, 0);
     pen.lineTo(Math.round(x(ms)) + 0.5, height - LABELS);
@@ -198,31 +232,39 @@ function windowEdges(pen: CanvasRenderingContext2D, { x, end, windowMs, height }
   }
 }
 
-/** The number that passed in (t − window, t], as an area, and the limit. */
+/** The number that passed in (t − window, t], as an area; what is above the limit has another colour. */
 function trailing(pen: CanvasRenderingContext2D, passes: number[], { x, end, windowMs, y, limit, width }: Scale & { y: (n: number) => number; limit: number; width: number }): void {
   const steps = [...passes.map((ms) => [ms, 1]), ...passes.map((ms) => [ms + windowMs, -1])].filter(([ms]) => (ms ?? 0) <= end).sort((a, b) => (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0));
+  const curve = new Path2D();
   let n = 0;
-  pen.beginPath();
-  pen.moveTo(x(0), y(0));
+  curve.moveTo(x(0), y(0));
   for (const [ms = 0, by = 0] of steps) {
-    pen.lineTo(x(ms), y(n));
+    curve.lineTo(x(ms), y(n));
     n += by;
-    pen.lineTo(x(ms), y(n));
+    curve.lineTo(x(ms), y(n));
   }
-  pen.lineTo(x(end), y(n));
-  pen.lineTo(x(end), y(0));
-  pen.closePath();
-  pen.globalAlpha = 0.28;
-  pen.fillStyle = css("--allowed");
-  pen.fill();
-  pen.globalAlpha = 1;
-  pen.strokeStyle = css("--denied");
+  curve.lineTo(x(end), y(n));
+  curve.lineTo(x(end), y(0));
+  curve.closePath();
+  for (const [colour, alpha, top, bottom] of [["--allowed", 0.35, y(limit), y(0)], ["--denied", 0.8, 0, y(limit)]] as const) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(0, top, width, bottom - top);
+    pen.clip();
+    pen.globalAlpha = alpha;
+    pen.fillStyle = css(colour);
+    pen.fill(curve);
+    pen.restore();
+  }
+  pen.strokeStyle = css("--limit");
   pen.lineWidth = 1.5;
   pen.beginPath();
   pen.moveTo(4, y(limit));
   pen.lineTo(width - 4, y(limit));
   pen.stroke();
   pen.lineWidth = 1;
+  pen.fillStyle = css("--dim");
+  pen.fillText(`limit ${count(limit)}`, 8, y(limit) - 5);
 }
 
 type Dots = { passes: { from: number; to: number }[]; denied: number[]; x: (ms: number) => number; base: number; room: [number, number] };
@@ -272,7 +314,7 @@ function dots(pen: CanvasRenderingContext2D, { passes, denied, x, base, room }: 
 
 /** The largest size at which every stack of dots fits. */
 function fitting(up: number[], down: number[], [above, below]: [number, number]): number {
-  for (let size = 8; size > 1.5; size -= 0.5) {
+  for (let size = 11; size > 1.5; size -= 0.5) {
     const highest = (xs: number[]) => {
       const stacks = new Map<number, number>();
       for (const own of xs) stacks.set(Math.round(own / size), (stacks.get(Math.round(own / size)) ?? 0) + 1);

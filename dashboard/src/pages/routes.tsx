@@ -2,12 +2,14 @@
 // 10,000 rows come in one answer; sorting, filtering and paging happen here, and only the rows in sight
 // get their curve.
 import { useMemo } from "preact/hooks";
-import { Chart, Sparkline } from "../chart";
+import { Chart, Sparkline, barsMax } from "../chart";
 import { api, type HistoryTop } from "../api";
-import { change, count, percent } from "../format";
+import { change, count, percent, visible } from "../format";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
 import { Card, Loading, Name, NoTraffic, Problem, Tile } from "../parts/common";
+import { Pages, paged } from "../parts/pages";
+import { rowHref, type TopRow } from "../parts/top";
 import { move, query, setSpan } from "../range";
 
 const ROWS_MAX = 10_000;
@@ -45,9 +47,7 @@ function RouteList() {
   }, [data, sort, filter]);
   if (!data) return error ? <Problem error={error} /> : <Loading />;
   if (data.rows.length === 0 && data.now.other.total === 0) return <NoTraffic />;
-  const pages = Math.max(1, Math.ceil(rows.length / PAGE_SIZE));
-  const at = Math.min(pages, Math.max(1, Number(param("page")) || 1));
-  const shown = rows.slice((at - 1) * PAGE_SIZE, at * PAGE_SIZE);
+  const { at, pages, shown } = paged(rows, PAGE_SIZE);
   return (
     <Card
       title={filter ? `${count(rows.length)} of ${count(data.rows.length)} routes` : `${count(rows.length)} ${rows.length === 1 ? "route" : "routes"}`}
@@ -61,7 +61,7 @@ function RouteList() {
               <th class="wide">Over time</th>
               <Heading sort="total" current={sort} text="Requests" isNumber />
               <Heading sort="change" current={sort} text="Change" isNumber isWide />
-              <Heading sort="denied" current={sort} text="Denied" isNumber />
+              <Heading sort="denied" current={sort} text="Denied" isNumber isWide />
               <Heading sort="share" current={sort} text="Denied %" isNumber />
             </tr>
           </thead>
@@ -72,24 +72,18 @@ function RouteList() {
                 <td class="wide"><RouteSpark name={row.name} /></td>
                 <td class="num">{count(row.total)}</td>
                 <td class="num dim wide">{change(row.total, row.before)}</td>
-                <td class="num">{count(row.denied)}</td>
+                <td class="num wide">{count(row.denied)}</td>
                 <td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td>
               </tr>
             ))}
             {at === pages && filter === "" && data.now.other.total > 0 && (
-              <tr><td class="dim">everything else</td><td class="wide" /><td class="num">{count(data.now.other.total)}</td><td class="wide" /><td class="num">{count(data.now.other.denied)}</td><td class="num dim">{percent(data.now.other.denied, data.now.other.total)}</td></tr>
+              <tr><td class="dim">everything else</td><td class="wide" /><td class="num">{count(data.now.other.total)}</td><td class="wide" /><td class="num wide">{count(data.now.other.denied)}</td><td class="num dim">{percent(data.now.other.denied, data.now.other.total)}</td></tr>
             )}
           </tbody>
         </table>
       </div>
       {rows.length === 0 && <p class="dim">No route has “{filter}” in its name. <button onClick={() => setParams({ filter: "" })}>Show all</button></p>}
-      {pages > 1 && (
-        <div class="row">
-          <button disabled={at === 1} onClick={() => setParams({ page: String(at - 1) })}>Back</button>
-          <span class="dim">page {count(at)} of {count(pages)}</span>
-          <button disabled={at === pages} onClick={() => setParams({ page: String(at + 1) })}>Next</button>
-        </div>
-      )}
+      <Pages at={at} pages={pages} />
     </Card>
   );
 }
@@ -116,7 +110,7 @@ function OneRoute({ name }: { name: string }) {
   const isCompared = param("compare") === "1";
   const { data, error } = useLoad(JSON.stringify(["route", name, query(), isCompared]), async (signal) => {
     const [series, before] = await Promise.all([
-      api.series({ by: "route", name, max_points: 240, compare: isCompared ? "previous_period" : undefined, ...query() }, signal),
+      api.series({ by: "route", name, max_points: barsMax(), compare: isCompared ? "previous_period" : undefined, ...query() }, signal),
       api.series({ by: "route", name, max_points: 10, ...query(1) }, signal),
     ]);
     return { series, before };
@@ -134,7 +128,67 @@ function OneRoute({ name }: { name: string }) {
       <Card title="Requests by outcome" aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
         {data.series.total === 0 ? <p>Nobody asked for this route in this time. Choose a longer one above.</p> : <Chart answer={data.series} label={`Requests to ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
       </Card>
-      <p class="dim small">The history counts routes and rules apart, so it cannot say which rules and keys a route met; the <a href={href(["rules"])}>rules</a> say what they denied.</p>
+      <RouteRules name={name} />
+    </>
+  );
+}
+
+/** Entries that name a route, unless the server is told otherwise. */
+const ROUTE_KEYS = ["path", "route", "url"];
+const KEYS_SHOWN = 10;
+
+type RuleRow = { rule: string; domain: string; total: number; denied: number; keys: number };
+
+/** Rules and keys that have the route in their descriptor. The history counts all others without it. */
+function RouteRules({ name }: { name: string }) {
+  const { data, error } = useLoad(JSON.stringify(["route keys", name, query()]), async (signal) => {
+    const [top, rules] = await Promise.all([api.top({ by: "key", limit: ROWS_MAX, ...query() }, signal), api.rules(signal)]);
+    const entries = ROUTE_KEYS.map((key) => `${key}=${name}`);
+    return { keys: top.rows.filter((row) => row.name.split(",").some((entry) => entries.includes(entry))), rules: rules.rules };
+  }, 30_000);
+  if (!data) return error ? <Problem error={error} /> : <Loading />;
+  const rules = new Map<string, RuleRow>();
+  for (const row of data.keys) {
+    const id = `${row.domain} ${row.rule}`;
+    const own = rules.get(id) ?? { rule: row.rule ?? "", domain: row.domain ?? "", total: 0, denied: 0, keys: 0 };
+    rules.set(id, { ...own, total: own.total + row.total, denied: own.denied + row.denied, keys: own.keys + 1 });
+  }
+  const others = data.rules.filter((rule) => !rule.levels.some((level) => ROUTE_KEYS.includes(level.key)));
+  return (
+    <div class="columns">
+      <Card title="Rules about this route">
+        {rules.size === 0 ? <p class="dim">In this time no rule counted it by itself.</p> : (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Rules about this route">
+            <table>
+              <thead><tr><th>Rule</th><th class="num">Keys</th><th class="num">Decisions</th><th class="num">Denied</th></tr></thead>
+              <tbody>{[...rules.values()].sort((a, b) => b.denied - a.denied || b.total - a.total).map((row) => (
+                <tr key={`${row.domain} ${row.rule}`}><td class="wrap"><a href={href(["rules", row.rule])}><Name text={row.rule} max={48} /></a></td><td class="num">{count(row.keys)}</td><td class="num">{count(row.total)}</td><td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td></tr>
+              ))}</tbody>
+            </table>
+          </div>
+        )}
+        {others.length > 0 && <p class="dim small">{others.length === 1 ? "One rule counts" : `${count(others.length)} rules count`} all routes together and may deny here, too: {others.slice(0, 8).map((rule, i) => <span key={rule.path + rule.name}>{i > 0 && ", "}<a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={40} /></a></span>)}{others.length > 8 && " …"}</p>}
+      </Card>
+      <Card title="Keys of this route">
+        {data.keys.length === 0 ? <p class="dim">In this time no key has this route in its name.</p> : <KeysOfRoute rows={data.keys} />}
+      </Card>
+    </div>
+  );
+}
+
+function KeysOfRoute({ rows }: { rows: TopRow[] }) {
+  const most = [...rows].sort((a, b) => b.denied - a.denied || b.total - a.total);
+  return (
+    <>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Keys of this route">
+        <table>
+          <thead><tr><th>Key</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
+          <tbody>{most.slice(0, KEYS_SHOWN).map((row) => (
+            <tr key={`${row.domain} ${row.rule} ${row.name}`}><td class="wrap"><a href={rowHref("key", row)}><Name text={row.name} max={70} /></a><span class="dim small"> {visible(row.rule ?? "", 40)}</span></td><td class="num wide">{count(row.total)}</td><td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td></tr>
+          ))}</tbody>
+        </table>
+      </div>
+      {rows.length > KEYS_SHOWN && <p class="dim small">and {count(rows.length - KEYS_SHOWN)} more keys</p>}
     </>
   );
 }

@@ -7,7 +7,9 @@ import { OUTCOME_WORDS, type Outcome } from "../outcomes";
 
 /** A name that somebody else chose, as text. The whole of it, within reason, is in the title. */
 export function Name({ text, max }: { text: string; max?: number }) {
-  return <bdi class="mono" title={visible(text, 1_000)}>{text === "" ? <span class="dim">(empty)</span> : visible(text, max)}</bdi>;
+  // A key is broken between its entries, if it has to be.
+  const parts = visible(text, max).split(/(?<=,)/);
+  return <bdi class="mono" title={visible(text, 1_000)}>{text === "" ? <span class="dim">(empty)</span> : parts.map((part, i) => [i > 0 && <wbr />, part])}</bdi>;
 }
 
 export function Dot({ outcome }: { outcome: Outcome }) {

@@ -14,17 +14,17 @@ export function rowHref(by: "route" | "rule" | "key", row: TopRow): string {
   return href([`${by}s`, row.name], own);
 }
 
-export function TopList({ by, answer, what, limit = 8 }: { by: "route" | "rule" | "key"; answer: HistoryTop; what: "total" | "denied"; limit?: number }) {
+export function TopList({ by, answer, what, limit = 8, ofRule }: { by: "route" | "rule" | "key"; answer: HistoryTop; what: "total" | "denied"; limit?: number; ofRule?: string }) {
   const rows = answer.rows.slice(0, limit);
   if (rows.length === 0) return <p class="dim">{what === "denied" ? "Nothing was denied in this time." : "Nothing in this time."}</p>;
   const most = Math.max(1, ...rows.map((row) => row[what]));
   return (
-    <table>
+    <table class="top">
       <thead><tr><th>{by}</th><th class="num">{what === "denied" ? "denied" : "requests"}</th><th class="num">{what === "denied" ? "of its own" : "denied"}</th></tr></thead>
       <tbody>
         {rows.map((row) => (
           <tr key={`${row.domain} ${row.rule} ${row.name}`}>
-            <td class="name"><a href={rowHref(by, row)}><Name text={row.name} max={60} /></a> {by === "key" && row.rule && <span class="dim small">{visible(row.rule, 40)}</span>}
+            <td class="wrap"><a href={rowHref(by, row)}><Name text={row.name} max={60} /></a>{by === "key" && row.rule && row.rule !== ofRule && <span class="dim small under">{visible(row.rule, 40)}</span>}
               <span class="meter" aria-hidden="true"><i class={what === "denied" ? "outcome-denied" : "outcome-allowed"} style={{ width: `${(100 * row[what]) / most}%` }} /></span>
             </td>
             <td class="num">{count(row[what])}</td>

@@ -1,0 +1,136 @@
+// One rule: what it decides, the limit that was in force then, how close keys come to it, who hits it, and how it came to be.
+import { Chart, barsMax } from "../chart";
+import { api, type HistorySeries, type RuleLog, type RuleUsage } from "../api";
+import { count, percent, span, time } from "../format";
+import { algorithmName, finding, limitLine, limitWords, yaml, type Rule } from "../limits";
+import { useLoad } from "../load";
+import { href, param, setParams } from "../location";
+import { Card, Command, Loading, Name, Problem, Tile } from "../parts/common";
+import { TopList } from "../parts/top";
+import { move, query, setSpan } from "../range";
+
+const LOADS_SHOWN = 8;
+
+const totalOf = (answer: HistorySeries, outcome: string) => answer.series.filter((curve) => curve.outcome === outcome).reduce((sum, curve) => sum + curve.total, 0);
+
+export function OneRule({ name }: { name: string }) {
+  const path = param("path");
+  const isCompared = param("compare") === "1";
+  const { data, error } = useLoad(JSON.stringify(["rule", name, path, query(), isCompared]), async (signal) => {
+    const rules = await api.rules(signal);
+    const rule = rules.rules.find((own) => own.name === name && (path === "" || own.path === path));
+    const own = rule ? { domain: rule.domain } : {};
+    const place = { path: rule?.path ?? path, name };
+    const [series, keys, log, usage] = await Promise.all([
+      api.series({ by: "rule", name, ...own, max_points: barsMax(), compare: isCompared ? "previous_period" : undefined, ...query() }, signal),
+      api.top({ by: "key", order: "denied", limit: 12, rule: name, ...own, ...query() }, signal),
+      api.ruleLog(place, signal),
+      rule && api.ruleUsage({ ...place, ...query() }, signal),
+    ]);
+    return { rules, rule, series, keys, log, usage };
+  });
+  if (!data) return error ? <Problem error={error} /> : <Loading />;
+  const { rule, series, usage } = data;
+  const counts = { total: series.total, denied: totalOf(series, "denied"), shadowDenied: totalOf(series, "shadow_denied") };
+  const found = rule && finding(rule, counts, usage);
+  return (
+    <>
+      <div class="row"><a href={href(["rules"])}>All rules</a><span class="dim">/</span><h2><Name text={name} /></h2>{found && <span class={found.level === "note" ? "dim" : found.level}>{found.text}</span>}</div>
+      <div class="tiles">
+        {rule && <Tile name="Limit, for each key" value={limitWords(rule)} note={algorithmName(rule.algorithm)} />}
+        <Tile name="Decisions" value={count(counts.total)} />
+        <Tile name="Denied" value={percent(counts.denied, counts.total)} note={count(counts.denied)} />
+        {rule?.mode.includes("shadow") && <Tile name="Would have denied" value={percent(counts.shadowDenied, counts.total)} note={count(counts.shadowDenied)} />}
+        {usage && <Tile name="Keys that hit it" value={count(usage.denied_keys)} note={`of ${count(usage.keys)}`} />}
+      </div>
+      <Card title="Decisions by outcome" aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
+        {series.total === 0 ? <p>This rule decided nothing in this time. Choose a longer one above; if it never matches, <code>tollgate explain</code> says why.</p> : <Chart answer={series} limit={rule && limitLine(data.log.changes, rule, series.step_s)} label={`Decisions of ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
+      </Card>
+      <div class="columns">
+        {usage && rule && <Card title="How close keys come to it"><Histogram usage={usage} rule={rule} /></Card>}
+        <Card title="Keys that it denied most" aside={<a href={href(["keys"], { rule: name, ...(rule ? { domain: rule.domain } : {}) })}>All its keys</a>}><TopList by="key" answer={data.keys} what="denied" limit={12} ofRule={name} /></Card>
+      </div>
+      <div class="columns">
+        {rule ? <InForce rule={rule} origin={data.rules.status.origin} example={data.keys.rows[0]?.name} /> : <Card title="Not in force"><p>No rule of this name is in force now; its past is still here.</p></Card>}
+        <Card title="How it came to be"><Past log={data.log} /></Card>
+      </div>
+    </>
+  );
+}
+
+function InForce({ rule, origin, example }: { rule: Rule; origin: string; example?: string }) {
+  const entries = example ?? rule.levels.map((level) => `${level.key}=${level.value ?? "value"}`).join(",");
+  const quoted = /^[\w=,./:@-]+$/.test(entries) ? entries : `'${entries.replaceAll("'", "'\\''")}'`;
+  return (
+    <Card title="In force">
+      <p class="dim">At <Name text={rule.path} /></p>
+      <pre tabIndex={0}>{yaml(rule)}</pre>
+      <p class="dim">What happens to such a request, step by step:</p>
+      <Command text={`tollgate explain --rules ${origin || "rules/"} ${rule.domain} ${quoted}`} />
+    </Card>
+  );
+}
+
+const binName = (bin: number) => (bin === 10 ? "more than 100 %" : `${bin * 10} – ${bin * 10 + 10} %`);
+
+/** How many keys ask for how much of the limit in their busiest window. */
+function Histogram({ usage, rule }: { usage: RuleUsage; rule: Rule }) {
+  if (usage.keys === 0) return <p class="dim">No key of this rule has a series in this time.</p>;
+  const most = Math.max(1, ...usage.bins);
+  const isMean = usage.window_s * 1000 !== rule.window_ms;
+  return (
+    <figure class="histogram" aria-label="How close keys come to the limit">
+      <div class="bins" aria-hidden="true">
+        {usage.bins.map((keys, bin) => (
+          <div key={bin} title={`${binName(bin)} of the limit: ${count(keys)} keys`}>
+            <span>{keys > 0 ? count(keys) : ""}</span>
+            <i class={bin === 10 ? "outcome-denied" : "outcome-allowed"} style={{ height: `${(100 * keys) / most}%` }} />
+          </div>
+        ))}
+      </div>
+      <div class="bin-names" aria-hidden="true">{usage.bins.map((_, bin) => <span key={bin}>{bin === 10 ? "over" : `${bin * 10 + 10} %`}</span>)}</div>
+      <figcaption class="dim small">
+        Keys by what they ask for in their busiest {span(usage.window_s)}, in percent of {count(usage.limit)}. Half of them stay within {count(usage.p50_percent)} %, nine of ten within {count(usage.p90_percent)} %, 99 of a hundred within {count(usage.p99_percent)} %.
+        {isMean && ` The history tells ${span(usage.window_s)} apart here, and not the ${span(rule.window_ms / 1000)} of the limit.`}
+      </figcaption>
+      <details>
+        <summary>Table of this chart</summary>
+        <table>
+          <thead><tr><th>Part of the limit</th><th class="num">Keys</th></tr></thead>
+          <tbody>{usage.bins.map((keys, bin) => <tr key={bin}><td>{binName(bin)}</td><td class="num">{count(keys)}</td></tr>)}</tbody>
+        </table>
+      </details>
+    </figure>
+  );
+}
+
+/** The limits of this rule since they are remembered, and the loads of all rules. */
+function Past({ log }: { log: RuleLog }) {
+  const changes = [...log.changes].reverse();
+  return (
+    <>
+      {changes.length === 0 ? <p class="dim">Nothing is remembered of this rule.</p> : (
+        <table>
+          <thead><tr><th>Since</th><th>Its limit</th></tr></thead>
+          <tbody>{changes.map((change) => (
+            <tr key={change.at_unix_s}><td class="nowrap">{time(change.at_unix_s)}</td><td>{change.limit ? <>{limitWords(change.limit)}, {algorithmName(change.limit.algorithm)}{change.limit.mode !== "enforce" && <> <span class="tag">{change.limit.mode.replace("_", " ")}</span></>}</> : <span class="dim">removed</span>}</td></tr>
+          ))}</tbody>
+        </table>
+      )}
+      <details>
+        <summary>{count(log.loads.length)} {log.loads.length === 1 ? "load" : "loads"} of all rules</summary>
+        <table>
+          <thead><tr><th>When</th><th>What changed</th></tr></thead>
+          <tbody>{log.loads.slice(0, LOADS_SHOWN).map((load, i) => <tr key={i}><td class="nowrap">{time(load.at_unix_s)}</td><td>{loadWords(load)}</td></tr>)}</tbody>
+        </table>
+        {log.loads.length > LOADS_SHOWN && <p class="dim small">and {count(log.loads.length - LOADS_SHOWN)} earlier ones</p>}
+      </details>
+    </>
+  );
+}
+
+function loadWords(load: RuleLog["loads"][number]) {
+  if (load.problems.length > 0) return <span class="bad">refused: <span class="mono">{load.problems[0]}</span></span>;
+  const parts = ([["added", load.added], ["changed", load.changed], ["removed", load.removed]] as const).filter(([, n]) => n > 0).map(([word, n]) => `${count(n)} ${word}`);
+  return `${load.start ? "start; " : ""}${count(load.rules)} rules, ${parts.join(", ") || "nothing changed"}`;
+}
