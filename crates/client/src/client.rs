@@ -317,17 +317,21 @@ impl Protocol {
         }
         let unsupported = |what, protocol, instead| Err(Error::Unsupported { what, protocol, instead });
         let mut descriptors = request.descriptors.iter();
+        let own = request.descriptors.iter().filter_map(|descriptor| descriptor.operation);
         match (self, operation) {
             (Self::Grpc, Operation::Peek) => unsupported("a peek", "gRPC", USE_HTTP),
             (Self::Grpc, Operation::Report) => unsupported("a report", "gRPC", USE_HTTP),
             (Self::Http, _) if descriptors.any(|descriptor| descriptor.limit.is_some()) => {
                 unsupported("a limit of the caller's own", "HTTP", "use Client::grpc")
             }
-            (Self::Http, _) if request.descriptors.iter().any(|descriptor| descriptor.refund) => unsupported(
-                "a refund beside other descriptors",
+            (Self::Http, _) if own.clone().next().is_some() => unsupported(
+                "an operation of a descriptor's own",
                 "HTTP",
-                "use Client::refund, or Client::grpc",
+                "ask for it alone, or use Client::grpc for a refund",
             ),
+            (Self::Grpc, _) if own.clone().any(|own| own != Operation::Refund) => {
+                unsupported("a peek or a report of a descriptor's own", "gRPC", USE_HTTP)
+            }
             (Self::Http | Self::Grpc, _) => Ok(()),
         }
     }

@@ -102,8 +102,10 @@ fn left(until: Instant, now: Instant) -> Micros {
 
 /// None if it is too long, or not a plain question.
 fn key(request: &Request<'_>) -> Option<DenialKey> {
-    let is_plain =
-        request.descriptors.iter().all(|descriptor| !descriptor.refund && descriptor.limit.is_none());
+    let is_plain = request
+        .descriptors
+        .iter()
+        .all(|descriptor| descriptor.operation.is_none() && descriptor.limit.is_none());
     let texts = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
     let bytes = request.domain.len() + texts.map(|entry| entry.key.len() + entry.value.len()).sum::<usize>();
     if !is_plain || bytes > DENIAL_KEY_MAX {

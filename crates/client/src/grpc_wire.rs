@@ -133,7 +133,7 @@ pub(crate) fn encode(request: &Request<'_>, operation: Operation) -> Bytes {
             .cost
             .or_else(|| hits.is_none().then_some(request.cost))
             .map(|value| WrappedU64 { value }),
-        is_negative_hits: descriptor.refund || operation == Operation::Refund,
+        is_negative_hits: descriptor.operation.unwrap_or(operation) == Operation::Refund,
     });
     let message = RateLimitRequest {
         domain: request.domain.to_owned(),

@@ -5,6 +5,7 @@
 //!
 //! Deliberately not here: wire formats; who the caller is.
 
+use crate::algorithm::Operation;
 use crate::limit::Limit;
 use crate::rule::Unit;
 
@@ -64,14 +65,14 @@ pub struct Descriptor<'a> {
     pub limit: Option<&'a Override>,
     /// The cost of this descriptor, where it differs from the request's.
     pub cost: Option<u64>,
-    /// Give the cost back instead of taking it, whatever the request does.
-    pub refund: bool,
+    /// What is done for this descriptor, where it differs from what the request does.
+    pub operation: Option<Operation>,
 }
 
 impl<'a> Descriptor<'a> {
     /// A descriptor of these entries at the request's own cost.
     pub const fn new(entries: &'a [Entry<'a>]) -> Self {
-        Self { entries, limit: None, cost: None, refund: false }
+        Self { entries, limit: None, cost: None, operation: None }
     }
 
     /// The same with a cost of its own; 0 is a peek.
@@ -91,7 +92,14 @@ impl<'a> Descriptor<'a> {
     /// The same, giving back instead of taking.
     #[must_use]
     pub const fn as_refund(mut self) -> Self {
-        self.refund = true;
+        self.operation = Some(Operation::Refund);
+        self
+    }
+
+    /// The same, doing this whatever the request does.
+    #[must_use]
+    pub const fn with_operation(mut self, operation: Operation) -> Self {
+        self.operation = Some(operation);
         self
     }
 }

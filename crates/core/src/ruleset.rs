@@ -290,7 +290,7 @@ impl<'a> Asked<'_, 'a> {
             rule,
             key,
             mode,
-            operation: if self.descriptor.refund { Operation::Refund } else { self.operation },
+            operation: self.descriptor.operation.unwrap_or(self.operation),
             cost: self.descriptor.cost.unwrap_or(self.request.cost),
         }
     }

@@ -107,10 +107,10 @@ impl<C: Checker> Gateway<C> {
         parts.headers.remove(HOST);
         parts.headers.extend(target.host.clone().map(|host| (HOST, host)));
         parts.uri = target.uri();
-        let (response, lease) =
-            forward(&route, Request::from_parts(parts, body), &hop, &mut record.sent).await?;
+        let forwarded = forward(&route, Request::from_parts(parts, body), &hop, &mut record.sent).await;
+        let (response, lease) = forwarded.inspect_err(|error| admission.failed(error.status().as_u16()))?;
         let upgrade = upgrade.map(|upgrade| (upgrade, context));
-        finish(response, lease, &admission, upgrade, route.timeouts.idle)
+        finish(response, lease, &mut admission, upgrade, route.timeouts.idle)
     }
 
     /// Where the request goes.
@@ -199,15 +199,16 @@ async fn forward(
 fn finish<C: Checker>(
     mut response: Response<Incoming>,
     lease: Lease,
-    admission: &Admission<C>,
+    admission: &mut Admission<C>,
     upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
     idle: Duration,
 ) -> Result<Response<ResponseBody>, GatewayError> {
     let protocol = response.headers().get(UPGRADE).cloned();
+    let meter = admission.answered(response.status().as_u16(), response.headers());
     fields::remove_hop_by_hop(response.headers_mut());
     tell(response.headers_mut(), admission);
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(response.map(|body| ResponseBody::upstream(body, lease, idle)));
+        return Ok(response.map(|body| ResponseBody::upstream(body, lease, idle, meter)));
     }
     // Nobody asked to speak anything else.
     let (Some((PendingUpgrade { turn, client }, context)), Some(protocol)) = (upgrade, protocol) else {

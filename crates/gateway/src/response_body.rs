@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
+use tollgate_http::MeteredBody;
+use tollgate_http::admission::meter::ResponseMeter;
+
 use crate::forward::Lease;
 use crate::idle_timer::IdleTimer;
 
@@ -18,7 +21,7 @@ use crate::idle_timer::IdleTimer;
 pub(crate) enum ResponseBody {
     /// One of ours.
     Text(Option<Bytes>),
-    Upstream(UpstreamBody),
+    Upstream(MeteredBody<UpstreamBody>),
 }
 
 /// What an upstream answers.
@@ -35,10 +38,16 @@ impl ResponseBody {
         Self::Text(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty()))
     }
 
-    pub(crate) fn upstream(inner: Incoming, lease: Lease, idle: Duration) -> Self {
+    /// What an upstream answers, shown to whoever counts it.
+    pub(crate) fn upstream(
+        inner: Incoming,
+        lease: Lease,
+        idle: Duration,
+        meter: Option<ResponseMeter>,
+    ) -> Self {
         let mut body = UpstreamBody { inner, timer: IdleTimer::new(idle), lease: Some(lease) };
         body.end_lease();
-        Self::Upstream(body)
+        Self::Upstream(MeteredBody::new(body, meter))
     }
 }
 
@@ -51,8 +60,16 @@ impl UpstreamBody {
             lease.give_back();
         }
     }
+}
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.timer.progress();
@@ -72,6 +89,14 @@ impl UpstreamBody {
             Poll::Pending => self.timer.poll(cx).map(|()| Some(Err(io::ErrorKind::TimedOut.into()))),
         }
     }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
 }
 
 impl Body for ResponseBody {
@@ -84,14 +109,14 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match &mut *self {
             Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Self::Upstream(body) => body.poll_frame(cx),
+            Self::Upstream(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Text(text) => text.is_none(),
-            Self::Upstream(body) => body.inner.is_end_stream(),
+            Self::Upstream(body) => body.is_end_stream(),
         }
     }
 
@@ -100,7 +125,7 @@ impl Body for ResponseBody {
             Self::Text(text) => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| u64::try_from(text.len()).unwrap_or(0)))
             }
-            Self::Upstream(body) => body.inner.size_hint(),
+            Self::Upstream(body) => body.size_hint(),
         }
     }
 }

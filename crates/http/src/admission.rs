@@ -6,14 +6,24 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `waiting_room` | requests that are held until it is their turn |
-//! | `held` | what a held request took, for when its caller goes away |
+//! | `pending_request` | a request that is held, or whose answer has a say in what it is charged |
+//! | `open_charge` | a charge that the answer decides |
+//! | [`meter`] | what an answer comes to, while its body passes |
+//! | `cost_reader`, `json_field` | a number in a body |
+//! | `limiter_checker` | a limiter without a server around it |
 //!
 //! Invariants: a request is checked once, at one instant of the limiter's clock; tokens are judged
 //! by the calendar. What a held request took is given back if its caller does not wait for its turn.
+//! What the answer decides is settled once, without anybody waiting for it.
 //!
 //! Deliberately not here: how a request came and how an answer leaves, which each way in does itself.
 
-mod held;
+mod cost_reader;
+mod json_field;
+mod limiter_checker;
+pub mod meter;
+mod open_charge;
+mod pending_request;
 mod waiting_room;
 
 use std::borrow::Cow;
@@ -21,14 +31,20 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use tollgate_core::{Micros, Operation, Outcome, Request, Time, Verdict};
+use tollgate_core::{Micros, Outcome, Request, Time, Verdict};
 use tollgate_limiter::Reply;
 
 use crate::request::{HttpRequestFacts, Mapping, MappingDenial, PathTemplates};
 use crate::response::{CallerView, QuotaProblem, ResponseHeaders, ResponseSettings, WAIT};
-use held::HeldRequest;
+use meter::ResponseMeter;
+use pending_request::PendingRequest;
 use waiting_room::WaitingRoom;
+
+pub use limiter_checker::LimiterChecker;
+pub use meter::MeteredBody;
+pub use pending_request::CLIENT_CLOSED_REQUEST;
 
 /// The status of a denial, unless somebody wants another.
 const TOO_MANY_REQUESTS: u16 = 429;
@@ -72,13 +88,8 @@ pub trait Checker: Send + Sync + 'static {
         patience: Micros,
     ) -> impl Future<Output = Result<Reply, Self::Error>> + Send;
 
-    /// Reports or gives back.
-    fn operate(
-        &self,
-        request: &Request<'_>,
-        operation: Operation,
-        now: Time,
-    ) -> impl Future<Output = Result<Reply, Self::Error>> + Send;
+    /// Charges and gives back what a check left open.
+    fn settle(&self, request: &Request<'_>, now: Time) -> impl Future<Output = ()> + Send;
 }
 
 /// Why a request is not decided.
@@ -114,7 +125,7 @@ pub struct Admission<C: Checker> {
     pub problem: Option<QuotaProblem>,
     /// The name of the limit that the verdict comes from.
     pub rule: Option<String>,
-    held: Option<HeldRequest<C>>,
+    pending: Option<PendingRequest<C>>,
 }
 
 impl AdmissionControl {
@@ -171,14 +182,17 @@ impl AdmissionControl {
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
         let reply =
             checker.check(&request, now, self.max_wait.into()).await.map_err(AdmissionError::Check)?;
-        let held = match reply.verdict {
+        let pending = || PendingRequest::new(Arc::clone(checker), &request, mapped.terms(), &reply);
+        let pending = match reply.verdict {
             Verdict::Delay { wait } => {
-                Some(HeldRequest::enter(&self.waiting, wait.into(), Arc::clone(checker), (&request, &reply)))
+                let place = self.waiting.enter(pending_request::line(&request, &reply), wait.into());
+                Some(pending().waiting(place))
             }
+            Verdict::Allow if mapped.needs_response() => Some(pending()),
             Verdict::Allow | Verdict::Deny { .. } => None,
         };
         let view = CallerView::new(checker.responses(), &request, &reply);
-        Ok(Admission::told(&view, held))
+        Ok(Admission::told(&view, pending))
     }
 }
 
@@ -191,7 +205,7 @@ impl<C: Checker> Admission<C> {
             headers: ResponseHeaders::new(),
             problem: None,
             rule: None,
-            held: None,
+            pending: None,
         }
     }
 
@@ -204,11 +218,11 @@ impl<C: Checker> Admission<C> {
             headers: ResponseHeaders::from_iter([(RETRY_AFTER, retry_after.as_secs_ceil().into())]),
             problem: Some(problem),
             rule: Some(level.to_owned()),
-            held: None,
+            pending: None,
         }
     }
 
-    fn told(view: &CallerView<'_>, held: Option<HeldRequest<C>>) -> Self {
+    fn told(view: &CallerView<'_>, pending: Option<PendingRequest<C>>) -> Self {
         let reply = view.reply();
         let rule = reply.binding().and_then(|decision| reply.rule(decision));
         Self {
@@ -218,16 +232,29 @@ impl<C: Checker> Admission<C> {
             headers: view.headers().into_iter().filter(|(name, _)| *name != WAIT).collect(),
             problem: reply.verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS)),
             rule: rule.map(|rule| rule.name().to_owned()),
-            held,
+            pending,
         }
     }
 
     /// Waits until it is its turn: not at all unless the verdict is a delay. If this is dropped
     /// before, or never called, what the request took is given back.
     pub async fn turn(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.turn().await;
+        if let Some(pending) = &mut self.pending {
+            pending.turn().await;
         }
-        self.held = None;
+    }
+
+    /// It was answered. What the head decides is settled; the rest is for whoever sees the body.
+    /// If neither this nor [`Self::failed`] is called, its client has gone away.
+    pub fn answered(&mut self, status: u16, headers: &HeaderMap) -> Option<ResponseMeter> {
+        ResponseMeter::start(self.pending.take()?, status, headers)
+    }
+
+    /// It got no answer but this status.
+    pub fn failed(&mut self, status: u16) {
+        if let Some(pending) = self.pending.take() {
+            pending.fail(status);
+            pending.close();
+        }
     }
 }

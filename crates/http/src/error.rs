@@ -58,6 +58,12 @@ pub enum Error {
         /// Which one.
         what: &'static str,
     },
+    /// Neither a status nor a class of them.
+    #[error("'{text}' is not a status; write one such as 401, or 5xx for all of a class")]
+    Status {
+        /// The text.
+        text: String,
+    },
     /// A claim is asked for and there are no keys to verify tokens with.
     #[error("jwt_claim needs keys to verify tokens with; write mapping.jwt.keys")]
     NoKeys,

@@ -17,11 +17,11 @@ pub mod error;
 pub mod request;
 pub mod response;
 
-pub use admission::{Admission, AdmissionControl, AdmissionError, Checker};
+pub use admission::{Admission, AdmissionControl, AdmissionError, Checker, LimiterChecker, MeteredBody};
 pub use error::Error;
 pub use request::{
-    Action, AddressHeader, AddressPrefixes, ClientAddress, EscapedSlashes, Fact, HttpRequestFacts,
-    MappedRequest, Mapping, MappingDenial, MissingValue, PathSpelling, PathTemplates, TokenSource,
-    TokenVerifier,
+    Action, AddressHeader, AddressPrefixes, ChargeTerms, ClientAddress, EscapedSlashes, Fact,
+    HttpRequestFacts, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue, PathSpelling,
+    PathTemplates, ResponseCost, StatusPattern, StatusSet, TokenSource, TokenVerifier,
 };
 pub use response::{CallerView, RateLimitFields, ResponseSettings};

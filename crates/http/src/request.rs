@@ -7,12 +7,14 @@
 //! |---|---|
 //! | [`facts`] | [`HttpRequestFacts`]: what is known about a request |
 //! | [`mapping`] | [`Mapping`]: which facts become which entries |
+//! | [`charge_terms`] | [`ChargeTerms`]: when a descriptor is charged, and what |
 //! | [`address`] | who asks: addresses behind trusted proxies, and their prefixes |
 //! | [`path`] | one spelling for each path; templates |
 //! | [`token`] | JSON web tokens, verified |
 //! | [`value`] | how long a value may be |
 
 pub mod address;
+pub mod charge_terms;
 mod cookie;
 pub mod facts;
 pub mod mapping;
@@ -22,7 +24,8 @@ pub mod token;
 pub mod value;
 
 pub use address::{AddressHeader, AddressPrefixes, ClientAddress};
+pub use charge_terms::{ChargeTerms, ResponseCost, StatusPattern, StatusSet};
 pub use facts::HttpRequestFacts;
-pub use mapping::{Action, Fact, MappedRequest, Mapping, MappingDenial, MissingValue};
+pub use mapping::{Action, Fact, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue};
 pub use path::{EscapedSlashes, PathSpelling, PathTemplates};
 pub use token::{TokenSource, TokenVerifier};

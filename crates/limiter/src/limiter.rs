@@ -166,6 +166,21 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         })
     }
 
+    /// Reports and gives back what an earlier check left open, as the descriptors
+    /// say. It is no request of its own, and is not counted as one.
+    pub fn settle(&self, request: &Request<'_>, now: Time) -> Pending<S, impl Future<Output = Reply>> {
+        Pending::new(async move {
+            let reply = self.decide(request, Operation::Report, now).await;
+            for decision in reply.decisions.iter().filter(|decision| decision.cost > 0) {
+                let operation = decision.operation;
+                let event =
+                    Event { request, reply: &reply, decision: Some(decision), operation, is_request: false };
+                self.sink.offer(event);
+            }
+            reply
+        })
+    }
+
     /// Takes `cost` from the counter `name` of a limit that the caller brings
     /// along, without any rule.
     pub fn check_limit(
@@ -242,20 +257,27 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             self.sink.offer(Event { request, reply, decision: None, operation, is_request });
         }
         let mut is_counted = false;
-        // A cost of 0 is no traffic, unless a postpaid limit denies it.
-        let counts = |decision: &&RuleDecision| decision.cost > 0 || decision.verdict.is_deny();
+        // A cost of 0 is no traffic, unless a postpaid limit denies it. Nor is a peek.
+        let is_peek = |decision: &RuleDecision| decision.operation == Operation::Peek;
+        let counts =
+            |decision: &&RuleDecision| decision.cost > 0 && !is_peek(decision) || decision.verdict.is_deny();
         for decision in reply.decisions.iter().filter(counts) {
             let is_request = decision.operation != Operation::Refund && !is_counted;
             is_counted |= is_request;
             let operation = decision.operation;
             self.sink.offer(Event { request, reply, decision: Some(decision), operation, is_request });
         }
+        // What such a request costs is settled later; that it came is known now.
+        if !is_counted && reply.decisions.iter().any(is_peek) {
+            self.sink.offer(Event { request, reply, decision: None, operation, is_request: true });
+        }
     }
 }
 
 /// Whether all that a request does is give back.
 fn gives_back(request: &Request<'_>) -> bool {
-    !request.descriptors.is_empty() && request.descriptors.iter().all(|descriptor| descriptor.refund)
+    !request.descriptors.is_empty()
+        && request.descriptors.iter().all(|descriptor| descriptor.operation == Some(Operation::Refund))
 }
 
 /// Makes every charge a quota; a descriptor that no rule matches is one that passes.

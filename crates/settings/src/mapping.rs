@@ -3,14 +3,16 @@
 //! | module | what it reads |
 //! |---|---|
 //! | `actions` | the descriptors, action by action |
+//! | `charge` | when they are charged, and what |
 //! | `jwt` | which tokens are valid |
 
 mod actions;
+mod charge;
 mod jwt;
 
 use tollgate_gateway::config::DEFAULT_DOMAIN;
 use tollgate_http::request::token::TokenSpec;
-use tollgate_http::{Action, AddressHeader, ClientAddress, Fact, Mapping};
+use tollgate_http::{AddressHeader, ClientAddress, Fact, Mapping, MappingDescriptor};
 use tollgate_yaml::{Located, MapSchema, Problems, YamlMap, YamlNode};
 
 use crate::go_syntax::choice;
@@ -90,16 +92,16 @@ pub(crate) fn of_route(
 }
 
 /// The descriptors, of which there must be some.
-fn descriptors(map: &YamlMap, problems: &mut Problems) -> Option<Vec<Vec<Action>>> {
+fn descriptors(map: &YamlMap, problems: &mut Problems) -> Option<Vec<MappingDescriptor>> {
     let items = map.nonempty_list("descriptors", "[ACTION, ACTION]", problems);
-    let descriptors = items.iter().map(|item| actions::descriptor(item, problems));
-    let descriptors = descriptors.filter(|actions| !actions.is_empty()).collect();
+    let descriptors = items.iter().filter_map(|item| actions::descriptor(item, problems)).collect();
     (!items.is_empty()).then_some(descriptors)
 }
 
 /// Whether tokens are verified.
-fn need_keys(descriptors: &[Vec<Action>]) -> bool {
-    descriptors.iter().flatten().any(|action| matches!(action.fact, Fact::Claim { .. }))
+fn need_keys(descriptors: &[MappingDescriptor]) -> bool {
+    let mut actions = descriptors.iter().flat_map(MappingDescriptor::actions);
+    actions.any(|action| matches!(action.fact, Fact::Claim { .. }))
 }
 
 fn proxies(map: &YamlMap, problems: &mut Problems) -> Option<ClientAddress> {

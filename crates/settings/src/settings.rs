@@ -116,6 +116,7 @@ impl Settings {
         let own = gateway.iter().flat_map(GatewaySettings::mappings);
         let mappings: Vec<&Mapping> = mapping.iter().map(|general| &general.mapping).chain(own).collect();
         let history = history::read(r).map(|history| history.hiding(&mappings));
+        let needs_responses = mapping.as_ref().is_some_and(|own| own.mapping.needs_responses());
         let settings = Self {
             metrics: metrics::read(r),
             admin: listeners::admin(r),
@@ -142,6 +143,11 @@ impl Settings {
             in_force: in_force::all(r),
         };
         check_apart(&settings, r);
+        if needs_responses && settings.gateway.is_none() {
+            let message = "charge, refund_on and cost of a descriptor are for the gateway, because forward-auth sees no \
+                           answers; remove them, or start a gateway";
+            r.mistake(&rows::MAPPING, message);
+        }
         warn_of_ignored(r);
         warn_of_unknown(r);
         match reader.finish() {

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Extensions;
-use tollgate_http::{AdmissionControl, Mapping, ResponseSettings};
+use tollgate_http::{AdmissionControl, LimiterChecker, Mapping, ResponseSettings};
 use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
-
-use crate::checker::LayerChecker;
 
 /// A request is held no longer than this, unless it is set: a client has seldom more patience.
 const MAX_HOLD: Duration = Duration::from_secs(30);
@@ -23,7 +21,7 @@ type FindPeer = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 /// Limits the requests of a service. The limiter is shared with whoever else holds it: rules that are
 /// replaced there are in force here.
 pub struct TollgateLayer<S = MemoryStore, C = SystemClock, E = NoSink> {
-    pub(crate) checker: Arc<LayerChecker<S, C, E>>,
+    pub(crate) checker: Arc<LimiterChecker<S, C, E>>,
     pub(crate) policy: Arc<Policy>,
 }
 
@@ -39,7 +37,7 @@ impl<S, C, E> TollgateLayer<S, C, E> {
     pub fn new(limiter: Arc<Limiter<S, C, E>>, mapping: Mapping) -> Self {
         let find_peer = Arc::new(|known: &Extensions| known.get::<PeerAddress>().map(|peer| peer.0));
         let policy = Policy { admission: AdmissionControl::new(mapping, MAX_HOLD), find_peer };
-        let checker = LayerChecker { limiter, responses: ResponseSettings::default() };
+        let checker = LimiterChecker { limiter, responses: ResponseSettings::default() };
         Self { checker: Arc::new(checker), policy: Arc::new(policy) }
     }
 
@@ -47,7 +45,7 @@ impl<S, C, E> TollgateLayer<S, C, E> {
     #[must_use]
     pub fn with_responses(self, responses: ResponseSettings) -> Self {
         let limiter = Arc::clone(&self.checker.limiter);
-        Self { checker: Arc::new(LayerChecker { limiter, responses }), ..self }
+        Self { checker: Arc::new(LimiterChecker { limiter, responses }), ..self }
     }
 
     /// The same, holding no delayed request for longer: what would have to wait longer is denied.

@@ -18,7 +18,6 @@
 //! |---|---|
 //! | [`layer`] | [`TollgateLayer`]: what a service is wrapped with |
 //! | [`service`] | [`LimitedService`]: asks, holds, denies, and tells |
-//! | `checker` | the limiter as `tollgate_http::admission` asks it |
 //! | `denial` | the response of a request that goes no further |
 //!
 //! Invariants: a denied request never reaches the service; a delayed one reaches it after its wait,
@@ -26,7 +25,6 @@
 //!
 //! Deliberately not here: metrics and history; a `Limiter` takes an `EventSink` for them.
 
-mod checker;
 mod denial;
 pub mod layer;
 pub mod service;

@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{Either, Full};
-use tollgate_http::{AdmissionError, HttpRequestFacts};
+use tollgate_http::{AdmissionError, HttpRequestFacts, MeteredBody};
 use tollgate_limiter::{Clock, EventSink, Store};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -21,7 +21,10 @@ use crate::denial;
 use crate::layer::{Policy, TollgateLayer};
 
 /// The body of a response: the service's own, or that of a denial.
-pub type TollgateBody<B> = Either<B, Full<Bytes>>;
+pub type TollgateBody<B> = Either<MeteredBody<B>, Full<Bytes>>;
+
+/// An error of a service is counted as the status that servers make of it.
+const FAILED: u16 = 500;
 
 /// A service whose requests are limited; made by [`TollgateLayer`].
 #[derive(Debug)]
@@ -82,9 +85,11 @@ where
                 return Ok(response.map(Either::Right));
             }
             admission.turn().await;
-            let mut response = inner.call(Request::from_parts(parts, body)).await?;
+            let answered = inner.call(Request::from_parts(parts, body)).await;
+            let mut response = answered.inspect_err(|_| admission.failed(FAILED))?;
+            let meter = admission.answered(response.status().as_u16(), response.headers());
             response.headers_mut().extend(admission.headers);
-            Ok(response.map(Either::Left))
+            Ok(response.map(|body| Either::Left(MeteredBody::new(body, meter))))
         })
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod bodies;
+mod charges;
 mod denials;
 mod fields;
 mod http2;

@@ -1,8 +1,6 @@
 //! A gateway in this process, with an upstream and a client that are raw sockets.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
-use std::borrow::Cow;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,68 +8,27 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tollgate_core::{Micros, Operation, Request, Time};
 use tollgate_gateway::{ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, UpstreamUrl, default_mapping};
-use tollgate_http::{Checker, ClientAddress, Mapping, PathTemplates, RateLimitFields, ResponseSettings};
-use tollgate_limiter::{Clock as _, Limiter, MemoryStore, NoSink, Reply, SystemClock};
+use tollgate_http::{ClientAddress, LimiterChecker, Mapping, RateLimitFields, ResponseSettings};
+use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
 use tollgate_rules::{Options, SourceFile, load};
 
 /// Far more than anything here takes, even on a machine that is busy.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A limiter in this process.
-pub(crate) struct TestChecker {
-    limiter: Limiter<MemoryStore, SystemClock, NoSink>,
-    responses: ResponseSettings,
-}
+pub(crate) type TestChecker = LimiterChecker<MemoryStore, SystemClock, NoSink>;
 
-impl TestChecker {
-    pub(crate) fn new(rules: &str) -> Self {
-        let source = SourceFile { name: "rules.yaml".into(), text: rules.into() };
-        let rules = load(vec![source], &Options::default()).expect("the rules are right").rules;
-        Self {
-            limiter: Limiter::with(rules, MemoryStore::default(), SystemClock::new(), NoSink),
-            responses: ResponseSettings {
-                ratelimit_fields: RateLimitFields::Off,
-                partition_keys: false,
-                retry_after_jitter: Duration::ZERO,
-            },
-        }
-    }
-}
-
-impl Checker for TestChecker {
-    type Error = Infallible;
-
-    fn now(&self) -> Time {
-        self.limiter.clock().now()
-    }
-
-    fn calendar(&self) -> Time {
-        self.limiter.clock().calendar()
-    }
-
-    fn responses(&self) -> &ResponseSettings {
-        &self.responses
-    }
-
-    fn route<'a>(&'a self, _: &'a [u8], _: Option<&'a PathTemplates>) -> Option<Cow<'a, str>> {
-        None
-    }
-
-    fn passed(&self, _: &str, _: Time) {}
-
-    async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, Infallible> {
-        Ok(self.limiter.check_within(request, now, patience).await)
-    }
-
-    async fn operate(
-        &self,
-        request: &Request<'_>,
-        operation: Operation,
-        now: Time,
-    ) -> Result<Reply, Infallible> {
-        Ok(self.limiter.operate(request, operation, now).await)
+pub(crate) fn checker(rules: &str) -> TestChecker {
+    let source = SourceFile { name: "rules.yaml".into(), text: rules.into() };
+    let rules = load(vec![source], &Options::default()).expect("the rules are right").rules;
+    LimiterChecker {
+        limiter: Arc::new(Limiter::with(rules, MemoryStore::default(), SystemClock::new(), NoSink)),
+        responses: ResponseSettings {
+            ratelimit_fields: RateLimitFields::Off,
+            partition_keys: false,
+            retry_after_jitter: Duration::ZERO,
+        },
     }
 }
 
@@ -82,6 +39,7 @@ pub(crate) const FREE: &str =
 /// A gateway in front of an upstream.
 pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
+    pub(crate) checker: Arc<TestChecker>,
     task: JoinHandle<()>,
 }
 
@@ -96,11 +54,12 @@ pub(crate) struct GatewaySetup {
     pub(crate) rules: &'static str,
     pub(crate) timeouts: GatewayTimeouts,
     pub(crate) trusted: &'static [&'static str],
+    pub(crate) mapping: Mapping,
 }
 
 impl Default for GatewaySetup {
     fn default() -> Self {
-        Self { rules: FREE, timeouts: GatewayTimeouts::default(), trusted: &[] }
+        Self { rules: FREE, timeouts: GatewayTimeouts::default(), trusted: &[], mapping: default_mapping() }
     }
 }
 
@@ -114,8 +73,9 @@ impl GatewaySetup {
     /// Starts it with routes.
     pub(crate) async fn start_with(self, config: GatewayConfig) -> TestGateway {
         let proxies = ClientAddress::new(self.trusted, Default::default()).unwrap();
-        let mapping: Mapping = default_mapping().with_proxies(proxies);
-        let gateway = Arc::new(Gateway::new(&config, &mapping, Arc::new(TestChecker::new(self.rules))));
+        let mapping = self.mapping.with_proxies(proxies);
+        let checker = Arc::new(checker(self.rules));
+        let gateway = Arc::new(Gateway::new(&config, &mapping, Arc::clone(&checker)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {
@@ -126,7 +86,7 @@ impl GatewaySetup {
                 tokio::spawn(gateway.serve(stream, socket, std::future::pending()));
             }
         });
-        TestGateway { address, task }
+        TestGateway { address, checker, task }
     }
 }
 

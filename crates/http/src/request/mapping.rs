@@ -17,10 +17,11 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Request, Time};
+use tollgate_core::{Descriptor, Entry, Operation, Request, Time};
 
 use crate::error::Error;
 use crate::request::address::{AddressPrefixes, ClientAddress};
+use crate::request::charge_terms::{ActiveTerms, ChargeTerms};
 use crate::request::facts::HttpRequestFacts;
 use crate::request::path::PathTemplates;
 use crate::request::token::{Claims, TokenSource, TokenVerifier};
@@ -191,6 +192,32 @@ impl Action {
     }
 }
 
+/// What becomes a descriptor, and when that is charged.
+#[derive(Debug, Clone)]
+pub struct MappingDescriptor {
+    actions: Vec<Action>,
+    terms: Arc<ActiveTerms>,
+}
+
+impl MappingDescriptor {
+    /// A descriptor of these entries, charged on these terms.
+    pub fn new(actions: Vec<Action>, terms: ChargeTerms) -> Self {
+        Self { actions, terms: Arc::new(ActiveTerms::new(terms)) }
+    }
+
+    /// Where its entries come from.
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+}
+
+/// One that is charged at once.
+impl From<Vec<Action>> for MappingDescriptor {
+    fn from(actions: Vec<Action>) -> Self {
+        Self::new(actions, ChargeTerms::AtOnce)
+    }
+}
+
 /// Which facts about a request become which entries.
 ///
 /// ```
@@ -225,7 +252,7 @@ impl Action {
 #[derive(Debug, Clone)]
 pub struct Mapping {
     domain: String,
-    descriptors: Vec<Vec<Action>>,
+    descriptors: Vec<MappingDescriptor>,
     proxies: ClientAddress,
     tokens: Option<Arc<TokenVerifier>>,
 }
@@ -235,15 +262,19 @@ impl Mapping {
     ///
     /// # Errors
     /// If a text is empty, or there is too much of anything.
-    pub fn new(domain: impl Into<String>, descriptors: Vec<Vec<Action>>) -> Result<Self, Error> {
+    pub fn new(
+        domain: impl Into<String>,
+        descriptors: Vec<impl Into<MappingDescriptor>>,
+    ) -> Result<Self, Error> {
         let domain = domain.into();
+        let descriptors: Vec<MappingDescriptor> = descriptors.into_iter().map(Into::into).collect();
         let too_many =
             |what, count, max| if count > max { Err(Error::TooMany { what, count, max }) } else { Ok(()) };
         too_many("descriptors", descriptors.len(), DESCRIPTORS_MAX)?;
         if domain.is_empty() {
             return Err(Error::Empty { what: "the domain" });
         }
-        for actions in &descriptors {
+        for MappingDescriptor { actions, .. } in &descriptors {
             too_many("actions", actions.len(), ACTIONS_MAX)?;
             if actions.is_empty() {
                 return Err(Error::Empty { what: "a list of actions" });
@@ -269,6 +300,20 @@ impl Mapping {
         self
     }
 
+    /// The same, charging everything when a request comes: for whoever sees no answers.
+    #[must_use]
+    pub fn charged_at_once(mut self) -> Self {
+        for descriptor in &mut self.descriptors {
+            descriptor.terms = Arc::default();
+        }
+        self
+    }
+
+    /// Whether answers have a say in what is charged.
+    pub fn needs_responses(&self) -> bool {
+        self.descriptors.iter().any(|descriptor| descriptor.terms.terms.need_response())
+    }
+
     /// The proxies that are believed.
     pub const fn proxies(&self) -> &ClientAddress {
         &self.proxies
@@ -282,7 +327,7 @@ impl Mapping {
     /// The templates of the first entry that is a path, for whoever wants the
     /// same name for the same page.
     pub fn paths(&self) -> Option<&PathTemplates> {
-        self.descriptors.iter().flatten().find_map(|action| match &action.fact {
+        self.actions().find_map(|action| match &action.fact {
             Fact::Path(paths) => Some(paths),
             Fact::RemoteAddress(_)
             | Fact::Header(_)
@@ -298,8 +343,11 @@ impl Mapping {
 
     /// The keys whose values must not be read in the history.
     pub fn hidden_keys(&self) -> impl Iterator<Item = &str> {
-        let hidden = self.descriptors.iter().flatten().filter(|action| !action.show);
-        hidden.map(|action| action.key.as_str())
+        self.actions().filter(|action| !action.show).map(|action| action.key.as_str())
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.descriptors.iter().flat_map(|descriptor| &descriptor.actions)
     }
 
     /// Whether it can tell valid tokens.
@@ -320,7 +368,7 @@ impl Mapping {
             FactLookup { mapping: self, facts, calendar, address: None, claims: SmallVec::new() };
         let mut mapped =
             MappedRequest { domain: &self.domain, entries: SmallVec::new(), ends: SmallVec::new() };
-        for actions in &self.descriptors {
+        for MappingDescriptor { actions, terms } in &self.descriptors {
             let start = mapped.entries.len();
             let mut is_whole = true;
             for action in actions {
@@ -343,7 +391,7 @@ impl Mapping {
                 mapped.entries.push((&action.key, value));
             }
             if is_whole && mapped.entries.len() > start {
-                mapped.ends.push(mapped.entries.len());
+                mapped.ends.push((mapped.entries.len(), terms));
             } else {
                 mapped.entries.truncate(start);
             }
@@ -414,8 +462,8 @@ impl<'a> FactLookup<'_, 'a> {
 pub struct MappedRequest<'a> {
     domain: &'a str,
     entries: SmallVec<[(&'a str, Cow<'a, str>); ENTRIES_USUAL]>,
-    /// Where each descriptor's entries end.
-    ends: SmallVec<[usize; DESCRIPTORS_USUAL]>,
+    /// Where each descriptor's entries end, and how it is charged.
+    ends: SmallVec<[(usize, &'a Arc<ActiveTerms>); DESCRIPTORS_USUAL]>,
 }
 
 impl MappedRequest<'_> {
@@ -432,12 +480,25 @@ impl MappedRequest<'_> {
     /// The descriptors, made of what [`MappedRequest::entries`] gave, for [`MappedRequest::request`].
     pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>]) -> SmallVec<[Descriptor<'e>; DESCRIPTORS_USUAL]> {
         let mut start = 0;
-        let descriptor = |end: &usize| {
+        let descriptor = |(end, terms): &(usize, &Arc<ActiveTerms>)| {
             let own = entries.get(start..*end).unwrap_or_default();
             start = *end;
-            Descriptor::new(own)
+            match terms.terms.take_at_once() {
+                true => Descriptor::new(own),
+                false => Descriptor::new(own).with_operation(Operation::Peek),
+            }
         };
         self.ends.iter().map(descriptor).collect()
+    }
+
+    /// Whether the answer has a say in what is charged.
+    pub(crate) fn needs_response(&self) -> bool {
+        self.ends.iter().any(|(_, terms)| terms.terms.need_response())
+    }
+
+    /// How each descriptor is charged.
+    pub(crate) fn terms(&self) -> impl Iterator<Item = Arc<ActiveTerms>> {
+        self.ends.iter().map(|(_, terms)| Arc::clone(terms))
     }
 
     /// The request of cost 1, made of what [`MappedRequest::descriptors`] gave.

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod mapping;
+mod outcomes;
 mod paths;
 mod problems;
 mod tokens;

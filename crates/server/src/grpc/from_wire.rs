@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use hyper::body::Bytes;
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Limit, Override, Request, Shape, Unit};
+use tollgate_core::{Descriptor, Entry, Limit, Operation, Override, Request, Shape, Unit};
 
 use super::error::{BadRequest, GrpcError};
 use super::message_wire;
@@ -72,7 +72,7 @@ impl RlsRequest {
                 entries: own,
                 limit: limit.as_deref(),
                 cost: wire.hits_addend.as_ref().map(|hits| hits.value),
-                refund: wire.is_negative_hits,
+                operation: wire.is_negative_hits.then_some(Operation::Refund),
             }
         };
         self.wire.descriptors.iter().zip(&self.overrides).map(descriptor).collect()

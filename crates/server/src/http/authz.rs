@@ -48,6 +48,9 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 /// What proxies are answered by.
 #[derive(Debug)]
 pub(crate) struct Authz {
+    /// What the settings say; none if nothing.
+    mapping: Option<Mapping>,
+    /// By the same, charging at once, since no answer is seen here.
     admission: Option<AdmissionControl>,
     tokens: Option<Arc<TokenVerifier>>,
     settings: ForwardAuthSettings,
@@ -71,13 +74,14 @@ impl Authz {
             }
         };
         let own = settings.forward_auth;
-        let admission = mapping.map(|mapping| AdmissionControl::new(mapping, own.max_hold));
-        Ok(Self { admission, tokens, settings: own, has_warned: AtomicBool::new(false) })
+        let at_once = mapping.clone().map(Mapping::charged_at_once);
+        let admission = at_once.map(|mapping| AdmissionControl::new(mapping, own.max_hold));
+        Ok(Self { mapping, admission, tokens, settings: own, has_warned: AtomicBool::new(false) })
     }
 
     /// The mapping, if there is one.
-    pub(crate) fn mapping(&self) -> Option<&Mapping> {
-        self.admission.as_ref().map(AdmissionControl::mapping)
+    pub(crate) const fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.as_ref()
     }
 
     /// What verifies tokens, if anything does.

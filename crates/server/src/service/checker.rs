@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_core::{Micros, Operation, Request, Time};
+use tollgate_core::{Micros, Request, Time};
 use tollgate_http::{Checker, PathTemplates, ResponseSettings};
 use tollgate_limiter::{Clock as _, Reply};
 
@@ -45,12 +45,7 @@ impl Checker for Service {
         self.check_within(request, now, patience).await
     }
 
-    async fn operate(
-        &self,
-        request: &Request<'_>,
-        operation: Operation,
-        now: Time,
-    ) -> Result<Reply, ServiceError> {
-        self.operate(request, operation, now).await
+    async fn settle(&self, request: &Request<'_>, now: Time) {
+        self.limiter.settle(request, now).await;
     }
 }

@@ -3,11 +3,12 @@
 use tollgate_http::request::token::TokenSource;
 use tollgate_http::request::value::VALUE_MAX;
 use tollgate_http::{
-    Action, AddressPrefixes, EscapedSlashes, Fact, MissingValue, PathSpelling, PathTemplates,
+    Action, AddressPrefixes, ChargeTerms, EscapedSlashes, Fact, MappingDescriptor, MissingValue,
+    PathSpelling, PathTemplates,
 };
 use tollgate_yaml::{Located, MapEntry, MapSchema, Problems, YamlMap, YamlNode, YamlValue, one_of, quoted};
 
-use super::{fields, required_text};
+use super::{charge, fields, required_text};
 use crate::go_syntax::choice;
 
 /// Every action, as it is written. `request_header` is accepted, too.
@@ -25,8 +26,11 @@ const REQUIRED: &str = "required";
 /// The field of actions whose value may be a secret.
 const SHOW: &str = "show";
 
-const DESCRIPTOR: MapSchema =
-    MapSchema { what: "a descriptor", keys: &["actions"], example: "actions: and a list below it" };
+const DESCRIPTOR: MapSchema = MapSchema {
+    what: "a descriptor",
+    keys: &["actions", "charge", "refund_on", "cost"],
+    example: "actions: and a list below it",
+};
 const REMOTE_ADDRESS: MapSchema = MapSchema {
     what: "remote_address",
     keys: &["v4_prefix_mask_len", "v6_prefix_mask_len", KEY, SKIP, MISSING, REQUIRED],
@@ -78,8 +82,9 @@ const TOKEN_SOURCE: MapSchema = MapSchema {
     example: "from: { header: NAME } or from: { cookie: NAME }",
 };
 
-/// A list of actions, or Envoy's map with such a list. What is wrong is left out.
-pub(super) fn descriptor(node: &YamlNode, problems: &mut Problems) -> Vec<Action> {
+/// A list of actions, or Envoy's map with such a list and perhaps with when it is charged. What is
+/// wrong is left out.
+pub(super) fn descriptor(node: &YamlNode, problems: &mut Problems) -> Option<MappingDescriptor> {
     let map = match &*node.value {
         YamlValue::Map(_) => YamlMap::read(node, &DESCRIPTOR, problems),
         YamlValue::Scalar(_) | YamlValue::List(_) | YamlValue::Broken => None,
@@ -90,14 +95,19 @@ pub(super) fn descriptor(node: &YamlNode, problems: &mut Problems) -> Vec<Action
         (None, _) => {
             let help = format!("write a list of {}", ACTIONS.join(", "));
             node.must_be("a descriptor", "a list of actions", help, problems);
-            return Vec::new();
+            return None;
         }
     };
     if items.is_empty() {
         let help = format!("write a list of {}", ACTIONS.join(", "));
         problems.error(node.at, "a descriptor needs actions", help);
     }
-    items.iter().filter_map(|item| action(item, problems)).collect()
+    let actions: Vec<Action> = items.iter().filter_map(|item| action(item, problems)).collect();
+    let terms = match &map {
+        Some(map) => charge::terms(map, problems)?,
+        None => ChargeTerms::default(),
+    };
+    (!actions.is_empty()).then(|| MappingDescriptor::new(actions, terms))
 }
 
 fn action(node: &YamlNode, problems: &mut Problems) -> Option<Action> {

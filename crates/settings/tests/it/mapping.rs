@@ -171,3 +171,80 @@ fn the_settings_of_the_guide_work() {
         resolved(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
     }
 }
+
+/// A descriptor with these fields, and a gateway to see answers.
+fn charged(fields: &str) -> String {
+    format!(
+        "listen: {{ gateway: \"127.0.0.1:0\" }}\ngateway: {{ upstream: \"http://127.0.0.1:9000\" }}\n\
+         mapping: {{ domain: edge, descriptors: [{{ actions: [method: {{}}], {fields} }}] }}\n"
+    )
+}
+
+#[test]
+fn answers_have_a_say_in_what_is_charged() {
+    for (fields, needs_responses) in [
+        ("", false),
+        ("charge: { when: request }", false),
+        ("charge: { when: response }", true),
+        ("charge: { when: response, status: [401, 403, 5xx] }", true),
+        ("charge: { status: 401 }", true),
+        ("refund_on: [5xx]", true),
+        ("charge: { when: request }, refund_on: 5xx", true),
+        ("cost: { from: response_header, header_name: X-Cost, default: 0 }", true),
+        ("cost: { from: json, field: usage.total_tokens }, charge: { status: 2xx }", true),
+    ] {
+        let mapping = resolved(&charged(fields)).unwrap().mapping.unwrap().mapping;
+        assert_eq!(mapping.needs_responses(), needs_responses, "{fields}");
+        assert!(!mapping.charged_at_once().needs_responses());
+    }
+}
+
+#[test]
+fn what_is_wrong_about_a_charge_is_told() {
+    for (fields, words) in [
+        ("charge: { when: later }", "'later' is no time to charge at; write request or response"),
+        ("charge: { when: response, status: [] }", "a list of statuses is empty;"),
+        (
+            "charge: { status: [401, 6xx] }",
+            "'6xx' is not a status; write one such as 401, or 5xx for all of a class",
+        ),
+        (
+            "charge: { when: request, status: 401 }",
+            "are not known when the request comes; write charge: { when: response }",
+        ),
+        (
+            "charge: { when: request }, cost: { from: json, field: n }",
+            "are not known when the request comes;",
+        ),
+        (
+            "charge: { when: response }, refund_on: 5xx",
+            "refund_on gives back what was taken when the request came,",
+        ),
+        (
+            "refund_on: 5xx, cost: { from: json, field: n }",
+            "refund_on gives back what was taken when the request came,",
+        ),
+        ("refund_on: never", "'never' is not a status;"),
+        ("cost: { from: body, field: n }", "'body' has no cost; write response_header or json"),
+        ("cost: { field: n }", "cost needs from;"),
+        ("cost: { from: json }", "cost needs field; write field: usage.total_tokens"),
+        ("cost: { from: json, field: a..b }", "a name of the field is empty;"),
+        (
+            "cost: { from: json, header_name: x, field: n }",
+            "header_name is not for this kind of cost; write field:",
+        ),
+        ("cost: { from: response_header, header_name: \":path\" }", "':path' is not the name of a header;"),
+        ("cost: { from: json, field: n, default: -1 }", "default of '-1' is out of range;"),
+        ("costs: 1", "unknown key 'costs';"),
+    ] {
+        let error = refused(&charged(fields));
+        assert!(error.contains(words), "{fields}: {error}");
+    }
+}
+
+#[test]
+fn forward_auth_alone_sees_no_answers() {
+    let text = "mapping: { domain: edge, descriptors: [{ actions: [method: {}], refund_on: 5xx }] }\n";
+    let error = refused(text);
+    assert!(error.contains("forward-auth sees no answers; remove them, or start a gateway"), "{error}");
+}

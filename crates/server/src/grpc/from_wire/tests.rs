@@ -52,7 +52,10 @@ fn hits_of_a_descriptor_win_and_none_at_all_means_one() {
         with_request(&wire, true, |request| {
             assert_eq!(request.cost, cost);
             assert_eq!(request.descriptors[0].cost, Some(0));
-            assert_eq!((request.descriptors[1].cost, request.descriptors[1].refund), (None, true));
+            assert_eq!(
+                (request.descriptors[1].cost, request.descriptors[1].operation),
+                (None, Some(Operation::Refund))
+            );
         })
         .unwrap();
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Request};
+use tollgate_core::{Descriptor, Entry, Operation, Request};
 
 use super::error::{FieldError, SHAPE, V1Error, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
@@ -177,7 +177,12 @@ impl V1Request<'_> {
         let descriptor = |wire: &V1Descriptor<'_>| {
             let (own, others) = rest.split_at_checked(wire.entries.len()).unwrap_or((rest, &[]));
             rest = others;
-            Descriptor { entries: own, limit: None, cost: wire.cost, refund }
+            Descriptor {
+                entries: own,
+                limit: None,
+                cost: wire.cost,
+                operation: refund.then_some(Operation::Refund),
+            }
         };
         self.descriptors.0.iter().map(descriptor).collect()
     }

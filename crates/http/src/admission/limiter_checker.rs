@@ -1,21 +1,26 @@
-//! A limiter as whoever lets requests in asks it.
+//! A limiter as whoever lets requests in asks it, without a server around it.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use tollgate_core::{Micros, Operation, Request, Time};
-use tollgate_http::{Checker, PathTemplates, ResponseSettings};
+use tollgate_core::{Micros, Request, Time};
 use tollgate_limiter::{Clock, EventSink, Limiter, Reply, Store};
+
+use super::Checker;
+use crate::request::PathTemplates;
+use crate::response::ResponseSettings;
 
 /// A limiter, and what callers are told about it.
 #[derive(Debug)]
-pub(crate) struct LayerChecker<S, C, E> {
-    pub(crate) limiter: Arc<Limiter<S, C, E>>,
-    pub(crate) responses: ResponseSettings,
+pub struct LimiterChecker<S, C, E> {
+    /// Who decides.
+    pub limiter: Arc<Limiter<S, C, E>>,
+    /// What callers are told.
+    pub responses: ResponseSettings,
 }
 
-impl<S, C, E> Checker for LayerChecker<S, C, E>
+impl<S, C, E> Checker for LimiterChecker<S, C, E>
 where
     S: Store + Send + Sync + 'static,
     C: Clock + 'static,
@@ -45,12 +50,7 @@ where
         Ok(self.limiter.check_within(request, now, patience).await)
     }
 
-    async fn operate(
-        &self,
-        request: &Request<'_>,
-        operation: Operation,
-        now: Time,
-    ) -> Result<Reply, Infallible> {
-        Ok(self.limiter.operate(request, operation, now).await)
+    async fn settle(&self, request: &Request<'_>, now: Time) {
+        self.limiter.settle(request, now).await;
     }
 }
