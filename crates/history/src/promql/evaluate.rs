@@ -42,7 +42,7 @@ impl<'a> Evaluation<'a> {
             }
             Expression::Aggregate { aggregate, over, grouping } => {
                 let is_sum = *aggregate == Aggregate::Sum;
-                let names = ["route", "rule", "key"].into_iter().any(|label| grouping.keeps(label));
+                let names = ["route", "domain", "rule", "key"].into_iter().any(|label| grouping.keeps(label));
                 match self.of(over, ByName(!is_sum || names))? {
                     PromValue::Series(series) => {
                         Ok(PromValue::Series(aggregated(*aggregate, grouping, series)))

@@ -97,6 +97,20 @@ impl Matcher {
         Ok(Self { label: label.to_owned(), test, is_negated: sign.starts_with('!') })
     }
 
+    /// The condition as it is written.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> String {
+        let (signs, text) = match &self.test {
+            ValueTest::Is(text) => (["=", "!="], text.as_str()),
+            ValueTest::Matches(regex) => {
+                let text = regex.as_str().strip_prefix("^(?s:").and_then(|text| text.strip_suffix(")$"));
+                (["=~", "!~"], text.unwrap_or_default())
+            }
+        };
+        let sign = if self.is_negated { signs[1] } else { signs[0] };
+        format!("{}{sign}{text:?}", self.label)
+    }
+
     /// Whether a value matches; a label that is missing is empty.
     pub(super) fn takes(&self, value: &str) -> bool {
         let is_met = match &self.test {

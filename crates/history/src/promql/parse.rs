@@ -181,9 +181,6 @@ impl Parser {
         self.needs("]")?;
         selector.offset_ms = self.offset()?;
         self.needs(")")?;
-        if length_ms == 0 {
-            return self.wrong("a window must be longer than nothing");
-        }
         let function = if name == "increase" { Function::Increase } else { Function::Rate };
         Ok(Expression::Window { function, selector, length_ms })
     }
@@ -194,6 +191,7 @@ impl Parser {
 
     fn duration(&mut self) -> Result<u64, Error> {
         match self.tokens.next_if(|(_, token)| matches!(token, Token::Duration(_))) {
+            Some((_, Token::Duration(0))) => self.wrong("a duration must be longer than nothing"),
             Some((_, Token::Duration(ms))) => Ok(ms),
             _ => self.wrong("there must be a duration such as 5m here"),
         }
@@ -280,3 +278,6 @@ impl Parser {
         Ok(Some(if is_by { Grouping::By(labels) } else { Grouping::Without(labels) }))
     }
 }
+
+#[cfg(test)]
+mod tests;

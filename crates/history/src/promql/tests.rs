@@ -140,6 +140,17 @@ fn where_nobody_counted_there_is_no_sample() {
 }
 
 #[test]
+fn decisions_are_summed_by_domain() {
+    is("sum by (domain) (tollgate_decisions_total)", &[("domain=d", 10.0)]);
+    is("sum without (outcome, rule) (tollgate_decisions_total)", &[("domain=d", 10.0)]);
+}
+
+#[test]
+fn a_matcher_ignores_case_if_it_says_so() {
+    is("sum(tollgate_requests_total{route=~\"(?i)/A\"})", &[("", 55.0)]);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place_and_what_is_missing_by_name() {
     let cases = [
         ("", "at character 1: there must be a number"),
@@ -155,6 +166,8 @@ fn what_is_wrong_is_said_with_its_place_and_what_is_missing_by_name() {
         ("a and b", "the operator and is not supported"),
         ("rate(a[5m:1m])", "a subquery is not supported"),
         ("topk(0, a)", "the number of rows must be from 1"),
+        ("rate(a[0s])", "at character 10: a duration must be longer than nothing"),
+        ("a offset 0s", "at character 12: a duration must be longer than nothing"),
     ];
     for (text, words) in cases {
         let error = at(text, END_S).unwrap_err().to_string();
