@@ -5,4 +5,5 @@ mod mapping;
 mod outcomes;
 mod paths;
 mod problems;
+mod token_reference;
 mod tokens;
