@@ -1,7 +1,11 @@
 //! JSON → Envoy's request, by protobuf's rules for JSON.
 //!
 //! Names are taken in camelCase and as in the `.proto` file, numbers also as
-//! texts, `null` as if it were not there. A name that is not known is refused.
+//! texts and also as `1.0` and `1e2`, `null` as if it were not there. A name that
+//! is not known, or comes twice in either spelling, is refused.
+//!
+//! Deliberately not here: whole numbers above 2^53 that are written with a point
+//! or an exponent. They arrive rounded, and are refused.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +19,9 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use envoy_types::pb::google::protobuf::UInt64Value;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Unexpected, Visitor};
 
-use super::to_wire::JsonError;
+use super::to_wire::{JsonError, whole};
 
 /// Envoy's request in `bytes`.
 pub(super) fn request(bytes: &[u8]) -> Result<RateLimitRequest, JsonError> {
@@ -122,7 +126,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for JsonObjectVisitor<T> {
 /// A whole number, written as a number or as a text.
 struct ProtoNumber<T>(T);
 
-impl<'de, T: TryFrom<u64> + std::str::FromStr> Deserialize<'de> for ProtoNumber<T> {
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for ProtoNumber<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ProtoNumberVisitor(PhantomData)).map(Self)
     }
@@ -130,7 +134,7 @@ impl<'de, T: TryFrom<u64> + std::str::FromStr> Deserialize<'de> for ProtoNumber<
 
 struct ProtoNumberVisitor<T>(PhantomData<T>);
 
-impl<T: TryFrom<u64> + std::str::FromStr> Visitor<'_> for ProtoNumberVisitor<T> {
+impl<T: TryFrom<u64>> Visitor<'_> for ProtoNumberVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,11 +142,25 @@ impl<T: TryFrom<u64> + std::str::FromStr> Visitor<'_> for ProtoNumberVisitor<T> 
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
-        T::try_from(number).map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
+        T::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        let wrong = || E::invalid_value(Unexpected::Float(number), &self);
+        let number = whole(number).and_then(|whole| u64::try_from(whole).ok()).ok_or_else(wrong)?;
+        T::try_from(number).map_err(|_| wrong())
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(|_| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+        // Written as a number of JSON is, without blanks around it.
+        let number = Some(text).filter(|text| text.trim_ascii().len() == text.len());
+        let number: Option<serde_json::Number> = number.and_then(|text| serde_json::from_str(text).ok());
+        let Some(number) = number else { return Err(E::invalid_value(Unexpected::Str(text), &self)) };
+        match (number.as_u64(), number.as_f64()) {
+            (Some(number), _) => self.visit_u64(number),
+            (None, Some(number)) => self.visit_f64(number),
+            (None, None) => Err(E::invalid_value(Unexpected::Str(text), &self)),
+        }
     }
 }
 
@@ -151,71 +169,41 @@ struct UnitNumber(i32);
 
 impl<'de> Deserialize<'de> for UnitNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(serde::Deserialize)]
-        #[serde(untagged)]
-        enum UnitText<'a> {
-            Number(i32),
-            Name(#[serde(borrow)] Cow<'a, str>),
-        }
-        match UnitText::deserialize(deserializer)? {
-            UnitText::Number(number) => Ok(Self(number)),
-            UnitText::Name(name) => {
-                Unit::from_str_name(&name).map(|unit| Self(i32::from(unit))).ok_or_else(|| {
-                    D::Error::custom(format!(
-                        "unknown unit `{name}`, expected SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"
-                    ))
-                })
-            }
-        }
+        deserializer.deserialize_any(UnitVisitor).map(Self)
+    }
+}
+
+struct UnitVisitor;
+
+impl Visitor<'_> for UnitVisitor {
+    type Value = i32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR or the number of a unit")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<i32, E> {
+        i32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<i32, E> {
+        i32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<i32, E> {
+        let found = whole(number).and_then(|whole| i32::try_from(whole).ok());
+        found.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<i32, E> {
+        let unit = Unit::from_str_name(name).map(i32::from);
+        unit.ok_or_else(|| {
+            E::custom(format!(
+                "unknown unit `{name}`, expected SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"
+            ))
+        })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(text: &str) -> String {
-        match request(text.as_bytes()) {
-            Err(JsonError::Json(message)) => message,
-            other => panic!("{text} is not refused: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn both_spellings_and_both_kinds_of_numbers_mean_the_same() {
-        let camel = r#"{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"1"}],
-            "limit":{"requestsPerUnit":5,"unit":"HOUR"},"hitsAddend":"0","isNegativeHits":true}],"hitsAddend":7}"#;
-        let snake = r#"{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"1"}],
-            "limit":{"requests_per_unit":"5","unit":3},"hits_addend":0,"is_negative_hits":true}],"hits_addend":"7"}"#;
-        let wire = request(camel.as_bytes()).unwrap();
-        assert_eq!(wire, request(snake.as_bytes()).unwrap());
-        assert_eq!((wire.hits_addend, wire.descriptors[0].hits_addend), (7, Some(UInt64Value { value: 0 })));
-    }
-
-    #[test]
-    fn null_and_nothing_are_the_same() {
-        let nulls = r#"{"domain":null,"descriptors":null,"hitsAddend":null}"#;
-        assert_eq!(request(nulls.as_bytes()).unwrap(), RateLimitRequest::default());
-        let nulls = r#"{"descriptors":[{"entries":[{"key":null}],"limit":null,"hitsAddend":null,"isNegativeHits":null}]}"#;
-        let wire = request(nulls.as_bytes()).unwrap();
-        assert_eq!(
-            wire.descriptors[0],
-            RateLimitDescriptor { entries: vec![WireEntry::default()], ..RateLimitDescriptor::default() }
-        );
-    }
-
-    #[test]
-    fn what_is_not_known_or_wrong_is_named() {
-        assert!(refused(r#"{"domian":"d"}"#).contains("`domian`"));
-        assert!(refused(r#"{"descriptors":[{"entires":[]}]}"#).contains("`entires`"));
-        assert!(refused(r#"{"descriptors":[{"entries":[{"name":"a"}]}]}"#).contains("`name`"));
-        assert!(refused(r#"{"descriptors":[{"limit":{"unit":"FORTNIGHT"}}]}"#).contains("`FORTNIGHT`"));
-        assert!(refused(r#"{"hitsAddend":-1}"#).contains("-1"));
-        assert!(refused(r#"{"hitsAddend":4294967296}"#).contains("4294967296"));
-        assert!(refused(r#"{"hitsAddend":1,"hits_addend":1}"#).contains("duplicate"));
-        assert!(refused("{").contains("EOF"));
-        for list in ["[]", r#"{"descriptors":[[]]}"#, r#"{"descriptors":[{"limit":[5,"HOUR"]}]}"#] {
-            assert!(refused(list).contains("expected an object"), "{list}");
-        }
-    }
-}
+mod tests;

@@ -169,7 +169,9 @@ impl<'a> From<&'a RateLimit> for JsonRateLimit<'a> {
 
 #[derive(Serialize)]
 struct JsonHeader<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
     key: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     value: &'a str,
 }
 
@@ -226,3 +228,6 @@ fn code(wire: i32) -> Option<&'static str> {
 const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
+
+#[cfg(test)]
+mod tests;
