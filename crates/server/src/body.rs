@@ -95,6 +95,8 @@ where
             gathered.extend_from_slice(&piece);
         }
     }
+    // It may be held until a long answer is read.
+    gathered.shrink_to_fit();
     Ok(if gathered.is_empty() { whole } else { gathered.into() })
 }
 

@@ -61,6 +61,10 @@ pub const READ_LEAST: u64 = 16 << 10;
 /// what such a connection holds. Replies over RESP are written in such parts, too.
 pub const RESPONSE_PART: usize = 16 << 10;
 
+/// A batch of no more bytes is decided as it was read. A larger one takes some
+/// twenty times its bytes once it is read, so that it is read again, request by request.
+pub const BATCH_SHORT: usize = 2 << 10;
+
 /// Responses of this size and more count against [`RESPONSES_MAX`] until they are read.
 pub const RESPONSE_LARGE: usize = 64 << 10;
 

@@ -11,6 +11,9 @@
 /// which is far longer than giving way takes.
 const DECISIONS_PER_TURN: usize = 32;
 
+/// Bytes of JSON that take about as long to read as a decision to make.
+const BYTES_PER_DECISION: usize = 512;
+
 /// What a connection has decided since others had their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
@@ -26,6 +29,11 @@ impl Turn {
             self.decisions = 0;
             tokio::task::yield_now().await;
         }
+    }
+
+    /// So many bytes of JSON were read; gives way if that is enough for now.
+    pub(crate) async fn read(&mut self, bytes: usize) {
+        self.decided(bytes / BYTES_PER_DECISION).await;
     }
 }
 

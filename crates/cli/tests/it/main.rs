@@ -14,6 +14,7 @@
 //! | `readme` | what the README shows is what a server answers |
 //! | `restart` | counters that survive the end of the process |
 //! | `top` | the live view on a real terminal, and as text |
+//! | `unread` | what callers who never read have a server hold |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod bench;
@@ -29,3 +30,4 @@ mod restart;
 mod runs;
 mod serve;
 mod top;
+mod unread;

@@ -59,7 +59,13 @@ fn the_bounds_in_the_guide_are_those_of_the_code() {
         ("requests in a batch", grouped(bounds::BATCH_MAX)),
         ("calls in flight after SIGTERM", seconds(bounds::DRAIN_MAX)),
     ];
-    for (what, expected) in rows {
+    for (what, expected) in &rows {
         assert_eq!(figure(what), expected, "{what}");
+    }
+    let table = OPERATING.split("## Bounds").nth(1).and_then(|rest| rest.split("\n\n").nth(2)).unwrap();
+    let shown: Vec<&str> = table.lines().skip(2).filter_map(|row| row.split(" | ").next()).collect();
+    for row in shown {
+        let what = row.trim_start_matches("| ");
+        assert!(rows.iter().any(|(own, _)| *own == what), "nothing holds the figure of '{what}'");
     }
 }

@@ -20,11 +20,11 @@ use tollgate_core::{Operation, Time};
 
 use super::batch::{BatchParts, ResponseBody};
 use super::error::V1Error;
-use super::from_wire::{self, V1Request};
+use super::from_wire::{self, BatchReader, V1Request};
 use super::schemas::{BodySchema, DecidedSchema};
 use super::to_wire::{self, BatchBody, V1Response};
 use crate::body::{self, LARGE_RESPONSES, ReceivedBody};
-use crate::bounds::{HTTP_READ, JSON_BODY_MAX, RESPONSE_LARGE, RESPONSE_PART};
+use crate::bounds::{BATCH_SHORT, JSON_BODY_MAX, RESPONSE_LARGE, RESPONSE_PART};
 use crate::service::Service;
 use crate::telemetry::CallSpan;
 use crate::turn::Turn;
@@ -157,7 +157,7 @@ async fn answer_batch(batch: Batch<'_>, owned: impl FnOnce() -> Bytes) -> Result
     };
     let mut replies = BatchBody::new();
     // A short batch has most likely a short answer, and needs nothing of its own.
-    if body.len() <= HTTP_READ {
+    if body.len() <= BATCH_SHORT {
         let requests = from_wire::batch(body)?;
         for request in &requests {
             let decisions = decide_one(service, operation, now, request, |view| replies.add(view)).await?;
@@ -191,18 +191,17 @@ impl BatchRest {
     /// Decides it, and returns the last part of the answer.
     async fn decide(self, mut replies: BatchBody, parts: mpsc::Sender<Vec<u8>>) -> Result<Vec<u8>, V1Error> {
         let Self { service, operation, now, body, decided, mut turn } = self;
-        let requests = from_wire::batch(&body)?;
         let mut held = LARGE_RESPONSES.none();
-        let bytes = body.len() + requests.iter().map(V1Request::size).sum::<usize>();
-        if bytes >= RESPONSE_LARGE {
-            held.add(bytes)?;
+        if body.len() >= RESPONSE_LARGE {
+            held.add(body.len())?;
         }
-        for request in requests.iter().skip(decided) {
+        from_wire::check_batch(&body, &mut turn).await?;
+        for request in BatchReader::new(&body).flatten().skip(decided) {
             if replies.len() >= RESPONSE_PART {
                 // The receiver is gone only if this future is, too.
                 drop(parts.send(replies.take_part()).await);
             }
-            let decisions = decide_one(&service, operation, now, request, |view| replies.add(view)).await?;
+            let decisions = decide_one(&service, operation, now, &request, |view| replies.add(view)).await?;
             turn.decided(decisions).await;
         }
         Ok(replies.finish())
@@ -285,7 +284,7 @@ mod tests {
             let mut answering = pin!(answering);
             (0..1_000).take_while(|_| answering.as_mut().now_or_never().is_none()).count()
         };
-        assert_eq!(turns(r#"{"domain":"d","descriptors":[{"k":"x"}]}"#, 50), 1);
+        assert_eq!(turns(r#"{"domain":"d","descriptors":[{"k":"x"}]}"#, 40), 1);
         // Some of the 62 turns come when a part is written.
         assert!(turns(r#"{"domain":"d","descriptors":[{"k":"x"},{"k":"y"}]}"#, 1_000) > 10);
         assert_eq!(turns(r#"{"domain":"d","descriptors":[{"other":"x"}]}"#, 31), 0);

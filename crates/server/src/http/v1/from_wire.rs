@@ -5,14 +5,15 @@
 //! their order, or `{"entries":[{"key":…,"value":…}],"cost":…}`.
 //!
 //! Invariants: what is handed on is within [`crate::bounds`]; all of a batch is
-//! read before any of it is decided; a request of usual size is read without
-//! an allocation for each of its texts.
+//! read before any of it is decided, and a large one then once more, request by
+//! request; a request of usual size is read without an allocation for each of its texts.
 //!
 //! Deliberately not here: what a mistake looks like on the wire.
 
 mod descriptor;
 mod values;
 
+use hyper::body::Bytes;
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
@@ -21,6 +22,7 @@ use tollgate_core::{Descriptor, Entry, Operation, Request};
 
 use super::error::{FieldError, SHAPE, V1Error, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
+use crate::turn::Turn;
 use descriptor::{DescriptorList, V1Descriptor};
 use values::{Bounded, JsonText, Objects, WholeNumber};
 
@@ -76,6 +78,83 @@ pub(crate) fn batch(bytes: &[u8]) -> Result<Vec<V1Request<'_>>, V1Error> {
         request.check(&format!("/{index}"))?;
     }
     Ok(batch)
+}
+
+/// Whether all of a batch is sound. Others have their turn while it is read.
+pub(crate) async fn check_batch(bytes: &Bytes, turn: &mut Turn) -> Result<(), V1Error> {
+    if is_sound(bytes, turn).await {
+        return Ok(());
+    }
+    // What is wrong with it is looked for where nobody else has to wait.
+    let copy = bytes.clone();
+    let found = tokio::task::spawn_blocking(move || batch(&copy).err()).await;
+    Err(found.ok().flatten().unwrap_or_else(|| FieldError::Empty.at("")))
+}
+
+async fn is_sound(bytes: &[u8], turn: &mut Turn) -> bool {
+    let (mut requests, mut descriptors) = (0, 0);
+    let mut reader = BatchReader::new(bytes);
+    let mut left = bytes.len();
+    while let Some(request) = reader.next() {
+        let Some(request) = request.filter(|request| request.check("").is_ok()) else { return false };
+        requests += 1;
+        descriptors += request.descriptors.0.len();
+        if requests > BATCH_MAX || descriptors > BATCH_DESCRIPTORS_MAX {
+            return false;
+        }
+        drop(request);
+        turn.read(left - reader.left()).await;
+        left = reader.left();
+    }
+    true
+}
+
+/// The requests of a batch, read one by one, so that a large one does not take ten times its
+/// bytes. None stands for what is no request.
+pub(crate) struct BatchReader<'a> {
+    /// What follows the `[` or the last comma.
+    rest: Option<&'a [u8]>,
+}
+
+impl<'a> BatchReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        let rest = after_blanks(bytes).strip_prefix(b"[").unwrap_or_default();
+        let is_empty =
+            after_blanks(rest).strip_prefix(b"]").is_some_and(|behind| after_blanks(behind).is_empty());
+        Self { rest: (!is_empty).then_some(rest) }
+    }
+
+    /// Bytes that are not read yet.
+    fn left(&self) -> usize {
+        self.rest.map_or(0, <[u8]>::len)
+    }
+
+    /// A request, and what follows the comma behind it, if there is one.
+    fn read(rest: &'a [u8]) -> Option<(V1Request<'a>, Option<&'a [u8]>)> {
+        let mut requests = serde_json::Deserializer::from_slice(rest).into_iter();
+        let request = requests.next()?.ok()?;
+        match after_blanks(rest.get(requests.byte_offset()..)?).split_first()? {
+            (b',', behind) => Some((request, Some(behind))),
+            (b']', behind) if after_blanks(behind).is_empty() => Some((request, None)),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Iterator for BatchReader<'a> {
+    type Item = Option<V1Request<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (request, rest) = Self::read(self.rest.take()?).unzip();
+        self.rest = rest.flatten();
+        Some(request)
+    }
+}
+
+/// What follows the white space of JSON.
+fn after_blanks(bytes: &[u8]) -> &[u8] {
+    let blanks = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+    bytes.get(blanks..).unwrap_or_default()
 }
 
 fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, V1Error> {
@@ -154,11 +233,6 @@ impl V1Request<'_> {
             let at = |rest: &str| format!("{place}/descriptors/{index}{rest}");
             check_descriptor(descriptor, at)
         })
-    }
-
-    /// About how many bytes it takes, besides its texts.
-    pub(super) fn size(&self) -> usize {
-        size_of::<Self>() + self.descriptors.0.len() * size_of::<V1Descriptor<'_>>()
     }
 
     /// All entries of all descriptors, one after the other.

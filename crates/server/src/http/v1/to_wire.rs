@@ -18,6 +18,7 @@ use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
 
 use super::batch::ResponseBody;
+use crate::bounds::RESPONSE_PART;
 use crate::service::UnknownName;
 use tollgate_http::response::{CallerView, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
 
@@ -311,7 +312,8 @@ impl BatchBody {
 
     /// What was added since the last time.
     pub(super) fn take_part(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+        // With room for the reply that ends a part, so that it is not moved to twice the room.
+        std::mem::replace(&mut self.bytes, Vec::with_capacity(RESPONSE_PART + RESPONSE_PART / 8))
     }
 
     /// The last part.

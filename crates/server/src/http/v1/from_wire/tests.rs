@@ -1,5 +1,8 @@
 //! What is read, and what is said about what cannot be.
 
+use futures_util::FutureExt as _;
+use proptest::prelude::*;
+
 use super::*;
 use crate::bounds::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
@@ -134,4 +137,57 @@ fn what_is_too_many_or_too_long_is_refused_where_it_stands() {
     );
     let long = "x".repeat(VALUE_MAX + 1);
     assert_eq!(refused(&descriptors(&format!(r#"{{"k":"{long}"}}"#))).0, "/descriptors/0/k");
+}
+
+/// Whether a batch is sound when it is read in turns, and how often others had theirs.
+fn is_sound_in_turns(bytes: &[u8]) -> (bool, usize) {
+    let mut turn = Turn::default();
+    let mut reading = Box::pin(is_sound(bytes, &mut turn));
+    let mut turns = 0;
+    loop {
+        match reading.as_mut().now_or_never() {
+            Some(is_sound) => return (is_sound, turns),
+            None => turns += 1,
+        }
+    }
+}
+
+/// A megabyte of JSON held up all others of its worker for milliseconds.
+#[test]
+fn others_have_their_turn_while_a_large_batch_is_read() {
+    let request = format!(r#"{{"domain":"d","descriptors":[{{"k":"{}"}}]}}"#, "x".repeat(1_000));
+    let body = format!("[{}]", vec![request; 900].join(","));
+    let (is_sound, turns) = is_sound_in_turns(body.as_bytes());
+    assert!(is_sound && turns > 50, "{turns}");
+}
+
+proptest! {
+    /// Whole or damaged, with blanks or without.
+    #[test]
+    fn a_batch_that_is_read_one_by_one_is_the_same(
+        requests in prop::collection::vec(prop::sample::select(vec![
+            r#"{"domain":"d","descriptors":[{"k":"v"}]}"#,
+            r#" {"domain":"d", "descriptors":[{"k":"]},["},{"a":"1","b":"2"}], "cost":2}"#,
+            "\n{\"domain\":\"d\",\"descriptors\":[{\"entries\":[{\"key\":\"k\",\"value\":\"\\\"\"}]}]}\t",
+            r#"{"domain":"","descriptors":[{"k":"v"}]}"#,
+            r#"{"domain":"d","descriptors":[]}"#,
+            "7",
+        ]), 0..4),
+        damage in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(b"[]{},:\" x\x0c".to_vec()))),
+        blanks in prop::sample::select(vec!["", " ", "\n\t", "\x0c"]),
+    ) {
+        let mut body = format!("{blanks}[{}]{blanks}", requests.join(",")).into_bytes();
+        if let Some((at, byte)) = damage {
+            let at = at.index(body.len());
+            body[at] = byte;
+        }
+        prop_assume!(is_batch(&body));
+        let whole = batch(&body);
+        prop_assert_eq!(is_sound_in_turns(&body).0, whole.is_ok(), "{}", String::from_utf8_lossy(&body));
+        if let Ok(whole) = whole {
+            let one_by_one: Option<Vec<Vec<String>>> =
+                BatchReader::new(&body).map(|request| Some(shown(&request?))).collect();
+            prop_assert_eq!(one_by_one, Some(whole.iter().map(shown).collect()));
+        }
+    }
 }
