@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `bench` | the load generator against a running server, and against what is none |
 //! | `demo` | the demo, and that nothing is left of it |
+//! | `damaged_history` | a damaged history as a running server meets it |
 //! | `deploy` | what `deploy/` ships, held against the binary |
 //! | `full_disk` | what becomes of history when nothing can be written |
 //! | `golden` | how a run is compared with what it must print |
@@ -18,6 +19,7 @@
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
 mod bench;
+mod damaged_history;
 mod demo;
 mod deploy;
 mod full_disk;

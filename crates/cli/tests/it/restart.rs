@@ -72,6 +72,7 @@ fn only_its_owner_reads_what_is_kept() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let data = folder.path().join("data");
     assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(&data.join("counters.lock")), 0o600);
     assert_eq!(mode(&data.join("counters.snapshot")), 0o600);
     assert_eq!(mode(&data.join("history.redb")), 0o600);
 }

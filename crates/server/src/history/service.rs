@@ -143,6 +143,16 @@ impl HistoryService {
         }
     }
 
+    /// Writes for the last time, and says what is lost if that fails.
+    pub fn finish(&self, now: Time) {
+        self.write(now);
+        let writer = self.writer.lock();
+        let requests: u64 = writer.queue.iter().map(|flush| flush.counts.requests()).sum();
+        if let (Some(failure), 1..) = (&writer.failure, requests) {
+            tracing::warn!(requests, "history loses what could not be written: {failure}");
+        }
+    }
+
     /// Answers a query from what was counted until a moment ago.
     ///
     /// # Errors

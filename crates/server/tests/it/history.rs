@@ -9,8 +9,8 @@ mod shared;
 
 use serde_json::Value;
 
-use crate::support::Server;
 use crate::support::http::{get, request};
+use crate::support::{Server, eventually};
 
 /// Two an hour for each user; what is in the shadow refuses nothing.
 const RULES: &str = "
@@ -34,6 +34,15 @@ async fn asked(server: &Server, path: &str) -> Value {
     let (status, body) = get(server.addresses.admin, path).await;
     assert_eq!(status, 200, "{path}: {body}");
     serde_json::from_str(&body).unwrap()
+}
+
+/// Waits until so many requests can be asked for. What was counted within a second after a
+/// flush, which comes every 15 seconds, is seen a moment later.
+async fn see(server: &Server, requests: u64) {
+    eventually("what was counted can be asked for", || async {
+        asked(server, "/v1/history/summary").await["total"] == requests
+    })
+    .await;
 }
 
 /// Asks `/v1` to do something so often; the answers' statuses.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{RULES, asked, v1};
+use super::{RULES, asked, see, v1};
 use crate::support::Server;
 use crate::support::http::{get, raw, request};
 
@@ -14,6 +14,7 @@ async fn counted() -> Server {
         v1(&server, "/v1/check", &body, times).await;
     }
     v1(&server, "/v1/check", r#"{"domain":"shop","descriptors":[{"user_id":"u"}]}"#, 3).await;
+    see(&server, 7).await;
     server
 }
 
