@@ -27,7 +27,7 @@ use axum::routing::any;
 use crate::listen::Addresses;
 use crate::service::Service;
 
-pub(crate) use authz::Authz;
+pub(crate) use authz::{Authz, Peer};
 pub(crate) use healthcheck::RuleStatusBody;
 pub(crate) use serve::{ServeHttp, SharedBody};
 

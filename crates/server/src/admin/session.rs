@@ -4,12 +4,13 @@
 //! a cookie that no script can read and no other site's request carries.
 //!
 //! Invariants: without token or session only the dashboard's own files are served, which are the
-//! same for everybody; secrets are compared in constant time; attempts to sign in are limited, and
-//! so are sessions, in number and in length. Sessions end with the process.
+//! same for everybody; secrets are compared in constant time; attempts to sign in are limited for
+//! each address, and so are sessions, in number and in length. Sessions end with the process.
 //!
 //! Deliberately not here: requests from other sites, which `cross_site` has refused by now.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -20,13 +21,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tollgate_core::{
-    Change, Limit, Micros, Operation, Refill, Shape, State as LimitState, Time, Verdict, decide,
-};
+use tollgate_core::{Limit, Micros, Refill, Shape, Time, Verdict};
+use tollgate_limiter::{Capacity, KeyedLimiter, SystemClock};
 use tollgate_settings::Secret;
 
 use super::{page, token};
 use crate::body;
+use crate::http::Peer;
 use crate::service::Service;
 
 /// The cookie's name.
@@ -35,8 +36,10 @@ const COOKIE_NAME: &str = "tollgate_session";
 const SESSION_S: u64 = 12 * 3_600;
 /// Browsers that are signed in at once; the oldest session ends for one more.
 const SESSIONS_MAX: usize = 64;
-/// Attempts to sign in at once, and then in a minute, of everybody together.
+/// Attempts to sign in at once, and then in a minute, from one address.
 const ATTEMPTS: u32 = 10;
+/// Addresses whose attempts are remembered.
+const ADDRESSES: Capacity = Capacity { keys: 10_000, log_bytes: 0 };
 /// A token and the JSON around it.
 const SIGN_IN_BODY_MAX: usize = 16 * 1024;
 
@@ -45,15 +48,9 @@ const SIGN_IN_BODY_MAX: usize = 16 * 1024;
 pub(super) struct AdminDoor {
     token: Secret,
     service: Arc<Service>,
-    attempts: Limit,
-    state: Mutex<DoorState>,
-}
-
-#[derive(Debug, Default)]
-struct DoorState {
+    attempts: KeyedLimiter<Option<IpAddr>>,
     /// The oldest first.
-    sessions: VecDeque<Session>,
-    attempts: Option<LimitState>,
+    sessions: Mutex<VecDeque<Session>>,
 }
 
 #[derive(Debug)]
@@ -80,14 +77,16 @@ pub(super) async fn demand(State(door): State<Arc<AdminDoor>>, request: Request,
 
 /// Begins a session for whoever sends the token.
 pub(super) async fn sign_in(State(door): State<Arc<AdminDoor>>, request: Request<Body>) -> Response {
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
     let received = body::receive(request.into_body(), SIGN_IN_BODY_MAX).await;
     let sent = received.ok().and_then(|received| serde_json::from_slice::<SignInBody>(&received.bytes).ok());
     let Some(sent) = sent else {
         return (StatusCode::BAD_REQUEST, "send {\"token\":\"…\"}\n").into_response();
     };
-    let now = door.service.now();
-    if let Some(wait) = door.attempt(now) {
-        tracing::warn!("too many attempts to sign in to the dashboard");
+    if let Verdict::Deny { retry_after } = door.attempts.check(&peer.map(network)).verdict {
+        let wait = retry_after.unwrap_or(Micros::from_secs(60));
+        let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
+        tracing::warn!(peer, "too many attempts to sign in to the dashboard");
         let text = format!("there were too many attempts; try again in {} s\n", wait.as_secs_ceil());
         let retry_after = [(RETRY_AFTER, wait.as_secs_ceil().to_string())];
         return (StatusCode::TOO_MANY_REQUESTS, retry_after, text).into_response();
@@ -95,7 +94,7 @@ pub(super) async fn sign_in(State(door): State<Arc<AdminDoor>>, request: Request
     if !token::is_equal(sent.token.trim().as_bytes(), door.token.expose().as_bytes()) {
         return (StatusCode::FORBIDDEN, "this is not the token of TOLLGATE_ADMIN_TOKEN\n").into_response();
     }
-    match door.begin(now) {
+    match door.begin(door.service.now()) {
         Ok(id) => (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie(&id, SESSION_S))]).into_response(),
         Err(error) => {
             (StatusCode::INTERNAL_SERVER_ERROR, format!("no random bytes: {error}\n")).into_response()
@@ -107,7 +106,7 @@ pub(super) async fn sign_in(State(door): State<Arc<AdminDoor>>, request: Request
 pub(super) async fn sign_out(State(door): State<Arc<AdminDoor>>, headers: HeaderMap) -> Response {
     if let Some(shown) = session_id(&headers) {
         let is_other = |session: &Session| !token::is_equal(shown, session.id.expose().as_bytes());
-        door.state.lock().sessions.retain(is_other);
+        door.sessions.lock().retain(is_other);
     }
     (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", 0))]).into_response()
 }
@@ -117,7 +116,8 @@ impl AdminDoor {
         let bucket = Shape::TokenBucket { burst: ATTEMPTS, refill: Refill::Smooth };
         let attempts = Limit::new(ATTEMPTS, Micros::from_secs(60), bucket);
         let attempts = attempts.expect("ten a minute is a limit that can be kept");
-        Self { token, service, attempts, state: Mutex::default() }
+        let attempts = KeyedLimiter::with(attempts, ADDRESSES, SystemClock::new());
+        Self { token, service, attempts, sessions: Mutex::default() }
     }
 
     fn is_open_for(&self, request: &Request) -> bool {
@@ -133,44 +133,39 @@ impl AdminDoor {
     fn is_signed_in(&self, headers: &HeaderMap) -> bool {
         let Some(shown) = session_id(headers) else { return false };
         let now = self.service.now();
-        let mut state = self.state.lock();
-        state.sessions.retain(|session| session.until > now);
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|session| session.until > now);
         // All are compared, so that the time says nothing about where a wrong one differs.
-        let equal = state.sessions.iter().filter(|own| token::is_equal(shown, own.id.expose().as_bytes()));
+        let equal = sessions.iter().filter(|own| token::is_equal(shown, own.id.expose().as_bytes()));
         equal.count() > 0
-    }
-
-    /// Counts an attempt; how long to wait if there were too many.
-    fn attempt(&self, now: Time) -> Option<Micros> {
-        let mut state = self.state.lock();
-        let known = state.attempts.as_ref().map(LimitState::as_ref);
-        let (decision, change) = decide(known, &self.attempts, now, Operation::Check, 1);
-        match change {
-            Change::Keep => {}
-            Change::Put(next) => state.attempts = Some(next),
-            Change::Remove => state.attempts = None,
-        }
-        match decision.verdict {
-            Verdict::Deny { retry_after } => Some(retry_after.unwrap_or(Micros::from_secs(60))),
-            Verdict::Allow | Verdict::Delay { .. } => None,
-        }
     }
 
     fn begin(&self, now: Time) -> Result<String, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
         let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut state = self.state.lock();
-        if state.sessions.len() >= SESSIONS_MAX {
-            state.sessions.pop_front();
+        let mut sessions = self.sessions.lock();
+        if sessions.len() >= SESSIONS_MAX {
+            sessions.pop_front();
         }
-        state.sessions.push_back(Session { id: Secret::new(&id), until: now + Micros::from_secs(SESSION_S) });
+        sessions.push_back(Session { id: Secret::new(&id), until: now + Micros::from_secs(SESSION_S) });
         Ok(id)
     }
 }
 
 fn cookie(id: &str, max_age_s: u64) -> String {
     format!("{COOKIE_NAME}={id}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict")
+}
+
+/// Whose attempts count together: an address, or a network of 64 bits, of which one caller has all.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+    }
 }
 
 /// The session that a request names.

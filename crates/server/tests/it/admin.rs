@@ -1,5 +1,7 @@
 //! The admin pages, their token, and the Prometheus listener of its own.
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use crate::support::http::{self, get, get_with};
 use crate::support::wire::ask_one;
 use crate::support::{Server, Setup, eventually, replace_file};
@@ -127,13 +129,16 @@ async fn prometheus_has_a_listener_of_its_own_with_one_page() {
 
 const TOKEN: &str = "open sesame";
 
-async fn sign_in(admin: std::net::SocketAddr, token: &str) -> (u16, String) {
+fn sign_in_request(admin: std::net::SocketAddr, token: &str) -> String {
     let body = format!("{{\"token\":\"{token}\"}}");
-    let head = format!(
-        "POST /v1/session HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let answer = http::raw(admin, (head + &body).as_bytes()).await;
+    let length = body.len();
+    format!(
+        "POST /v1/session HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+async fn sign_in(admin: std::net::SocketAddr, token: &str) -> (u16, String) {
+    let answer = http::raw(admin, sign_in_request(admin, token).as_bytes()).await;
     (answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0), answer)
 }
 
@@ -168,6 +173,13 @@ async fn attempts_to_sign_in_are_limited() {
     let (status, answer) = sign_in(admin, TOKEN).await;
     assert_eq!(status, 429, "not even the token helps now: {answer}");
     assert!(answer.contains("retry-after: "), "{answer}");
+    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
+    elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut stream = elsewhere.connect(admin).await.unwrap();
+    stream.write_all(sign_in_request(admin, TOKEN).as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "who guesses elsewhere keeps nobody out: {answer}");
 }
 
 #[tokio::test]
