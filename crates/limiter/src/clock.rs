@@ -173,6 +173,19 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
 
+    /// Tokens are compared with the calendar: one that is valid must not run out because this
+    /// clock has not followed a step yet.
+    #[test]
+    fn the_calendar_is_right_while_the_clock_is_still_elsewhere() {
+        const DAY_US: u64 = 86_400_000_000;
+        let clock = SystemClock::new();
+        clock.refresh_at_us.store(u64::MAX, Ordering::Relaxed);
+        clock.offset_us.fetch_add(DAY_US, Ordering::Relaxed);
+        assert!(clock.now().since(clock.calendar()).get() > DAY_US - 60_000_000);
+        clock.offset_us.fetch_sub(2 * DAY_US, Ordering::Relaxed);
+        assert!(clock.calendar().since(clock.now()).get() > DAY_US - 60_000_000);
+    }
+
     #[test]
     fn a_clock_that_was_a_day_ahead_for_two_seconds_is_back_with_the_calendar() {
         const DAY_US: u64 = 86_400_000_000;

@@ -5,25 +5,34 @@
 //! not count it, so that it limits nobody. `Service` shows every reply to
 //! [`PostpaidHint::note`].
 //!
-//! Invariants: one warning for a rule, however often it happens. Requests with a
-//! cost take no lock here, unless they are denied where there are checks of cost 0.
+//! Invariants: one warning for a rule, however often it happens; nothing here
+//! locks or allocates, however many checks of cost 0 there are.
+//!
+//! Deliberately not here: rules whose slot another rule has; they are not warned of.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tollgate_core::{Operation, Rule};
 use tollgate_limiter::{Reply, RuleDecision};
 
-/// Rules that are remembered here.
-const RULES_MAX: usize = 10_000;
+/// Rules that are remembered here, at most. 32 KB.
+const SLOTS: usize = 4_096;
+/// Set in a slot whose rule was warned of.
+const WARNED: u64 = 1;
 
 /// What is known of the rules that get checks of cost 0.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PostpaidHint {
     has_rules: AtomicBool,
-    /// By path and name, whether it was warned of.
-    rules: Mutex<HashMap<String, bool>>,
+    /// Each has the hash of a rule's path and name, without its lowest bit, or 0.
+    slots: Box<[AtomicU64]>,
+}
+
+impl Default for PostpaidHint {
+    fn default() -> Self {
+        Self { has_rules: AtomicBool::default(), slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+    }
 }
 
 impl PostpaidHint {
@@ -48,18 +57,28 @@ impl PostpaidHint {
             return None;
         }
         let rule = reply.rule(decision).filter(|rule| !rule.limit.is_postpaid())?;
-        let name = format!("{} {}", rule.path, rule.name());
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = hash_of(rule);
+        let slot = self.slots.get(usize::try_from(hash >> 1).unwrap_or(0) % SLOTS)?;
         if !is_free {
-            let was_warned = rules.get_mut(&name)?;
-            return (!std::mem::replace(was_warned, true)).then_some(rule);
+            let is_new =
+                slot.compare_exchange(hash, hash | WARNED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            return is_new.then_some(rule);
         }
-        if rules.len() < RULES_MAX && !rules.contains_key(&name) {
-            rules.insert(name, false);
+        // Written once for a rule, so that threads share it without contention.
+        if slot.load(Ordering::Relaxed) == 0
+            && slot.compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             self.has_rules.store(true, Ordering::Relaxed);
         }
         None
     }
+}
+
+/// The same for a rule after a reload; never 0, and its lowest bit is.
+fn hash_of(rule: &Rule) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&rule.path, rule.name()).hash(&mut hasher);
+    (hasher.finish() | 2) & !WARNED
 }
 
 #[cfg(test)]
