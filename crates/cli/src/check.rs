@@ -106,13 +106,13 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         Err(error) => error.problems,
     };
     let number = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-    report.errors = number(Severity::Error);
+    report.errors = number(Severity::Error) + unreadable.len();
     report.warnings = number(Severity::Warning);
     report.ok = report.errors == 0 && (report.warnings == 0 || !args.deny_warnings);
     match args.format {
         Format::Text => show(&report, &problems, console)?,
         Format::Json => {
-            report.problems = problems.iter().map(ProblemJson::from).collect();
+            report.problems = unreadable.iter().chain(&problems).map(ProblemJson::from).collect();
             console.json(&report)?;
         }
     }

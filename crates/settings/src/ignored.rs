@@ -113,17 +113,18 @@ pub(crate) fn warn_of_ignored(reader: &mut SettingsReader<'_>) {
 
 /// Warns of variables that look like settings of ours and are none.
 pub(crate) fn warn_of_unknown(reader: &mut SettingsReader<'_>) {
-    let ours = || rows::all().map(|row| row.variable).filter(|name| name.starts_with(PREFIX));
+    let ours = || rows::all().filter_map(|row| row.variable.strip_prefix(PREFIX));
     let mut names = reader.variables.names();
-    names.retain(|name| name.starts_with(PREFIX) && !ours().any(|known| known == name));
+    names.retain(|name| name.strip_prefix(PREFIX).is_some_and(|name| !ours().any(|known| known == name)));
     names.sort();
     for name in names {
         let value = reader.variables.get(&name).unwrap_or_default();
         if is_service_link(&name, &value) {
             continue;
         }
-        let help = match nearest(&name, ours()) {
-            Some(known) => format!("did you mean {known}?"),
+        // The prefix makes all of them alike.
+        let help = match nearest(name.strip_prefix(PREFIX).unwrap_or_default(), ours()) {
+            Some(known) => format!("did you mean {PREFIX}{known}?"),
             None => "'tollgate serve --help' lists all settings".to_owned(),
         };
         reader.warn(format!("{name} is set, but there is no such setting; {help}"));

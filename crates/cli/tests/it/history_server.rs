@@ -57,7 +57,7 @@ fn a_server_and_its_folder_give_the_same() {
         &["top", "--by", "route", "--order", "denied", "--limit", "1", "--format", "ndjson"],
         &["summary", "--format", "json"],
         &["summary"],
-        &["--step", "1d", "--format", "table"],
+        &["series", "--step", "1d", "--format", "table"],
     ];
     let ask = |place: &[&str]| {
         questions.map(|question| {

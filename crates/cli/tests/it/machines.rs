@@ -29,6 +29,13 @@ fn check_reports_problems_as_json() {
 }
 
 #[test]
+fn what_check_cannot_read_is_not_ok() {
+    let (report, code) = json(&["check", "good", "nowhere.yaml", "--format", "json"]);
+    assert_eq!((code, &report["ok"], &report["errors"]), (Some(64), &false.into(), &1.into()));
+    assert_eq!(report["problems"][0]["file"], "nowhere.yaml");
+}
+
+#[test]
 fn test_reports_failures_and_problems_as_json() {
     let (report, code) = json(&["test", "good", "failing.test.yaml", "bad_tests", "--format", "json"]);
     assert_eq!(code, Some(1));

@@ -225,10 +225,15 @@ fn a_variable_that_cannot_be_honoured_is_named_once() {
 
 #[test]
 fn a_variable_of_ours_that_is_no_setting_is_named_with_what_may_be_meant() {
-    let (_, warnings) = resolved(&[("TOLLGATE_ADMIN_TOKN", "hunter2"), ("TOLLGATE_COLOUR", "red")]);
+    let (_, warnings) = resolved(&[
+        ("TOLLGATE_ADMIN_TOKN", "hunter2"),
+        ("TOLLGATE_COLOUR", "red"),
+        ("TOLLGATE_STOER", "memory"),
+    ]);
     let expected = [
         "TOLLGATE_ADMIN_TOKN is set, but there is no such setting; did you mean TOLLGATE_ADMIN_TOKEN?",
         "TOLLGATE_COLOUR is set, but there is no such setting; 'tollgate serve --help' lists all settings",
+        "TOLLGATE_STOER is set, but there is no such setting; 'tollgate serve --help' lists all settings",
     ];
     assert_eq!(warnings, expected);
 }
