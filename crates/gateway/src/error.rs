@@ -14,6 +14,12 @@ pub(crate) enum GatewayError {
     Host,
     #[error("CONNECT is for forward proxies, and this is none")]
     Connect,
+    #[error("TRACE shows a client's fields to whoever asks, and is not forwarded")]
+    Trace,
+    #[error("a method is of capital letters, - and _")]
+    Method,
+    #[error("the path has an escaped NUL")]
+    NulInPath,
     /// The mapping denies it.
     #[error(transparent)]
     Mapping(MappingDenial),
@@ -39,11 +45,13 @@ impl GatewayError {
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::Head(error) => error.status(),
-            Self::Host | Self::RequestBody | Self::Mapping(MappingDenial::EscapedSlash) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Host
+            | Self::Method
+            | Self::NulInPath
+            | Self::RequestBody
+            | Self::Mapping(MappingDenial::EscapedSlash) => StatusCode::BAD_REQUEST,
             Self::Mapping(MappingDenial::Missing { .. }) => StatusCode::FORBIDDEN,
-            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Connect | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::NoRules => StatusCode::SERVICE_UNAVAILABLE,
             Self::SlowRequestBody => StatusCode::REQUEST_TIMEOUT,
@@ -55,7 +63,14 @@ impl GatewayError {
     /// Whether the client's bytes cannot be trusted any more.
     pub(crate) const fn closes(&self) -> bool {
         match self {
-            Self::Head(_) | Self::Host | Self::Connect | Self::RequestBody | Self::SlowRequestBody => true,
+            Self::Head(_)
+            | Self::Host
+            | Self::Connect
+            | Self::Trace
+            | Self::Method
+            | Self::NulInPath
+            | Self::RequestBody
+            | Self::SlowRequestBody => true,
             Self::NoRules
             | Self::Mapping(_)
             | Self::NoRoute

@@ -229,7 +229,7 @@ fn rejected(parts: &Parts) -> Option<HeadError> {
 }
 
 fn is_idempotent(method: &Method) -> bool {
-    [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE].contains(method)
+    [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE].contains(method)
 }
 
 /// The answer to a request that does not pass; the same that forward-auth gives.

@@ -19,9 +19,7 @@ pub(crate) struct RequestTarget {
 impl RequestTarget {
     /// The host of the URI wins over the field.
     pub(crate) fn read(parts: &Parts) -> Result<Self, GatewayError> {
-        if parts.method == Method::CONNECT {
-            return Err(GatewayError::Connect);
-        }
+        check_method(&parts.method)?;
         let mut fields = parts.headers.get_all(HOST).iter();
         let field = fields.next();
         if fields.next().is_some() {
@@ -38,6 +36,10 @@ impl RequestTarget {
             return Err(GatewayError::Host);
         }
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        // Whoever unescapes it and is written in C sees a shorter path.
+        if path.path().contains("%00") {
+            return Err(GatewayError::NulInPath);
+        }
         Ok(Self { host, path })
     }
 
@@ -48,6 +50,17 @@ impl RequestTarget {
 
     pub(crate) fn host_text(&self) -> Option<&str> {
         self.host.as_ref().and_then(|host| host.to_str().ok())
+    }
+}
+
+/// Methods are compared byte by byte, and some programs do not: `get` is refused, as by nginx.
+fn check_method(method: &Method) -> Result<(), GatewayError> {
+    let is_letter = |byte: u8| byte.is_ascii_uppercase() || byte == b'-' || byte == b'_';
+    match *method {
+        Method::CONNECT => Err(GatewayError::Connect),
+        Method::TRACE => Err(GatewayError::Trace),
+        _ if method.as_str().bytes().all(is_letter) => Ok(()),
+        _ => Err(GatewayError::Method),
     }
 }
 
@@ -68,6 +81,21 @@ mod tests {
         }
         let target = RequestTarget::read(&request.body(()).unwrap().into_parts().0)?;
         Ok(target.host_text().map(str::to_owned))
+    }
+
+    #[test]
+    fn odd_methods_and_an_escaped_nul_are_refused() {
+        let read = |method: &str, path: &str| {
+            let request = http::Request::builder().method(method).uri(path).header(HOST, "a");
+            RequestTarget::read(&request.body(()).unwrap().into_parts().0).err()
+        };
+        for method in ["GET", "M-SEARCH", "X_Y"] {
+            assert_eq!(read(method, "/%0a?%00"), None);
+        }
+        assert_eq!(read("get", "/"), Some(GatewayError::Method));
+        assert_eq!(read("GET1", "/"), Some(GatewayError::Method));
+        assert_eq!(read("TRACE", "/"), Some(GatewayError::Trace));
+        assert_eq!(read("GET", "/a%00b"), Some(GatewayError::NulInPath));
     }
 
     #[test]

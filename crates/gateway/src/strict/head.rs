@@ -192,7 +192,7 @@ impl FramingFields {
         }
         let colon = memchr::memchr(b':', line).ok_or(HeadError::Field)?;
         let (name, value) = line.split_at_checked(colon).ok_or(HeadError::Field)?;
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        let value = trim(value.get(1..).unwrap_or_default());
         if value.contains(&b'\r') {
             return Err(HeadError::LineEnd);
         }
@@ -202,10 +202,10 @@ impl FramingFields {
         if name.eq_ignore_ascii_case(b"host") {
             self.hosts += 1;
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            let length = length(value).filter(|_| self.length.is_none());
+            let length = length(value).filter(|_| self.length.is_none() && !line.contains(&b'\t'));
             self.length = Some(length.ok_or(HeadError::Length)?);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
+            if self.is_chunked || line.contains(&b'\t') || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(HeadError::Coding);
             }
             self.is_chunked = true;
@@ -241,6 +241,14 @@ fn length(value: &[u8]) -> Option<u64> {
         return None;
     }
     std::str::from_utf8(value).ok()?.parse().ok().filter(|length| *length < u64::MAX / 2)
+}
+
+/// Without the spaces and tabs around it, and those alone: `trim_ascii` takes CR and form feed, too.
+fn trim(value: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = value.iter().position(|byte| !is_space(byte)).unwrap_or(value.len());
+    let end = value.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+    value.get(start..end).unwrap_or_default()
 }
 
 fn is_token(bytes: &[u8]) -> bool {
@@ -321,6 +329,10 @@ mod tests {
                 HeadError::Length,
             ),
             (format!("GET / HTTP/1.1\r\n{host}Content-Length:\r\n\r\n"), HeadError::Length),
+            (format!("GET / HTTP/1.1\r\n{host}Content-Length: 1\t\r\n\r\n"), HeadError::Length),
+            (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding:\tchunked\r\n\r\n"), HeadError::Coding),
+            (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: \x0cchunked\r\n\r\n"), HeadError::Field),
+            (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\r\n\r\n"), HeadError::LineEnd),
             (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: gzip, chunked\r\n\r\n"), HeadError::Coding),
             (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: xchunked\r\n\r\n"), HeadError::Coding),
             (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: \"chunked\"\r\n\r\n"), HeadError::Coding),

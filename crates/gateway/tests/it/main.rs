@@ -8,6 +8,7 @@
 
 mod bodies;
 mod charges;
+mod control;
 mod denials;
 mod fields;
 mod http2;
