@@ -40,8 +40,18 @@ const NEEDED: &[Package] = &[
     Package { name: "golang-go", check: &["go", "version"] },
     // The dashboard is looked at by a real browser.
     Package { name: "chromium", check: &["chromium", "--version"] },
-    // Forward-auth is asked by a real proxy.
+    // Clients of the gateway: `crates/cli/tests/it/gateway`.
+    Package { name: "curl", check: &["curl", "--version"] },
+    Package { name: "wrk", check: &["sh", "-c", "command -v wrk"] },
+    Package { name: "nghttp2-client", check: &["h2load", "--version"] },
+    // Forward-auth is asked by a real proxy, and one stands behind the gateway.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
+];
+
+/// What the gateway is measured beside, on demand.
+const PEERS: &[Package] = &[
+    Package { name: "nginx-light", check: &["nginx", "-v"] },
+    Package { name: "haproxy", check: &["haproxy", "-v"] },
 ];
 
 /// What the machine can do about a missing package.
@@ -53,10 +63,20 @@ struct Machine {
 
 /// Installs what is missing, if anything is.
 pub(crate) fn run() -> Result<()> {
-    let missing = missing(NEEDED, is_there);
+    install(NEEDED)?;
+    install_others()
+}
+
+/// Installs the proxies that the gateway is measured beside.
+pub(crate) fn install_peers() -> Result<()> {
+    install(PEERS)
+}
+
+fn install(needed: &[Package]) -> Result<()> {
+    let missing = missing(needed, is_there);
     if missing.is_empty() {
-        println!("all {} packages that the tests need are there", NEEDED.len());
-        return install_others();
+        println!("all {} packages that are needed are there", needed.len());
+        return Ok(());
     }
     let machine = Machine { has_apt: has_program("apt-get"), is_root: is_root() };
     for arguments in plan(&missing, machine)? {
@@ -68,7 +88,7 @@ pub(crate) fn run() -> Result<()> {
         }
         .run()?;
     }
-    install_others()
+    Ok(())
 }
 
 /// What no package has.

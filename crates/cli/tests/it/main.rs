@@ -7,6 +7,7 @@
 //! | `damaged_history` | a damaged history as a running server meets it |
 //! | `deploy` | what `deploy/` ships, held against the binary |
 //! | `full_disk` | what becomes of history when nothing can be written |
+//! | `gateway` | the gateway between real programs |
 //! | `golden` | how a run is compared with what it must print |
 //! | `history` | a history from a log, asked in every format |
 //! | `history_server` | a running server gives what its folder gives |
@@ -23,6 +24,7 @@ mod damaged_history;
 mod demo;
 mod deploy;
 mod full_disk;
+mod gateway;
 mod golden;
 mod history;
 mod history_server;

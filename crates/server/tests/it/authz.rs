@@ -3,7 +3,7 @@
 
 mod nginx;
 mod questions;
-mod tokens;
+pub(crate) mod tokens;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -13,7 +13,7 @@ use tokio::net::TcpSocket;
 use crate::support::{Server, Setup};
 
 /// Two an hour for each address, and three for each path.
-const RULES: &str = "
+pub(crate) const RULES: &str = "
 domain: edge
 descriptors:
   - key: remote_address
@@ -29,14 +29,14 @@ descriptors:
 ";
 
 /// A mapping with these descriptors that trusts 127.0.0.1 alone.
-fn mapping(descriptors: &str) -> String {
+pub(crate) fn mapping(descriptors: &str) -> String {
     format!(
         "mapping:\n  domain: edge\n  trusted_proxies: [127.0.0.1]\n  descriptors:\n    - {}\n",
         descriptors.replace('\n', "\n    - ")
     )
 }
 
-const BY_ADDRESS: &str = "[remote_address: {}]";
+pub(crate) const BY_ADDRESS: &str = "[remote_address: {}]";
 const BY_PATH: &str = r#"[method: {}, path: { templates: ["/users/{id}"] }]"#;
 
 async fn server(file: &str) -> Server {
@@ -45,8 +45,8 @@ async fn server(file: &str) -> Server {
 
 /// What came back.
 #[derive(Debug)]
-struct Response {
-    status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     head: String,
     body: String,
 }
@@ -62,7 +62,7 @@ impl Response {
 }
 
 /// Asks from an address of this machine, with these lines as headers.
-async fn ask_from(from: [u8; 4], to: SocketAddr, line: &str, headers: &[&str]) -> Response {
+pub(crate) async fn ask_from(from: [u8; 4], to: SocketAddr, line: &str, headers: &[&str]) -> Response {
     let mut bytes = format!("{line} HTTP/1.1\r\nhost: shop.example\r\nconnection: close\r\n");
     for header in headers {
         bytes.push_str(header);

@@ -10,6 +10,7 @@ mod admin;
 mod authz;
 mod documents;
 mod gateway;
+mod gateway_attacks;
 mod health;
 mod history;
 mod hostile;

@@ -7,7 +7,7 @@ use super::{RULES, ask};
 use crate::support::{Setup, eventually, replace_file};
 
 /// A token, signed with HMAC.
-fn token(secret: &[u8], claims: &str) -> String {
+pub(crate) fn token(secret: &[u8], claims: &str) -> String {
     let message =
         format!("{}.{}", URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#), URL_SAFE_NO_PAD.encode(claims));
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
