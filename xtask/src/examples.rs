@@ -3,6 +3,7 @@
 //! `blocks` takes the YAML out of the Markdown; this file writes it to `target/doc-examples/`, a folder
 //! for each page, and lets `tollgate check` and `tollgate test` judge it, as a reader would.
 //! Invariant: a block keeps the line numbers of its page, so that a complaint points into the page.
+//! `examples/gateway/try.sh` runs as a whole.
 //! Not here: what is right in a rule file; the binary says so.
 
 mod blocks;
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::Invocation;
+use crate::process::{Invocation, free_port};
 use crate::{cargo_steps, workspace};
 use blocks::{Block, BlockKind};
 
@@ -35,7 +36,14 @@ pub(crate) fn run() -> Result<()> {
     if files.iter().any(|file| file.kind == BlockKind::Test) {
         tollgate("test", FOLDER)?;
     }
-    Ok(())
+    try_gateway(&binary)
+}
+
+/// The gateway's example as its README starts it, on ports that are free.
+fn try_gateway(binary: &str) -> Result<()> {
+    let [api, gateway] = [free_port()?, free_port()?].map(|port| format!("127.0.0.1:{port}"));
+    let settings = [("TOLLGATE", binary), ("API", &api), ("GATEWAY", &gateway)];
+    Invocation { settings: &settings, program: "sh", arguments: &["examples/gateway/try.sh"] }.run()
 }
 
 /// The blocks of one page.

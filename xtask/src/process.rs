@@ -3,6 +3,7 @@
 //! Every step that starts a program comes through here, so that each command is printed before it
 //! runs and a reader can paste it. Nothing here retries or waits with a timeout: CI has one.
 
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -60,6 +61,11 @@ impl<'a> Invocation<'a> {
         let words = std::iter::once(&self.program).chain(self.arguments).map(|word| quoted(word));
         settings.chain(words).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// A port on loopback on which nobody listens.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Quotes what a shell would take apart.

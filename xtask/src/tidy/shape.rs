@@ -27,8 +27,8 @@ const LARGE_FILES: &[(&str, usize)] = &[
 
 /// The kinds of file that belong here.
 const EXTENSIONS: &[&str] = &[
-    "conf", "css", "expected", "gz", "html", "js", "json", "lock", "lua", "md", "pem", "png", "proto", "rs",
-    "service", "sh", "svg", "toml", "ts", "tsx", "txt", "warnings", "yaml", "yml",
+    "conf", "css", "expected", "gz", "html", "js", "json", "lock", "lua", "md", "pem", "png", "proto", "py",
+    "rs", "service", "sh", "svg", "toml", "ts", "tsx", "txt", "warnings", "yaml", "yml",
 ];
 
 /// Files without an extension that belong here.
