@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `protocols` | who is compared over gRPC, HTTP and RESP |
+//! | `gateway` | proxies with limits beside each other, in front of one upstream |
 //! | `redis` | decisions on Redis beside `redis-benchmark` with the same script |
 //! | `empty_servers` | gRPC servers that always say OK, to compare with |
 //! | `server_process` | a server as a child process |
@@ -15,6 +16,7 @@
 //! Deliberately not here: building and installing, which `cargo xtask` does.
 
 pub mod empty_servers;
+mod gateway;
 mod medians;
 mod protocols;
 mod redis;
@@ -61,7 +63,7 @@ impl Turns {
     }
 }
 
-/// Compares over `grpc`, `http` or `resp`, or on `redis`, and hands over each table as it is made.
+/// Compares over `grpc`, `http` or `resp`, on `redis` or as a `gateway`, and hands over each table as it is made.
 ///
 /// # Errors
 /// If a server cannot be started, or does not answer every request well.
@@ -71,7 +73,8 @@ pub fn run(what: &str, turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()>
         "http" => protocols::http(turns, print),
         "resp" => protocols::resp(turns, print),
         "redis" => redis::run(turns, print),
-        _ => bail!("'{what}' is none of grpc, http, resp and redis"),
+        "gateway" => gateway::run(turns, print),
+        _ => bail!("'{what}' is none of grpc, http, resp, redis and gateway"),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The steps that run programs of `bench/`: `soak`, `soak-long`, and `bench-grpc`, `bench-http`,
-//! `bench-resp` and `bench-redis`, which compare Tollgate with its peers.
+//! `bench-resp`, `bench-redis` and `bench-gateway`, which compare Tollgate with its peers.
 //!
 //! This file builds the programs beside the server, installs the peers from crates.io into the target
 //! folder, and starts them. Comparisons are never part of CI, which has no quiet machine.
@@ -7,7 +7,7 @@
 use anyhow::{Context as _, Result};
 
 use crate::process::Invocation;
-use crate::{cargo_steps, workspace};
+use crate::{cargo_steps, setup, workspace};
 
 /// Long enough that every bound is reached three times over.
 const SOAK_SECONDS: &str = "20";
@@ -48,6 +48,12 @@ pub(crate) fn resp(arguments: &[&str]) -> Result<()> {
 /// Decisions on Redis beside redis-benchmark.
 pub(crate) fn redis(arguments: &[&str]) -> Result<()> {
     compare("redis", arguments)
+}
+
+/// The gateway beside nginx and HAProxy, in front of the same upstream.
+pub(crate) fn gateway(arguments: &[&str]) -> Result<()> {
+    setup::install_peers()?;
+    compare("gateway", arguments)
 }
 
 fn compare(what: &str, arguments: &[&str]) -> Result<()> {

@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 
 use Run::{Plain, WithArguments};
 
-use crate::{bench, cargo_steps, edges, examples, setup, tidy};
+use crate::{bench, cargo_steps, conformance, edges, examples, setup, tidy};
 
 /// One check that CI makes.
 struct CiStep {
@@ -88,6 +88,16 @@ const ON_DEMAND: &[CiStep] = &[
         name: "bench-redis",
         what: "decisions on Redis beside redis-benchmark with the same script",
         run: WithArguments(bench::redis),
+    },
+    CiStep {
+        name: "bench-gateway",
+        what: "the gateway beside nginx and HAProxy with limits, and beside itself without",
+        run: WithArguments(bench::gateway),
+    },
+    CiStep {
+        name: "conformance",
+        what: "h2spec on the gRPC listener and the gateway, where Go is there",
+        run: Plain(conformance::run),
     },
 ];
 

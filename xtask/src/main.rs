@@ -6,6 +6,7 @@
 mod bench;
 mod cargo_steps;
 mod ci;
+mod conformance;
 mod edges;
 mod examples;
 mod process;

@@ -72,6 +72,7 @@ pub(crate) fn new(plan: &Plan) -> Box<dyn Codec> {
         LoadRequest::Check(LoadProtocol::Resp, check) => Box::new(RespCodec::check(plan, check)),
         LoadRequest::Command(words) => Box::new(RespCodec::command(plan, words)),
         LoadRequest::Post { path, body } => Box::new(HttpCodec::post(plan, path, body)),
+        LoadRequest::Get { path, header } => Box::new(HttpCodec::get(plan, path, header)),
     }
 }
 

@@ -51,7 +51,7 @@ impl Plan {
         match self.request {
             LoadRequest::Check(protocol, _) => protocol,
             LoadRequest::Command(_) => LoadProtocol::Resp,
-            LoadRequest::Post { .. } => LoadProtocol::Http,
+            LoadRequest::Post { .. } | LoadRequest::Get { .. } => LoadProtocol::Http,
         }
     }
 
@@ -99,6 +99,14 @@ pub enum LoadRequest {
         path: String,
         /// The body.
         body: String,
+    },
+    /// A GET over HTTP/1.1 with a key in a header. Every status from 200 to 299 counts as allowed, and 429 as
+    /// denied.
+    Get {
+        /// The path.
+        path: String,
+        /// The header, such as `x-key: {key}`.
+        header: String,
     },
 }
 

@@ -39,6 +39,17 @@ impl HttpCodec {
     }
 }
 
+impl HttpCodec {
+    pub(crate) fn get(plan: &Plan, path: &str, header: &str) -> Self {
+        let build = |key: &str| {
+            let (host, header) = (&plan.address, header.replace(KEY, key));
+            format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{header}\r\n\r\n").into_bytes()
+        };
+        let template = RequestTemplate::new(plan.keys.count, build);
+        Self { template, verdict: get_verdict, responses: 0 }
+    }
+}
+
 fn request(host: &str, path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -110,6 +121,10 @@ fn post_verdict(status: &str, body: &[u8]) -> ResponseVerdict {
     }
 }
 
+fn get_verdict(status: &str, body: &[u8]) -> ResponseVerdict {
+    if status == "429" { ResponseVerdict::Deny } else { post_verdict(status, body) }
+}
+
 fn error_text(status: &str, body: &[u8]) -> String {
     format!("HTTP {status} {}", String::from_utf8_lossy(body).trim_end())
 }
@@ -143,6 +158,17 @@ mod tests {
         assert!(sent.starts_with("POST /throttle ") && sent.ends_with(r#"{"key":"07"}"#), "{sent}");
         assert_eq!(post_verdict("200", b"{}"), ResponseVerdict::Allow);
         assert_eq!(post_verdict("500", b"no\n"), ResponseVerdict::Error("HTTP 500 no".to_owned()));
+    }
+
+    #[test]
+    fn a_get_has_its_key_in_a_header_and_may_be_denied() {
+        let mut http = HttpCodec::get(&plan(LoadProtocol::Http), "/a", "x-key: k{key}");
+        let mut out = Vec::new();
+        http.encode(0, 7, &mut out);
+        assert_eq!(out, b"GET /a HTTP/1.1\r\nhost: 127.0.0.1:1\r\nx-key: k07\r\n\r\n");
+        assert_eq!(get_verdict("204", b""), ResponseVerdict::Allow);
+        assert_eq!(get_verdict("429", b""), ResponseVerdict::Deny);
+        assert_eq!(get_verdict("502", b""), ResponseVerdict::Error("HTTP 502 ".to_owned()));
     }
 
     #[test]
