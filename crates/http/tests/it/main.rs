@@ -6,4 +6,5 @@ mod outcomes;
 mod paths;
 mod problems;
 mod token_reference;
+mod token_time;
 mod tokens;
