@@ -40,6 +40,10 @@ fn the_bounds_in_the_guide_are_those_of_the_code() {
         format!("pinged every {}, {} to answer", seconds(bounds::PING_EVERY), seconds(bounds::PING_WAIT_MAX));
     let rows = [
         ("connections, all listeners together", grouped(bounds::CONNECTIONS_MAX)),
+        (
+            "addresses whose new connections are counted, where `levels` limits them",
+            format!("{}, in 3 MB", grouped(bounds::ADDRESSES_MAX)),
+        ),
         ("time to say something sensible", seconds(bounds::OPENING_MAX)),
         ("time for a whole body", seconds(bounds::BODY_WAIT_MAX)),
         ("an idle HTTP/1.1 connection", seconds(bounds::HTTP_IDLE_MAX)),
