@@ -42,7 +42,7 @@ pub enum Error {
         instead: &'static str,
     },
     /// No connection, or it broke.
-    #[error("cannot reach {url}: {source}")]
+    #[error("cannot reach {url}: {}", causes(.source.as_ref()))]
     Unreachable {
         /// The server.
         url: String,
@@ -85,4 +85,15 @@ pub enum Error {
         /// What is wrong with the answer.
         detail: String,
     },
+}
+
+/// What is behind an error, since those of HTTP clients say of themselves only where it happened.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut texts = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        texts.push(cause.to_string());
+        next = cause.source();
+    }
+    if texts.is_empty() { error.to_string() } else { texts.join(": ") }
 }
