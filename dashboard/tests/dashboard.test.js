@@ -112,6 +112,8 @@ test("names from strangers are text, and never more", async () => {
   await page.getByText("/<script>window.hacked=1</script>").waitFor();
   await page.getByLabel("Filter routes").fill("gnp");
   await page.getByText("/\\u{202e}gnp.exe").waitFor();
+  await page.goto(`${server.base}/#/routes/${encodeURIComponent(HOSTILE[0])}?last=1h`);
+  await page.getByRole("region", { name: "Keys of this route" }).getByText("path=/<script>window.hacked=1</script>").waitFor();
   await page.goto(`${server.base}/#/keys/${encodeURIComponent(`path=${HOSTILE[4]}`)}?domain=shop`);
   await page.getByText("What its limits hold now").waitFor();
   assert.ok((await page.locator("h2 bdi").first().innerText()).length < 200, "10 kB are cut");
@@ -195,6 +197,34 @@ test("the playground has the server decide, and a drawing is a link", async () =
   await page.getByText("2 requests in").waitFor();
 });
 
+test("periods without the store are listed, those next to each other as one", async () => {
+  const page = await browser.page(server.base);
+  const from = Math.floor(Date.now() / 60_000) * 60 - 3_600;
+  const points = [0, 5, 7, 0, 0, 0, 3].map((n, i) => [from + i * 60, n]);
+  // A Redis that goes away is no part of this test; what the server would say then is.
+  const answer = { from, to: from + 3_600, step_s: 60, total: 15, partial_last: false, series: [{ name: "*", outcome: "degraded", total: 15, points }] };
+  await page.route(/outcome=degraded/, (route) => route.fulfill({ json: answer }));
+  await page.goto(`${server.base}/#/health?last=1h`);
+  const rows = page.getByRole("region", { name: "Degraded periods" }).locator("tbody tr");
+  await rows.first().waitFor();
+  assert.deepEqual(await rows.evaluateAll((own) => own.map((row) => [...row.cells].slice(2).map((cell) => cell.innerText).join(" "))), ["1 min 3", "2 min 12"]);
+  assert.equal(await page.locator(".timeline i").count(), 2);
+});
+
+test("everything can be reached by keyboard", async () => {
+  const page = await open("overview?last=1h");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.innerText), "15 min");
+  await page.keyboard.press("Enter");
+  await until("the range is another", () => /last=15m/.test(page.url()));
+  const lost = await page.evaluate(() => [...document.querySelectorAll("main a, main button, main input, main select, main summary")].filter((own) => own.tabIndex < 0).length);
+  assert.equal(lost, 0);
+});
+
 test("every chart has its table, and times are UTC on demand", async () => {
   const page = await open("overview?last=1h");
   await page.getByText("Table of this chart").click();
@@ -214,6 +244,8 @@ for (const address of PAGES) {
       await page.waitForFunction((wanted) => document.documentElement.dataset.theme === wanted, scheme);
       assert.deepEqual(await axe(page), [], scheme);
     }
+    const bare = await page.locator("figure:not(:has(details table))").count();
+    assert.equal(bare, 0, "every chart has its table");
     await page.setViewportSize({ width: 390, height: 900 });
     await page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth);
   });

@@ -43,13 +43,14 @@ const freePort = () => new Promise((resolve) => {
 });
 
 export class Server {
-  static async start(environment = {}) {
+  /** A server with the history of an access log. */
+  static async start(environment = {}, log = LOG) {
     const own = new Server();
     own.folder = mkdtempSync(join(tmpdir(), "tollgate-dashboard-"));
     mkdirSync(join(own.folder, "rules"));
     writeFileSync(join(own.folder, "rules/shop.yaml"), RULES);
-    const told = spawnSync(BINARY, ["history", "import", LOG, "--data", join(own.folder, "data")], { encoding: "utf8" });
-    if (told.status !== 0) throw new Error(`no history from ${LOG}: ${told.stderr ?? told.error}`);
+    const told = spawnSync(BINARY, ["history", "import", log, "--data", join(own.folder, "data")], { encoding: "utf8" });
+    if (told.status !== 0) throw new Error(`no history from ${log}: ${told.stderr ?? told.error}`);
     own.imported = Number(/([\d,]+) imported/.exec(told.stdout + told.stderr)?.[1]?.replaceAll(",", ""));
     own.ports = { http: await freePort(), grpc: await freePort(), admin: await freePort() };
     own.environment = environment;

@@ -20,7 +20,7 @@ export function TopList({ by, answer, what, limit = 8, ofRule }: { by: "route" |
   const most = Math.max(1, ...rows.map((row) => row[what]));
   return (
     <table class="top">
-      <thead><tr><th>{by}</th><th class="num">{what === "denied" ? "denied" : "requests"}</th><th class="num">{what === "denied" ? "of its own" : "denied"}</th></tr></thead>
+      <thead><tr><th>{by}</th><th class="num">{what === "denied" ? "denied" : "requests"}</th><th class="num">denied %</th></tr></thead>
       <tbody>
         {rows.map((row) => (
           <tr key={`${row.domain} ${row.rule} ${row.name}`}>
