@@ -1,5 +1,5 @@
 // Takes the pictures of README.md and docs/guide/dashboard.md from a running demo:
-// `tollgate demo --admin 127.0.0.1:6070` and `node scripts/guide.js http://127.0.0.1:6070 ../docs/guide/images`.
+// `tollgate demo --admin 127.0.0.1:6070` and `node scripts/guide.js http://127.0.0.1:6070 ../docs/images`.
 // Fails if one is larger than 200 kB: git keeps every version of it.
 import { mkdirSync, statSync } from "node:fs";
 import { chromium } from "playwright-core";

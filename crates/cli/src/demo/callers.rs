@@ -116,6 +116,10 @@ fn users(second: u64, calls: &mut Vec<DemoCall>) {
     let of_day = 80 + luck(days, 6) % 35;
     let of_hour = 90 + luck(hours, 7) % 20;
     let awake = AWAKE.get(hour).copied().unwrap_or(0) * of_week * of_day * of_hour / 1_000_000;
+    if second.is_multiple_of(1_800) {
+        // Several at once, of which all but the first have to wait.
+        calls.extend((0..4).map(|_| DemoCall::new("/report", 3, DemoCaller::User(3))));
+    }
     let users = (USERS * awake / 100).max(1);
     let per_mille = users * 1_000 / CLICK_EVERY_S;
     let clicks = per_mille / 1_000 + u64::from(luck(second, 8) % 1_000 < per_mille % 1_000);
