@@ -21,7 +21,7 @@ Examples:
   RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit USE_STATSD=false tollgate serve
   curl -i localhost:8080/v1/check -d '{\"domain\":\"example\",\"descriptors\":[{\"user_id\":\"42\"}]}'
 
-SIGTERM and SIGINT stop it: calls in flight finish. SIGHUP reads the rules again.";
+SIGTERM and SIGINT stop it: calls in flight finish. SIGHUP reads rules and tollgate.yaml again.";
 
 /// Runs the service: Envoy's rate limit protocol over gRPC, and HTTP.
 ///

@@ -48,6 +48,22 @@ pub const GROUP_MAX: usize = 256;
 /// Upstreams of a group that are tried, one after the other, for a connection.
 pub const CONNECT_TRIES_MAX: usize = 3;
 
+/// An upstream that fails is left alone for at most this long; what Envoy has.
+pub const EJECTION_MAX: Duration = Duration::from_secs(300);
+
+/// The shortest time between two health checks, and for one.
+pub const CHECK_MIN: Duration = Duration::from_millis(100);
+
+/// Requests at a time on one HTTP/2 connection to an upstream, if it allows as many.
+pub const UPSTREAM_STREAMS_MAX: usize = 128;
+
+/// HTTP/2 connections that a worker has to an upstream; further requests wait for a stream.
+pub const SHARED_MAX: usize = 32;
+
+/// How long it keeps one without a request. An upstream that wants to close one says so before, so
+/// that no request meets one that is being closed.
+pub const SHARED_IDLE_TIME: Duration = Duration::from_secs(60);
+
 /// Connections without a request that a worker keeps to an upstream.
 pub const POOL_IDLE_MAX: usize = 256;
 

@@ -3,11 +3,13 @@
 //! Settings fill these types in; `route_table` makes of them what requests meet.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::{Authority, Scheme};
+use http::HeaderValue;
+use http::uri::{Authority, PathAndQuery};
 use tollgate_http::{Action, AddressPrefixes, Fact, Mapping, PathTemplates};
 
 use crate::route::RouteConditions;
@@ -53,12 +55,79 @@ pub struct GroupConfig {
     pub name: String,
     /// At least one.
     pub servers: Vec<UpstreamUrl>,
+    /// The host that requests name; none if that of the client.
+    pub host: Option<HeaderValue>,
+    /// How upstreams of `https://` are verified.
+    pub tls: UpstreamTls,
+    /// When an upstream that fails is left alone.
+    pub eject: EjectPolicy,
+    /// How upstreams are asked whether they are well; none if they are not.
+    pub health_check: Option<HealthCheck>,
 }
 
 impl GroupConfig {
     /// A group of one, which is called by its URL.
     pub fn of(upstream: UpstreamUrl) -> Self {
-        Self { name: upstream.to_string(), servers: vec![upstream] }
+        Self::new(upstream.to_string(), vec![upstream])
+    }
+
+    /// A group about which nothing else is said.
+    pub fn new(name: String, servers: Vec<UpstreamUrl>) -> Self {
+        let (tls, eject) = (UpstreamTls::default(), EjectPolicy::default());
+        Self { name, servers, host: None, tls, eject, health_check: None }
+    }
+}
+
+/// How the certificates of upstreams are verified, and what they are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// Their certificates are signed by one of these; by one that the system trusts if not set.
+    pub ca: Option<PathBuf>,
+    /// The name that they are for, and that is asked for; that of the URL if not set.
+    pub server_name: Option<String>,
+    /// A certificate of ours, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Nothing is verified.
+    pub accepts_any_certificate: bool,
+}
+
+/// When an upstream that fails is left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EjectPolicy {
+    /// After so many failures in a row; never if 0.
+    pub after: u32,
+    /// For so long the first time, and for so much longer each further time.
+    pub base: Duration,
+}
+
+impl Default for EjectPolicy {
+    fn default() -> Self {
+        Self { after: 5, base: Duration::from_secs(10) }
+    }
+}
+
+/// How upstreams are asked whether they are well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is asked for.
+    pub path: PathAndQuery,
+    /// How often.
+    pub interval: Duration,
+    /// The answer must come within this.
+    pub timeout: Duration,
+    /// After so many good answers in a row it gets requests again.
+    pub healthy_after: u32,
+    /// After so many that are not, it gets none.
+    pub unhealthy_after: u32,
+    /// Which are good; all of 200 to 299 if empty.
+    pub statuses: Vec<u16>,
+}
+
+impl HealthCheck {
+    /// One about which nothing else is said.
+    pub fn new(path: PathAndQuery) -> Self {
+        let (interval, timeout) = (Duration::from_secs(5), Duration::from_secs(2));
+        Self { path, interval, timeout, healthy_after: 2, unhealthy_after: 3, statuses: Vec::new() }
     }
 }
 
@@ -95,15 +164,45 @@ impl Default for GatewayTimeouts {
     }
 }
 
-/// Where requests go: `http://HOST[:PORT]`.
+/// Where requests go: `http://HOST[:PORT]`, `https://…` or `h2c://…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamUrl {
+    scheme: UpstreamScheme,
     authority: Authority,
+}
+
+/// How an upstream is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UpstreamScheme {
+    Http,
+    /// TLS, which settles on HTTP/2 or HTTP/1.1.
+    Https,
+    /// HTTP/2 without TLS.
+    H2c,
+}
+
+impl UpstreamScheme {
+    const ALL: [Self; 3] = [Self::Http, Self::Https, Self::H2c];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::H2c => "h2c",
+        }
+    }
+}
+
+/// What is spoken on a connection to an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpstreamProtocol {
+    Http1,
+    Http2,
 }
 
 /// Why a text is no upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not an upstream; write http://HOST:PORT")]
+#[error("'{text}' is not an upstream; write http://HOST:PORT, https://HOST:PORT or h2c://HOST:PORT")]
 pub struct UpstreamUrlError {
     /// The text.
     pub text: String,
@@ -115,18 +214,20 @@ impl FromStr for UpstreamUrl {
     fn from_str(text: &str) -> Result<Self, UpstreamUrlError> {
         let wrong = || UpstreamUrlError { text: text.to_owned() };
         let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-        let is_plain = uri.scheme() == Some(&Scheme::HTTP) && matches!(uri.path(), "" | "/");
-        let authority = uri.authority().filter(|_| is_plain && uri.query().is_none()).ok_or_else(wrong)?;
+        let scheme = UpstreamScheme::ALL.into_iter().find(|scheme| uri.scheme_str() == Some(scheme.name()));
+        let scheme = scheme.ok_or_else(wrong)?;
+        let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        let authority = uri.authority().filter(|_| is_bare).ok_or_else(wrong)?;
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(wrong());
         }
-        Ok(Self { authority: authority.clone() })
+        Ok(Self { scheme, authority: authority.clone() })
     }
 }
 
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority)
+        write!(f, "{}://{}", self.scheme.name(), self.authority)
     }
 }
 
@@ -137,7 +238,21 @@ impl UpstreamUrl {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.authority.port_u16().unwrap_or(80)
+        self.authority.port_u16().unwrap_or(if self.is_tls() { 443 } else { 80 })
+    }
+
+    /// Whether it speaks TLS.
+    pub fn is_tls(&self) -> bool {
+        self.scheme == UpstreamScheme::Https
+    }
+
+    /// What it speaks; none if TLS settles that.
+    pub(crate) const fn protocol(&self) -> Option<UpstreamProtocol> {
+        match self.scheme {
+            UpstreamScheme::Http => Some(UpstreamProtocol::Http1),
+            UpstreamScheme::Https => None,
+            UpstreamScheme::H2c => Some(UpstreamProtocol::Http2),
+        }
     }
 
     /// What a `Host` field says about it.
@@ -168,20 +283,15 @@ mod tests {
             ("http://127.0.0.1:9000", "127.0.0.1", 9000),
             ("http://api.internal/", "api.internal", 80),
             ("http://[::1]:8", "::1", 8),
+            ("https://a", "a", 443),
+            ("h2c://a", "a", 80),
         ] {
             let url: UpstreamUrl = text.parse().expect(text);
             assert_eq!((url.host(), url.port()), (host, port));
         }
-        for text in [
-            "",
-            "127.0.0.1:9000",
-            "https://a",
-            "http://",
-            "http://a/b",
-            "http://a?b",
-            "http://u@a",
-            "ftp://a",
-        ] {
+        for text in
+            ["", "127.0.0.1:9000", "h3://a", "http://", "http://a/b", "http://a?b", "http://u@a", "ftp://a"]
+        {
             assert!(text.parse::<UpstreamUrl>().is_err(), "{text}");
         }
     }

@@ -21,8 +21,8 @@ use crate::Gateway;
 use crate::connection::{ConnectionContext, Tunnel};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
-use crate::forward::{Lease, SendRecord};
-use crate::problem::{self, with_problem};
+use crate::forward::{Lease, OutgoingRequest, SendRecord};
+use crate::problem::{self, ClientProtocol, with_problem};
 use crate::request_body::{BodyFate, RequestBody, drain};
 use crate::response_body::ResponseBody;
 use crate::route::RouteQuery;
@@ -56,7 +56,7 @@ impl<C: Checker> Gateway<C> {
         context: Arc<ConnectionContext>,
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
-        let is_http2 = request.version() == Version::HTTP_2;
+        let client = ClientProtocol::of(request.version(), request.headers());
         let mut record = ExchangeRecord::default();
         match self.exchange(&context, request, &mut record).await {
             Ok(response) => response,
@@ -65,7 +65,7 @@ impl<C: Checker> Gateway<C> {
                 let upstream = upstream.as_ref().map(|upstream| tracing::field::display(upstream.url()));
                 let has_route = route.is_some();
                 tracing::debug!(%error, has_route, upstream, ?took, "a request got no answer from the upstream");
-                problem::response(&error, is_http2)
+                problem::response(&error, client)
             }
         }
     }
@@ -96,7 +96,8 @@ impl<C: Checker> Gateway<C> {
             if has_body && !hop.expects_continue {
                 tokio::spawn(drain(body));
             }
-            return Ok(denial(&admission, problem.to_bytes()));
+            let client = ClientProtocol::of(parts.version, &parts.headers);
+            return Ok(denial(&admission, problem.to_bytes(), client));
         }
         admission.turn().await;
         let origin = origin(context, &route, &parts);
@@ -115,7 +116,7 @@ impl<C: Checker> Gateway<C> {
 
     /// Where the request goes.
     fn route(&self, parts: &Parts, target: &RequestTarget) -> Option<Arc<Route>> {
-        self.routes.find(&RouteQuery {
+        self.routes.load().find(&RouteQuery {
             host: target.host_text(),
             path: target.path.path().as_bytes(),
             method: &parts.method,
@@ -177,7 +178,7 @@ async fn forward(
     let (fate, has_body) = (BodyFate::default(), !body.is_end_stream());
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
-    let may_repeat = !has_body && hop.upgrade.is_none() && is_idempotent(&parts.method);
+    let (is_upgrade, is_idempotent) = (hop.upgrade.is_some(), is_idempotent(&parts.method));
     let mut request_body = RequestBody::new(body, route.timeouts.idle, fate.clone());
     let wanted = hop.expects_continue.then(|| Arc::new(Notify::new()));
     if let Some(wanted) = &wanted {
@@ -191,8 +192,8 @@ async fn forward(
             }
         });
     }
-    let answered = route.group.send(request, may_repeat, &route.timeouts, record).await;
-    answered.map_err(|error| fate.error().unwrap_or(error))
+    let outgoing = OutgoingRequest { request, fate, has_body, is_idempotent, is_upgrade };
+    route.group.send(outgoing, &route.timeouts, record).await
 }
 
 /// The upstream's answer as the client gets it.
@@ -203,6 +204,8 @@ fn finish<C: Checker>(
     upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
     idle: Duration,
 ) -> Result<Response<ResponseBody>, GatewayError> {
+    // Whatever the upstream speaks, the client is answered in its own protocol.
+    *response.version_mut() = Version::HTTP_11;
     let protocol = response.headers().get(UPGRADE).cloned();
     let meter = admission.answered(response.status().as_u16(), response.headers());
     fields::remove_hop_by_hop(response.headers_mut());
@@ -233,8 +236,15 @@ fn is_idempotent(method: &Method) -> bool {
 }
 
 /// The answer to a request that does not pass; the same that forward-auth gives.
-fn denial<C: Checker>(admission: &Admission<C>, problem: Vec<u8>) -> Response<ResponseBody> {
-    let mut response = with_problem(StatusCode::TOO_MANY_REQUESTS, problem);
+fn denial<C: Checker>(
+    admission: &Admission<C>,
+    problem: Vec<u8>,
+    client: ClientProtocol,
+) -> Response<ResponseBody> {
+    let mut response = match client {
+        ClientProtocol::Grpc => problem::grpc(StatusCode::TOO_MANY_REQUESTS, "a limit denies this call"),
+        ClientProtocol::Http1 | ClientProtocol::Http2 => with_problem(StatusCode::TOO_MANY_REQUESTS, problem),
+    };
     tell(response.headers_mut(), admission);
     response.headers_mut().insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));
     response

@@ -2,38 +2,67 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `server` | one upstream: how to connect to it, and how busy it is |
-//! | `pool` | connections without a request, of each worker thread |
+//! | `server`, `health` | one upstream: where it is, how busy it is, and how it is doing |
+//! | `checks` | health checks |
+//! | `connection` | a connection for a request, kept or new, and what becomes of the request on it |
+//! | `pool` | the connections of each worker thread |
+//! | `connect`, `tls` | a new connection: TCP, TLS, HTTP/1.1 or HTTP/2 |
+//! | `sender` | a connection of either protocol, and a request in the form that it takes |
 //!
-//! Invariants: a request is sent again only if the connection had served others before, not a byte
-//! of an answer has come, it has no body, and its method may be repeated; and only once. An
-//! upstream that accepts no connection has been sent nothing, so that others of its group are tried.
+//! Invariants: a request is sent again only once, and only if that is safe: the upstream says that
+//! it has not looked at it; or not a byte of an answer has come on a connection that had served
+//! others before, it has no body, and its method may be repeated. An upstream that accepts no
+//! connection has been sent nothing, so that others of its group are tried.
 
+mod checks;
+mod connect;
+mod connection;
+mod health;
 mod pool;
+mod sender;
 mod server;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HOST;
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::bounds::CONNECT_TRIES_MAX;
 use crate::config::{GatewayTimeouts, GroupConfig};
 use crate::error::GatewayError;
-use crate::request_body::RequestBody;
-use server::UpstreamServer;
+use crate::request_body::{BodyFate, RequestBody};
+use connection::{Connection, ConnectionNeed, SendError};
+use sender::without_body;
+use tls::TlsClient;
+
+pub use server::UpstreamStatus;
+pub use tls::UpstreamTlsError;
 
 pub(crate) use pool::Lease;
+pub(crate) use server::UpstreamServer;
 
 /// Upstreams that serve the same.
 #[derive(Debug)]
 pub(crate) struct UpstreamGroup {
+    config: Arc<GroupConfig>,
     servers: Vec<Arc<UpstreamServer>>,
+}
+
+/// A request for an upstream.
+#[derive(Debug)]
+pub(crate) struct OutgoingRequest {
+    pub(crate) request: Request<RequestBody>,
+    /// What becomes of its body.
+    pub(crate) fate: BodyFate,
+    pub(crate) has_body: bool,
+    /// Twice is as good as once.
+    pub(crate) is_idempotent: bool,
+    /// It wants to speak another protocol afterwards, which only HTTP/1.1 can.
+    pub(crate) is_upgrade: bool,
 }
 
 /// What is known about the sending of one request, for whoever logs it.
@@ -45,116 +74,148 @@ pub(crate) struct SendRecord {
     pub(crate) took: Option<Duration>,
 }
 
-/// A connection for one request.
-struct Connection {
-    sender: SendRequest<RequestBody>,
-    server: Arc<UpstreamServer>,
-    /// Whether it has served others before.
-    is_reused: bool,
-}
+type Answer = Result<(Response<Incoming>, Lease), GatewayError>;
 
 impl UpstreamGroup {
-    pub(crate) fn new(config: &GroupConfig) -> Self {
-        Self { servers: config.servers.iter().cloned().map(UpstreamServer::new).map(Arc::new).collect() }
+    /// What `old` knows about upstreams that stay is kept: their connections, health and counts.
+    pub(crate) fn new(config: &Arc<GroupConfig>, old: Option<&Self>) -> Result<Self, UpstreamTlsError> {
+        let old = old.filter(|old| old.config.tls == config.tls && old.config.host == config.host);
+        let tls = match config.servers.iter().any(|url| url.is_tls()) {
+            true => Some(Arc::new(TlsClient::load(config)?)),
+            false => None,
+        };
+        let server = |url| {
+            let kept = old.and_then(|old| old.servers.iter().find(|server| server.url() == url));
+            match kept {
+                Some(kept) => {
+                    kept.health().forget_checks();
+                    Arc::clone(kept)
+                }
+                None => Arc::new(UpstreamServer::new(url, config, tls.clone())),
+            }
+        };
+        Ok(Self { config: Arc::clone(config), servers: config.servers.iter().map(server).collect() })
+    }
+
+    pub(crate) fn config(&self) -> &GroupConfig {
+        &self.config
     }
 
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(
         &self,
-        request: Request<RequestBody>,
-        may_repeat: bool,
+        outgoing: OutgoingRequest,
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
-    ) -> Result<(Response<Incoming>, Lease), GatewayError> {
+    ) -> Answer {
         let start = Instant::now();
-        let answered = self.send_within(request, may_repeat, timeouts, record).await;
+        let fate = outgoing.fate.clone();
+        let answered = self.send_with_retry(outgoing, timeouts, record).await;
         record.took = Some(start.elapsed());
+        // A client that breaks its request off is no failure of the upstream.
+        let answered = answered.map_err(|error| fate.error().unwrap_or(error));
+        if let Some(server) = &record.upstream {
+            self.observe(server, &answered);
+        }
         answered
     }
 
-    async fn send_within(
+    async fn send_with_retry(
         &self,
-        request: Request<RequestBody>,
-        may_repeat: bool,
+        outgoing: OutgoingRequest,
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
-    ) -> Result<(Response<Incoming>, Lease), GatewayError> {
-        let connection = self.connect(timeouts, true).await?;
-        record.upstream = Some(Arc::clone(&connection.server));
-        let again = (connection.is_reused && may_repeat).then(|| without_body(&request));
+    ) -> Answer {
+        let OutgoingRequest { request, fate, has_body, is_idempotent, is_upgrade } = outgoing;
+        let need = ConnectionNeed { is_new: false, is_http1: is_upgrade };
+        let connection = self.connect(need, timeouts, record).await?;
+        let again = (!has_body && !is_upgrade).then(|| without_body(&request));
         let is_reused = connection.is_reused;
-        let mut error = match timeout(timeouts.first_byte, connection.send(request)).await {
-            Ok(Ok(answered)) => return Ok(answered),
-            Ok(Err(error)) => error,
-            Err(_) => return Err(GatewayError::FirstByteTimeout),
+        let request = match connection.send(request, timeouts.first_byte, &fate).await {
+            Ok(answered) => return Ok(answered),
+            Err(SendError::Timeout) => return Err(GatewayError::FirstByteTimeout),
+            Err(SendError::NotSent(request)) => Some(*request),
+            Err(SendError::Refused) => again,
+            Err(SendError::Broken) => again.filter(|_| is_reused && is_idempotent),
         };
-        tracing::debug!(error = %error.error(), is_reused, "an upstream closed the connection");
-        // What hyper gives back has not been sent at all.
-        let Some(request) = error.take_message().filter(|_| is_reused).or(again) else {
-            return Err(GatewayError::NoAnswer);
-        };
-        let connection = self.connect(timeouts, false).await?;
-        record.upstream = Some(Arc::clone(&connection.server));
-        match timeout(timeouts.first_byte, connection.send(request)).await {
-            Ok(answered) => answered.map_err(|_| GatewayError::NoAnswer),
-            Err(_) => Err(GatewayError::FirstByteTimeout),
+        let request = request.ok_or(GatewayError::NoAnswer)?;
+        let connection = self.connect(ConnectionNeed { is_new: true, ..need }, timeouts, record).await?;
+        match connection.send(request, timeouts.first_byte, &fate).await {
+            Ok(answered) => Ok(answered),
+            Err(SendError::Timeout) => Err(GatewayError::FirstByteTimeout),
+            Err(SendError::NotSent(_) | SendError::Refused | SendError::Broken) => {
+                Err(GatewayError::NoAnswer)
+            }
         }
     }
 
     /// A connection to some upstream of the group.
-    async fn connect(&self, timeouts: &GatewayTimeouts, may_reuse: bool) -> Result<Connection, GatewayError> {
+    async fn connect(
+        &self,
+        need: ConnectionNeed,
+        timeouts: &GatewayTimeouts,
+        record: &mut SendRecord,
+    ) -> Result<Connection, GatewayError> {
         let mut tried: Vec<Arc<UpstreamServer>> = Vec::new();
         let mut failure = GatewayError::Unreachable;
         while tried.len() < CONNECT_TRIES_MAX
             && let Some(server) = self.choose(&tried)
         {
-            if may_reuse && let Some(sender) = pool::take(server.id()) {
-                return Ok(Connection { sender, server, is_reused: true });
-            }
-            match server.connect(timeouts.connect).await {
-                Ok(sender) => return Ok(Connection { sender, server, is_reused: false }),
+            record.upstream = Some(Arc::clone(&server));
+            match Connection::get(&server, need, timeouts.connect).await {
+                Ok(connection) => return Ok(connection),
                 Err(error) => failure = error,
             }
+            self.failed(&server);
             tried.push(server);
         }
         Err(failure)
     }
 
     /// The less busy one of two that are chosen at random, so that nobody needs to look at all of
-    /// them, and several gateways do not all choose the same.
+    /// them, and several gateways do not all choose the same. If none is in use, all are.
     fn choose(&self, tried: &[Arc<UpstreamServer>]) -> Option<Arc<UpstreamServer>> {
         if let ([only], []) = (self.servers.as_slice(), tried) {
             return Some(Arc::clone(only));
         }
         let is_left = |server: &&Arc<UpstreamServer>| !tried.iter().any(|other| Arc::ptr_eq(other, server));
         let left: Vec<&Arc<UpstreamServer>> = self.servers.iter().filter(is_left).collect();
-        let first = fastrand::choice(&left)?;
-        let second = fastrand::choice(&left)?;
+        let usable: Vec<_> = left.iter().copied().filter(|server| server.health().is_usable()).collect();
+        let among = if usable.is_empty() { left } else { usable };
+        let first = fastrand::usize(..among.len().max(1));
+        let second = first + 1 + fastrand::usize(..(among.len().saturating_sub(1)).max(1));
+        let (first, second) = (among.get(first)?, among.get(second % among.len())?);
         let chosen = if second.in_flight() < first.in_flight() { second } else { first };
         Some(Arc::clone(chosen))
     }
-}
 
-impl Connection {
-    async fn send(
-        self,
-        mut request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<RequestBody>>> {
-        let Self { mut sender, server, .. } = self;
-        // A client of HTTP/1.0 may name no host.
-        let host = request.headers_mut().entry(HOST);
-        host.or_insert_with(|| server.host().clone());
-        let load = server.begin();
-        let response = sender.try_send_request(request).await?;
-        Ok((response, Lease::new(load, sender)))
+    /// Learns from what became of a request.
+    fn observe(&self, server: &UpstreamServer, answered: &Answer) {
+        match answered {
+            Ok((response, _)) if !response.status().is_server_error() => server.health().answered(),
+            Ok(_) | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout) => self.failed(server),
+            // The client's doing, or a connection that was refused, which is noticed at once.
+            Err(_) => {}
+        }
     }
-}
 
-/// The same head without a body.
-fn without_body(request: &Request<RequestBody>) -> Request<RequestBody> {
-    let mut again = Request::new(RequestBody::empty());
-    again.method_mut().clone_from(request.method());
-    again.uri_mut().clone_from(request.uri());
-    again.headers_mut().clone_from(request.headers());
-    again
+    /// An upstream that fails again and again is left alone for a while, unless it is the last one.
+    fn failed(&self, server: &UpstreamServer) {
+        let is_other = |other: &&Arc<UpstreamServer>| other.id() != server.id() && other.health().is_usable();
+        let has_other = || self.servers.iter().any(|other| is_other(&other));
+        server.health().failed(&self.config.eject, has_other);
+    }
+
+    /// Checks the health of all upstreams for ever, if that is wanted.
+    pub(crate) fn spawn_checks(&self, tasks: &mut JoinSet<()>) {
+        let Some(check) = &self.config.health_check else { return };
+        for server in &self.servers {
+            tasks.spawn(checks::run(Arc::clone(server), check.clone()));
+        }
+    }
+
+    /// How each upstream is doing.
+    pub(crate) fn status(&self) -> impl Iterator<Item = UpstreamStatus> {
+        self.servers.iter().map(|server| server.status())
+    }
 }

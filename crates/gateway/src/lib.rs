@@ -43,11 +43,16 @@ mod target;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tollgate_http::{Checker, Mapping};
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tollgate_http::{AdmissionControl, Checker, Mapping};
 
 pub use config::{
-    GatewayConfig, GatewayTimeouts, GroupConfig, RouteConfig, UpstreamUrl, UpstreamUrlError, default_mapping,
+    EjectPolicy, GatewayConfig, GatewayTimeouts, GroupConfig, HealthCheck, RouteConfig, UpstreamTls,
+    UpstreamUrl, UpstreamUrlError, default_mapping,
 };
+pub use forward::{UpstreamStatus, UpstreamTlsError};
 pub use route::RouteConditions;
 
 use route_table::RouteTable;
@@ -56,7 +61,11 @@ use route_table::RouteTable;
 #[derive(Debug)]
 pub struct Gateway<C> {
     checker: Arc<C>,
-    routes: RouteTable,
+    /// Has the lines that requests wait in, which outlive a reload.
+    admission: AdmissionControl,
+    routes: ArcSwap<RouteTable>,
+    /// Tells whoever checks upstreams that there are others.
+    reloaded: watch::Sender<()>,
 }
 
 /// What is known about a connection before its first byte.
@@ -71,7 +80,45 @@ pub struct ClientSocket {
 impl<C: Checker> Gateway<C> {
     /// A gateway that asks `checker` about what `mapping` makes of a request, unless its route has
     /// a mapping of its own.
-    pub fn new(config: &GatewayConfig, mapping: &Mapping, checker: Arc<C>) -> Self {
-        Self { checker, routes: RouteTable::new(config, mapping) }
+    ///
+    /// # Errors
+    /// If TLS towards an upstream cannot be set up.
+    pub fn new(config: &GatewayConfig, mapping: &Mapping, checker: Arc<C>) -> Result<Self, UpstreamTlsError> {
+        let admission = AdmissionControl::new(mapping.clone(), config.max_wait);
+        let routes = ArcSwap::from_pointee(RouteTable::new(config, &admission, None)?);
+        Ok(Self { checker, admission, routes, reloaded: watch::Sender::new(()) })
+    }
+
+    /// Uses other routes from the next request on; requests that have theirs go on with it. What is
+    /// known about upstreams that stay is kept, and so are their connections.
+    ///
+    /// # Errors
+    /// If TLS towards an upstream cannot be set up; the routes in force stay.
+    pub fn reload(&self, config: &GatewayConfig, mapping: &Mapping) -> Result<(), UpstreamTlsError> {
+        let admission = self.admission.clone().with_mapping(mapping.clone()).with_max_wait(config.max_wait);
+        let table = RouteTable::new(config, &admission, Some(&self.routes.load()))?;
+        self.routes.store(Arc::new(table));
+        self.reloaded.send_replace(());
+        Ok(())
+    }
+
+    /// Checks the health of upstreams, for as long as this is polled.
+    pub async fn check_upstreams(&self) {
+        let mut reloaded = self.reloaded.subscribe();
+        loop {
+            // All of them end with the set.
+            let mut checks = JoinSet::new();
+            for group in self.routes.load().groups() {
+                group.spawn_checks(&mut checks);
+            }
+            if reloaded.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How every upstream is doing.
+    pub fn upstreams(&self) -> Vec<UpstreamStatus> {
+        self.routes.load().groups().flat_map(forward::UpstreamGroup::status).collect()
     }
 }

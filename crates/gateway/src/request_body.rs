@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,7 +21,14 @@ use crate::idle_timer::IdleTimer;
 
 /// What became of a request's body, for whoever waits for the answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BodyFate(Arc<AtomicU8>);
+pub(crate) struct BodyFate(Arc<BodyProgress>);
+
+#[derive(Debug, Default)]
+struct BodyProgress {
+    fate: AtomicU8,
+    /// How many pieces of it were passed on.
+    pieces: AtomicUsize,
+}
 
 const BROKEN: u8 = 1;
 const SLOW: u8 = 2;
@@ -29,7 +36,7 @@ const SLOW: u8 = 2;
 impl BodyFate {
     /// What was wrong with the body, if anything was.
     pub(crate) fn error(&self) -> Option<GatewayError> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.0.fate.load(Ordering::Relaxed) {
             BROKEN => Some(GatewayError::RequestBody),
             SLOW => Some(GatewayError::SlowRequestBody),
             _ => None,
@@ -37,7 +44,12 @@ impl BodyFate {
     }
 
     fn set(&self, fate: u8) {
-        self.0.store(fate, Ordering::Relaxed);
+        self.0.fate.store(fate, Ordering::Relaxed);
+    }
+
+    /// How many pieces were passed on.
+    pub(crate) fn pieces(&self) -> usize {
+        self.0.pieces.load(Ordering::Relaxed)
     }
 }
 
@@ -81,6 +93,11 @@ impl RequestBody {
         }));
         self
     }
+
+    /// Does not wait for a `100 Continue`, which HTTP/2 does without.
+    pub(crate) fn begin(&mut self) {
+        self.until_wanted = None;
+    }
 }
 
 impl Body for RequestBody {
@@ -99,6 +116,7 @@ impl Body for RequestBody {
         match Pin::new(inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.timer.progress();
+                self.fate.0.pieces.fetch_add(1, Ordering::Relaxed);
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {

@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_http::{AdmissionControl, Mapping};
+use tollgate_http::AdmissionControl;
 
 use crate::config::{GatewayConfig, GatewayTimeouts};
-use crate::forward::UpstreamGroup;
+use crate::forward::{UpstreamGroup, UpstreamTlsError};
 use crate::route::{RouteConditions, RouteQuery};
 
 /// Where some requests go, and how they are limited.
@@ -29,17 +29,29 @@ pub(crate) struct Route {
 pub(crate) struct RouteTable(Vec<Arc<Route>>);
 
 impl RouteTable {
-    /// Routes without a mapping of their own get `mapping`.
-    pub(crate) fn new(config: &GatewayConfig, mapping: &Mapping) -> Self {
+    /// Routes without a mapping of their own have that of `admission`. What `old` knows about
+    /// upstreams that stay is kept.
+    pub(crate) fn new(
+        config: &GatewayConfig,
+        admission: &AdmissionControl,
+        old: Option<&Self>,
+    ) -> Result<Self, UpstreamTlsError> {
         let mut groups: HashMap<&str, Arc<UpstreamGroup>> = HashMap::new();
-        let admission = AdmissionControl::new(mapping.clone(), config.max_wait);
         let mut routes = Vec::with_capacity(config.routes.len());
         for route in &config.routes {
-            let group = groups.entry(&route.group.name);
-            let group = group.or_insert_with(|| Arc::new(UpstreamGroup::new(&route.group)));
+            let name = route.group.name.as_str();
+            let group = match groups.get(name) {
+                Some(group) => Arc::clone(group),
+                None => {
+                    let known = old.and_then(|old| old.group(name));
+                    let group = Arc::new(UpstreamGroup::new(&route.group, known)?);
+                    groups.insert(name, Arc::clone(&group));
+                    group
+                }
+            };
             routes.push(Arc::new(Route {
                 conditions: route.conditions.clone(),
-                group: Arc::clone(group),
+                group,
                 admission: match &route.mapping {
                     Some(own) => admission.clone().with_mapping(own.clone()),
                     None => admission.clone(),
@@ -48,11 +60,23 @@ impl RouteTable {
                 timeouts: route.timeouts,
             }));
         }
-        Self(routes)
+        Ok(Self(routes))
     }
 
     /// The route of a request, if there is one.
     pub(crate) fn find(&self, query: &RouteQuery<'_>) -> Option<Arc<Route>> {
         self.0.iter().find(|route| route.conditions.fit(query)).cloned()
+    }
+
+    /// All groups, each once.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &UpstreamGroup> {
+        let is_first = |(index, route): &(usize, &Arc<Route>)| {
+            !self.0.iter().take(*index).any(|earlier| Arc::ptr_eq(&earlier.group, &route.group))
+        };
+        self.0.iter().enumerate().filter(is_first).map(|(_, route)| &*route.group)
+    }
+
+    fn group(&self, name: &str) -> Option<&UpstreamGroup> {
+        self.0.iter().map(|route| &*route.group).find(|group| group.config().name == name)
     }
 }

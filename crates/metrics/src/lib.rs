@@ -59,7 +59,7 @@ pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialec
 pub use exposition::CONTENT_TYPE;
 pub use levels::TrafficLevel;
 pub use mapper::Mapper;
-pub use stats::{HistoryStats, RemoteStats, StoreStats};
+pub use stats::{HistoryStats, RemoteStats, StoreStats, UpstreamStats};
 
 /// So many domains without rules are counted by name, which makes a name in the
 /// reference's series; more callers than this with a wrong domain are an attack.
@@ -116,12 +116,14 @@ pub struct Metrics {
     loads: AtomicU64,
     failed_loads: AtomicU64,
     last_load_failed: AtomicBool,
+    settings_failed: AtomicBool,
     loaded_at_us: AtomicU64,
     global_shadow: AtomicU64,
     service_errors: AtomicU64,
     store_errors: AtomicU64,
     store: OnceLock<Box<dyn Fn() -> StoreStats + Send + Sync>>,
     history: OnceLock<Box<dyn Fn() -> Option<HistoryStats> + Send + Sync>>,
+    gateway: OnceLock<Box<dyn Fn() -> Vec<UpstreamStats> + Send + Sync>>,
     /// The page rendered last, if somebody still reads it, and when that was.
     last_page: Mutex<(Time, Weak<String>)>,
 }
@@ -146,12 +148,14 @@ impl Metrics {
             loads: AtomicU64::new(0),
             failed_loads: AtomicU64::new(0),
             last_load_failed: AtomicBool::new(false),
+            settings_failed: AtomicBool::new(false),
             loaded_at_us: AtomicU64::new(0),
             global_shadow: AtomicU64::new(0),
             service_errors: AtomicU64::new(0),
             store_errors: AtomicU64::new(0),
             store: OnceLock::new(),
             history: OnceLock::new(),
+            gateway: OnceLock::new(),
             last_page: Mutex::default(),
         }
     }
@@ -173,6 +177,16 @@ impl Metrics {
         self.failed_loads.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The file of settings was read again and is in force.
+    pub fn settings_loaded(&self) {
+        self.settings_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// The file of settings was refused, and what was in force stays.
+    pub fn settings_refused(&self) {
+        self.settings_failed.store(true, Ordering::Relaxed);
+    }
+
     /// Has `look` look at the store whenever somebody wants to know about it.
     /// Only the first one is asked.
     pub fn watch_store(&self, look: impl Fn() -> StoreStats + Send + Sync + 'static) {
@@ -184,6 +198,12 @@ impl Metrics {
     pub fn watch_history(&self, status: impl Fn() -> Option<HistoryStats> + Send + Sync + 'static) {
         // As for the store.
         drop(self.history.set(Box::new(status)));
+    }
+
+    /// Asks `look` how the gateway's upstreams are doing whenever somebody wants to know.
+    pub fn watch_gateway(&self, look: impl Fn() -> Vec<UpstreamStats> + Send + Sync + 'static) {
+        // As for the store.
+        drop(self.gateway.set(Box::new(look)));
     }
 
     /// A call was answered, in that time.

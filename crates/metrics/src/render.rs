@@ -20,6 +20,7 @@ use super::levels;
 use super::mapper::{MappedName, Series, TimeUnit, default_labels};
 use super::process;
 use super::snapshot::{Snapshot, hits_by_path, merge};
+use super::stats::UpstreamStats;
 
 /// A count and what stands around it is seldom longer.
 const COUNT_BYTES_USUAL: usize = 12;
@@ -38,6 +39,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     limits(&mut page, metrics);
     store::add(&mut page, metrics);
     history(&mut page, metrics);
+    gateway(&mut page, metrics);
     bounds(&mut page, metrics);
     reference(&mut page, metrics);
     process::add(&mut page);
@@ -136,6 +138,9 @@ fn rules(page: &mut MetricsPage, metrics: &Metrics) {
     let failed = u8::from(metrics.last_load_failed.load(Ordering::Relaxed));
     let help = "1 if the newest rules were refused and older ones are in force.";
     page.single("tollgate_rules_load_failed", MetricKind::Gauge, help, failed);
+    let failed = u8::from(metrics.settings_failed.load(Ordering::Relaxed));
+    let help = "1 if the newest tollgate.yaml was refused and what was in force before stays.";
+    page.single("tollgate_settings_load_failed", MetricKind::Gauge, help, failed);
 }
 
 fn limits(page: &mut MetricsPage, metrics: &Metrics) {
@@ -153,6 +158,42 @@ fn limits(page: &mut MetricsPage, metrics: &Metrics) {
     page.family(name, MetricKind::Gauge, "The length of the window of each rule.");
     for ((domain, rule), (_, window_us)) in &rows {
         page.sample(name, &[("domain", domain), ("rule", rule)], Seconds(*window_us));
+    }
+}
+
+fn gateway(page: &mut MetricsPage, metrics: &Metrics) {
+    let upstreams = metrics.gateway.get().map(|look| look()).unwrap_or_default();
+    if upstreams.is_empty() {
+        return;
+    }
+    type Look = fn(&UpstreamStats) -> u64;
+    let families: [(&str, MetricKind, &str, Look); 5] = [
+        (
+            "up",
+            MetricKind::Gauge,
+            "1 if it gets requests; 0 while it is ejected or fails its health checks.",
+            |own| u64::from(own.is_up),
+        ),
+        ("in_flight", MetricKind::Gauge, "Requests that it has at the moment.", |own| {
+            u64::try_from(own.in_flight).unwrap_or(u64::MAX)
+        }),
+        ("requests_total", MetricKind::Counter, "Requests sent to it.", |own| own.requests),
+        (
+            "failures_total",
+            MetricKind::Counter,
+            "Connections refused, requests not answered in time or with a 5xx.",
+            |own| own.failures,
+        ),
+        ("ejections_total", MetricKind::Counter, "Times that it got no requests for a while.", |own| {
+            own.ejections
+        }),
+    ];
+    for (name, kind, help, look) in families {
+        let name = format!("tollgate_gateway_upstream_{name}");
+        page.family(&name, kind, help);
+        for own in &upstreams {
+            page.sample(&name, &[("group", &own.group), ("upstream", &own.upstream)], look(own));
+        }
     }
 }
 

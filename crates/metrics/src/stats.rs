@@ -47,6 +47,25 @@ pub struct RemoteStats {
     pub round_trip_sum_us: u64,
 }
 
+/// How an upstream of the gateway is doing.
+#[derive(Debug, Clone, Default)]
+pub struct UpstreamStats {
+    /// The group that it belongs to.
+    pub group: String,
+    /// Its URL.
+    pub upstream: String,
+    /// Whether it gets requests.
+    pub is_up: bool,
+    /// Requests that it has at the moment.
+    pub in_flight: usize,
+    /// Requests sent to it, since the start.
+    pub requests: u64,
+    /// Connections that it refused, requests that it did not answer in time or with a 5xx.
+    pub failures: u64,
+    /// Times that it was left alone for a while.
+    pub ejections: u64,
+}
+
 /// How history is doing.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryStats {

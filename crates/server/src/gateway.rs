@@ -6,9 +6,14 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tollgate_gateway::{ClientSocket, Gateway, default_mapping};
+use tollgate_gateway::{
+    ClientSocket, Gateway, GatewayConfig, UpstreamStatus, UpstreamTlsError, default_mapping,
+};
+use tollgate_http::Mapping;
+use tollgate_metrics::{Metrics, UpstreamStats};
 use tollgate_settings::GatewaySettings;
 
+use crate::error::Error;
 use crate::http::Authz;
 use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::LifetimePolicy;
@@ -20,16 +25,49 @@ use tollgate_settings::LimitedListener;
 pub(crate) fn load_gateway(
     settings: &GatewaySettings,
     authz: &Authz,
-    service: Arc<Service>,
-) -> Gateway<Service> {
+    service: &Arc<Service>,
+) -> Result<Gateway<Service>, Error> {
+    let (config, mapping) = config_and_mapping(settings, authz);
+    Gateway::new(&config, &mapping, Arc::clone(service)).map_err(unusable)
+}
+
+/// Other settings from the next request on.
+pub(crate) fn reload_gateway(
+    gateway: &Gateway<Service>,
+    settings: &GatewaySettings,
+    authz: &Authz,
+) -> Result<(), Error> {
+    let (config, mapping) = config_and_mapping(settings, authz);
+    gateway.reload(&config, &mapping).map_err(unusable)
+}
+
+fn unusable(error: UpstreamTlsError) -> Error {
+    let UpstreamTlsError { path, reason } = error;
+    Error::Certificate { path, reason }
+}
+
+/// What the settings say, with what verifies tokens.
+fn config_and_mapping(settings: &GatewaySettings, authz: &Authz) -> (GatewayConfig, Mapping) {
     let mut config = settings.config.clone();
     if let Some(tokens) = authz.tokens() {
         for route in &mut config.routes {
-            route.mapping = route.mapping.take().map(|mapping| mapping.with_tokens(Arc::clone(tokens)));
+            route.mapping = route.mapping.take().map(|mapping| mapping.with_tokens(Arc::clone(&tokens)));
         }
     }
-    let mapping = authz.mapping().cloned().unwrap_or_else(default_mapping);
-    Gateway::new(&config, &mapping, service)
+    (config, authz.mapping().unwrap_or_else(default_mapping))
+}
+
+/// Has the metrics tell how upstreams are doing.
+pub(crate) fn watch_upstreams(gateway: &Arc<Gateway<Service>>, metrics: &Metrics) {
+    let weak = Arc::downgrade(gateway);
+    let stats = |status: UpstreamStatus| {
+        let UpstreamStatus { group, upstream, is_up, in_flight, requests, failures, ejections } = status;
+        UpstreamStats { group, upstream, is_up, in_flight, requests, failures, ejections }
+    };
+    metrics.watch_gateway(move || {
+        let upstreams = weak.upgrade().map(|gateway| gateway.upstreams()).unwrap_or_default();
+        upstreams.into_iter().map(stats).collect()
+    });
 }
 
 /// Serves the gateway's connections.

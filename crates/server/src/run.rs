@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `certificates` | the TLS of every listener that has any |
 //! | `control` | how a running server is told to stop or to reload |
+//! | `reload` | routes, upstreams and mappings that change while it runs |
 //! | `worker` | the threads that answer callers |
 //! | `store`, `snapshot` | where counters live, and how they survive a restart |
 //! | `history` | when history is opened and written |
@@ -22,6 +23,7 @@ mod banner;
 mod certificates;
 mod control;
 mod history;
+mod reload;
 mod snapshot;
 mod store;
 mod worker;
@@ -34,13 +36,14 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tollgate_gateway::Gateway;
 use tollgate_limiter::SystemClock;
 use tollgate_rules::{LoadError, Loaded};
 
 use crate::admin;
 use crate::bounds::{CONNECTIONS_MAX, DRAIN_MAX};
 use crate::error::Error;
-use crate::gateway::{ServeGateway, load_gateway};
+use crate::gateway::{ServeGateway, load_gateway, watch_upstreams};
 use crate::grpc::{Grpc, ServeGrpc};
 use crate::health::Health;
 use crate::history::{HistoryLocation, HistoryService};
@@ -57,6 +60,7 @@ use crate::shutdown::stopped;
 use crate::source::RuleSource;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
+use reload::SettingsReload;
 use snapshot::Snapshots;
 use tollgate_metrics::statsd::StatsdExporter;
 use tollgate_metrics::{Mapper, Metrics, MetricsConfig};
@@ -115,8 +119,15 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         Some(service.history()?.status(service.now()).into())
     });
 
+    let gateway = settings.gateway.as_ref().map(|own| load_gateway(own, &authz, &service).map(Arc::new));
+    let gateway = gateway.transpose()?;
+    if let Some(gateway) = &gateway {
+        watch_upstreams(gateway, &metrics);
+    }
+
     let addresses = Arc::new(listeners.addresses().clone());
-    let server = RunningServer { settings, service, certificates, snapshots, control, authz, addresses };
+    let server =
+        RunningServer { settings, service, certificates, snapshots, control, authz, gateway, addresses };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     banner::listening(&server.addresses, settings);
     banner::gateway(&server.addresses, settings);
@@ -179,6 +190,7 @@ struct RunningServer<'a> {
     snapshots: Option<Arc<Snapshots>>,
     control: &'a Control,
     authz: Arc<Authz>,
+    gateway: Option<Arc<Gateway<Service>>>,
     addresses: Arc<crate::listen::Addresses>,
 }
 
@@ -228,7 +240,7 @@ impl RunningServer<'_> {
         let serve_resp = ServeResp::new(Arc::clone(&self.service), password, self.certificates.resp.clone());
         let resp = resp.into_iter().map(|listener| Some((listener, serve_resp.clone())));
         let resp = resp.chain(std::iter::repeat_with(|| None));
-        let serve_gateway = self.gateway();
+        let serve_gateway = self.serve_gateway();
         let gateway = gateway.into_iter().map(|listener| Some((listener, serve_gateway.clone()?)));
         let gateway = gateway.chain(std::iter::repeat_with(|| None));
         // Silent connections of the gateway wait for an answer as a rule, and make no room.
@@ -253,10 +265,9 @@ impl RunningServer<'_> {
     }
 
     /// What serves the gateway's connections, if there is one.
-    fn gateway(&self) -> Option<ServeGateway> {
-        let settings = self.settings.gateway.as_ref()?;
-        let gateway = Arc::new(load_gateway(settings, &self.authz, Arc::clone(&self.service)));
-        Some(ServeGateway::new(gateway, self.certificates.gateway.clone()))
+    fn serve_gateway(&self) -> Option<ServeGateway> {
+        let gateway = self.gateway.as_ref()?;
+        Some(ServeGateway::new(Arc::clone(gateway), self.certificates.gateway.clone()))
     }
 
     /// Runs all background work until the server stops.
@@ -277,6 +288,20 @@ impl RunningServer<'_> {
         }
         tokio::spawn(history::keep(Arc::clone(&self.service), done.subscribe()));
         self.certificates.follow(done);
+        if let Some(origin) = self.settings.origin.clone() {
+            let (service, authz) = (Arc::clone(&self.service), Arc::clone(&self.authz));
+            let reload = SettingsReload { origin, service, authz, gateway: self.gateway.clone() };
+            tokio::spawn(reload.follow(self.control.settings_notice(), done.subscribe()));
+        }
+        if let Some(gateway) = self.gateway.clone() {
+            let done = until(done);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = gateway.check_upstreams() => {}
+                    () = done => {}
+                }
+            });
+        }
         let mut workers = tokio::task::JoinSet::new();
         for thread in threads {
             workers.spawn_blocking(move || thread.join());

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate_yaml::{MapEntry, Problems, SourceFile, YamlNode, YamlValue, nearest, one_of, parse, quoted};
 
@@ -24,6 +24,8 @@ pub const FILE_NAME: &str = "tollgate.yaml";
 pub struct ConfigFile {
     source: SourceFile,
     root: YamlNode,
+    /// Where it is; none if it never was a file.
+    path: Option<PathBuf>,
 }
 
 /// Without its text, which may hold secrets.
@@ -62,7 +64,10 @@ impl ConfigFile {
             return Ok(None);
         }
         match SourceFile::read(path) {
-            Ok(source) => Self::from_source(source).map(Some),
+            Ok(source) => {
+                let file = Self::from_source(source)?;
+                Ok(Some(Self { path: Some(path.to_owned()), ..file }))
+            }
             Err(problem) => {
                 let message = format!("{}; write the path of a file of settings", problem.message);
                 Err(SettingsError { mistakes: vec![Mistake { place: problem.file, message }] })
@@ -77,9 +82,16 @@ impl ConfigFile {
             problems.error(second, "a second document is not read", "write all settings in the first");
         }
         match document {
-            Some(document) if problems.error_count() == 0 => Ok(Self { source, root: document.root }),
+            Some(document) if problems.error_count() == 0 => {
+                Ok(Self { source, root: document.root, path: None })
+            }
             _ => Err(SettingsError { mistakes: problems.finish().into_iter().map(Mistake::from).collect() }),
         }
+    }
+
+    /// Where it is, if it is a file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// A place to collect what is wrong with the file.

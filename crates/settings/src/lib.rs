@@ -64,7 +64,7 @@ pub use metrics::{MetricsSettings, PrometheusSettings};
 pub use replies::{HeaderNames, ReplySettings};
 pub use row::{OptionalSetting, Setting, SettingRow, SettingSection};
 pub use rule_source::{RuleOrigin, RuleSettings, RuntimeLayout, XdsBackoff, XdsSettings, XdsTls};
-pub use settings::{ForwardAuthSettings, LogSettings, Settings};
+pub use settings::{ForwardAuthSettings, LogSettings, Settings, SettingsOrigin};
 pub use store::StoreSettings;
 pub use tollgate_core::Secret;
 pub use tracing::TracingSettings;

@@ -248,10 +248,10 @@ section! {
     GATEWAY_ADDRESS: Setting<Option<ListenAddress>> = variable("TOLLGATE_GATEWAY")
         .flag("--gateway", "ADDRESS")
         .key("listen.gateway").default("off", Word(ListenAddress::parse_or_off));
-    /// Where all requests go that may pass: `http://HOST:PORT`. With several APIs write `gateway.routes` instead.
+    /// Where all requests go that may pass: `http://HOST:PORT`, `https://HOST:PORT`, or `h2c://HOST:PORT` for HTTP/2 without TLS. With several APIs write `gateway.routes` instead.
     UPSTREAM: OptionalSetting<UpstreamUrl> = variable("TOLLGATE_UPSTREAM")
         .flag("--upstream", "URL").key("gateway.upstream").optional(Word(values::upstream));
-    /// Groups of upstreams, by name: `shop: [http://HOST:PORT, http://HOST:PORT]`.
+    /// Groups of upstreams, by name: `shop: [http://HOST:PORT, http://HOST:PORT]`; with `health_check`, `eject`, `tls` and `host` where they are wanted.
     UPSTREAMS: OptionalSetting<YamlNode> = key("gateway.upstreams").optional(Value(RawValue::node));
     /// Which requests go to which group, by host, path, method and headers; the first that fits is taken.
     ROUTES: OptionalSetting<YamlNode> = key("gateway.routes").optional(Value(RawValue::node));

@@ -67,6 +67,27 @@ pub struct Settings {
     pub forward_auth: ForwardAuthSettings,
     /// All of it as it was said, to look at.
     pub in_force: Vec<SettingInForce>,
+    /// Where to read them again; none without a file.
+    pub origin: Option<SettingsOrigin>,
+}
+
+/// Where settings come from, to read them again.
+#[derive(Debug, Clone)]
+pub struct SettingsOrigin {
+    flags: Flags,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl SettingsOrigin {
+    /// What flags, the environment of this process and the file say now.
+    ///
+    /// # Errors
+    /// If anything is wrong; all that is wrong is told.
+    pub fn load(&self) -> Result<(Settings, Vec<Warning>), SettingsError> {
+        let file = ConfigFile::find(Some(&self.path))?;
+        Settings::resolve(&self.flags, &Environment, file.as_ref())
+    }
 }
 
 /// What is logged, and how.
@@ -141,6 +162,9 @@ impl Settings {
                 request_from: r.get(&rows::FORWARD_AUTH_REQUEST_FROM),
             },
             in_force: in_force::all(r),
+            origin: file
+                .and_then(ConfigFile::path)
+                .map(|path| SettingsOrigin { flags: flags.clone(), path: path.to_owned() }),
         };
         check_apart(&settings, r);
         if needs_responses && settings.gateway.is_none() {

@@ -1,17 +1,21 @@
-//! Connections without a request, of each worker thread.
+//! The connections of each worker thread.
 //!
 //! A worker uses only its own, so that nothing is locked and no connection moves between threads.
-//! They are kept for less time than upstreams keep them, and the one used last is used first, so
-//! that few of them are open in quiet times.
+//! Those of HTTP/1.1 are here while they have no request. They are kept for less time than
+//! upstreams keep them, and the one used last is used first, so that few of them are open in quiet
+//! times. Those of HTTP/2 are here from the start, and shared up to what the upstream allows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use hyper::client::conn::http1::SendRequest;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::sender::{Http2Connection, Http2Stream, UpstreamSender};
 use super::server::LoadGuard;
-use crate::bounds::{POOL_IDLE_MAX, POOL_IDLE_TIME};
+use crate::bounds::{POOL_IDLE_MAX, POOL_IDLE_TIME, SHARED_IDLE_TIME, SHARED_MAX};
 use crate::request_body::RequestBody;
 
 /// A connection without a request.
@@ -20,10 +24,25 @@ struct IdleConnection {
     since: Instant,
 }
 
+/// A connection that requests share.
+struct SharedConnection {
+    connection: Http2Connection,
+    last_used: Instant,
+}
+
+/// The connections to one upstream.
+#[derive(Default)]
+struct ServerPool {
+    /// The one that was given back last at the end.
+    idle: Vec<IdleConnection>,
+    shared: Vec<SharedConnection>,
+    /// Whoever opens a connection to share holds it.
+    opening: Arc<Mutex<()>>,
+}
+
 #[derive(Default)]
 struct UpstreamPool {
-    /// By upstream, the one that was given back last at the end.
-    idle: HashMap<u64, Vec<IdleConnection>>,
+    servers: HashMap<u64, ServerPool>,
     is_swept: bool,
 }
 
@@ -31,45 +50,97 @@ thread_local! {
     static POOL: RefCell<UpstreamPool> = RefCell::default();
 }
 
-/// A connection to this upstream that was used before.
-pub(super) fn take(upstream: u64) -> Option<SendRequest<RequestBody>> {
+/// A connection of HTTP/1.1 to this upstream that was used before.
+pub(super) fn take(server: u64) -> Option<UpstreamSender> {
     POOL.with_borrow_mut(|pool| {
-        let idle = pool.idle.get_mut(&upstream)?;
+        let idle = &mut pool.servers.get_mut(&server)?.idle;
         idle.retain(|connection| !connection.sender.is_closed());
         // One whose last answer is not quite over is left for later.
         let ready = idle.iter().rposition(|connection| connection.sender.is_ready())?;
         let connection = idle.remove(ready);
-        (connection.since.elapsed() < POOL_IDLE_TIME).then_some(connection.sender)
+        let is_fresh = connection.since.elapsed() < POOL_IDLE_TIME;
+        is_fresh.then_some(UpstreamSender::Http1(connection.sender))
     })
 }
 
-/// A connection that a request has for itself.
+/// A stream of a connection of HTTP/2 that is open.
+pub(super) fn take_stream(server: u64) -> Option<Http2Stream> {
+    POOL.with_borrow_mut(|pool| {
+        let shared = &mut pool.servers.get_mut(&server)?.shared;
+        shared.retain(|shared| !shared.connection.is_closed());
+        let chosen = match shared.iter().position(|shared| shared.connection.has_room()) {
+            Some(with_room) => shared.get_mut(with_room)?,
+            // There are as many as there may be: the request waits for a stream of one of them.
+            None if shared.len() >= SHARED_MAX => {
+                shared.iter_mut().min_by_key(|shared| shared.connection.open_streams())?
+            }
+            None => return None,
+        };
+        chosen.last_used = Instant::now();
+        Some(chosen.connection.stream())
+    })
+}
+
+/// Lets other requests use a connection, too.
+pub(super) fn share(server: u64, connection: Http2Connection) {
+    let shared = SharedConnection { connection, last_used: Instant::now() };
+    change(server, |pool| pool.shared.push(shared));
+}
+
+/// Held by whoever opens a connection to share, so that others wait for it.
+pub(super) fn opening(server: u64) -> Arc<Mutex<()>> {
+    POOL.with_borrow_mut(|pool| Arc::clone(&pool.servers.entry(server).or_default().opening))
+}
+
+/// A connection that a request has for itself, or its part of one.
 #[derive(Debug)]
 pub(crate) struct Lease {
     load: LoadGuard,
-    sender: SendRequest<RequestBody>,
+    sender: UpstreamSender,
 }
 
 impl Lease {
-    pub(super) const fn new(load: LoadGuard, sender: SendRequest<RequestBody>) -> Self {
+    pub(super) const fn new(load: LoadGuard, sender: UpstreamSender) -> Self {
         Self { load, sender }
     }
 
-    /// Lets another request have the connection; without this it is closed.
+    /// Lets another request have the connection; without this one of HTTP/1.1 is closed.
     pub(crate) fn give_back(self) {
         let Self { load, sender } = self;
-        let upstream = load.server().id();
-        let starts_sweep = POOL.with_borrow_mut(|pool| {
-            let idle = pool.idle.entry(upstream).or_default();
-            if sender.is_closed() || idle.len() >= POOL_IDLE_MAX {
-                return false;
-            }
-            idle.push(IdleConnection { sender, since: Instant::now() });
-            !std::mem::replace(&mut pool.is_swept, true)
-        });
-        if starts_sweep {
-            tokio::spawn(sweep());
+        let UpstreamSender::Http1(sender) = sender else { return };
+        if sender.is_closed() {
+            return;
         }
+        change(load.server().id(), |pool| {
+            if pool.idle.len() < POOL_IDLE_MAX {
+                pool.idle.push(IdleConnection { sender, since: Instant::now() });
+            }
+        });
+    }
+}
+
+/// Changes what there is of an upstream, and sees to it that it is swept.
+fn change(server: u64, change: impl FnOnce(&mut ServerPool)) {
+    let starts_sweep = POOL.with_borrow_mut(|pool| {
+        change(pool.servers.entry(server).or_default());
+        !std::mem::replace(&mut pool.is_swept, true)
+    });
+    if starts_sweep {
+        tokio::spawn(sweep());
+    }
+}
+
+impl ServerPool {
+    /// Closes what nobody wanted for a while; whether something is left.
+    fn sweep(&mut self) -> bool {
+        self.idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < POOL_IDLE_TIME);
+        self.shared.retain_mut(|shared| {
+            if shared.connection.open_streams() > 0 {
+                shared.last_used = Instant::now();
+            }
+            !shared.connection.is_closed() && shared.last_used.elapsed() < SHARED_IDLE_TIME
+        });
+        !self.idle.is_empty() || !self.shared.is_empty() || Arc::strong_count(&self.opening) > 1
     }
 }
 
@@ -79,13 +150,8 @@ async fn sweep() {
     loop {
         tokio::time::sleep(POOL_IDLE_TIME / 2).await;
         let is_empty = POOL.with_borrow_mut(|pool| {
-            for idle in pool.idle.values_mut() {
-                idle.retain(|connection| {
-                    !connection.sender.is_closed() && connection.since.elapsed() < POOL_IDLE_TIME
-                });
-            }
-            pool.idle.retain(|_, idle| !idle.is_empty());
-            pool.idle.is_empty()
+            pool.servers.retain(|_, server| server.sweep());
+            pool.servers.is_empty()
         });
         if is_empty {
             return;

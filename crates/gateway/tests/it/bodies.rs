@@ -10,12 +10,8 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[tokio::test]
 async fn events_are_passed_on_one_by_one() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
-    client.send(GET).await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream.forwarded(&mut client, GET).await;
     backend
         .send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         .await;
@@ -31,9 +27,7 @@ async fn events_are_passed_on_one_by_one() {
 
 #[tokio::test]
 async fn trailers_go_both_ways() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client
         .send(
             "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: x-sum\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -54,9 +48,7 @@ async fn trailers_go_both_ways() {
 
 #[tokio::test]
 async fn answers_without_a_body_have_none() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut backend = upstream.accept().await;
     for (answer, next) in [
@@ -76,12 +68,10 @@ async fn answers_without_a_body_have_none() {
 #[tokio::test]
 async fn an_answer_without_a_length_ends_with_its_connection() {
     for (version, expected) in [("1.1", "5\r\nhello\r\n0\r\n\r\n"), ("1.0", "hello")] {
-        let upstream = RawUpstream::new().await;
-        let gateway = GatewaySetup::default().start(upstream.address).await;
-        let mut client = Raw::connect(gateway.address).await;
-        client.send(format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n\r\n")).await;
-        let mut backend = upstream.accept().await;
-        backend.head().await;
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        let mut backend = upstream
+            .forwarded(&mut client, format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n\r\n"))
+            .await;
         backend.send("HTTP/1.1 200 OK\r\n\r\nhello").await;
         drop(backend);
         client.head().await;
@@ -91,12 +81,8 @@ async fn an_answer_without_a_length_ends_with_its_connection() {
 
 #[tokio::test]
 async fn a_broken_answer_is_broken_for_the_client_too() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
-    client.send(GET).await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream.forwarded(&mut client, GET).await;
     backend.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
     client.head().await;
     drop(backend);
@@ -129,12 +115,8 @@ async fn a_body_is_asked_for_when_the_upstream_wants_it() {
 /// Bytes that nobody reads pile up nowhere but in the sockets' buffers.
 #[tokio::test]
 async fn a_slow_reader_slows_the_upstream_down() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
-    client.send(GET).await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream.forwarded(&mut client, GET).await;
     const SIZE: usize = 64 << 20;
     backend.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n")).await;
     let taken = fill(&mut backend.stream).await;
@@ -156,13 +138,11 @@ async fn a_slow_reader_slows_the_upstream_down() {
 
 #[tokio::test]
 async fn a_slow_upstream_slows_the_client_down() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     const SIZE: usize = 64 << 20;
-    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {SIZE}\r\n\r\n")).await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let _backend = upstream
+        .forwarded(&mut client, format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {SIZE}\r\n\r\n"))
+        .await;
     let taken = fill(&mut client.stream).await;
     assert!(taken < 32 << 20, "{taken} bytes were taken that nobody reads");
 }

@@ -4,9 +4,7 @@ use crate::support::{GatewaySetup, Raw, RawUpstream, field};
 
 #[tokio::test]
 async fn the_upstream_sees_who_asks_and_nothing_about_the_connection() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client
         .send(
             "GET http://shop.example/x HTTP/1.1\r\nHost: other\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\n\

@@ -108,7 +108,7 @@ async fn another_upstream_of_the_group_is_asked_if_one_is_away() {
     let servers = vec![url(away.address), url(there.address)];
     drop(away);
     let mut both = route(&there, &[]);
-    both.group = Arc::new(GroupConfig { name: "both".to_owned(), servers });
+    both.group = Arc::new(GroupConfig::new("both".to_owned(), servers));
     let gateway = GatewaySetup::default().start_with(config(vec![both])).await;
     let _there = there.answer_all(named("there"));
     for _ in 0..20 {

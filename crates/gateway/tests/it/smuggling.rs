@@ -48,9 +48,7 @@ async fn ambiguous_requests_are_refused_and_nothing_is_forwarded() {
 
 #[tokio::test]
 async fn a_request_behind_a_good_one_is_refused_in_its_turn() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client.send("GET /good HTTP/1.1\r\nHost: a\r\n\r\nGET /bad HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").await;
     let mut backend = upstream.accept().await;
     assert!(backend.head().await.starts_with("GET /good HTTP/1.1\r\n"));
@@ -65,9 +63,7 @@ async fn a_malformed_chunked_body_never_arrives_whole() {
     for body in
         ["5\r\nhelloX\r\n0\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n", "5\nhello\r\n0\r\n\r\n", "-5\r\nhello\r\n"]
     {
-        let upstream = RawUpstream::new().await;
-        let gateway = GatewaySetup::default().start(upstream.address).await;
-        let mut client = Raw::connect(gateway.address).await;
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
         client
             .send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}{INNER}"))
             .await;
@@ -86,9 +82,7 @@ async fn a_malformed_chunked_body_never_arrives_whole() {
 
 #[tokio::test]
 async fn every_request_is_framed_anew() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client
         .send("\r\nPOST /a//b/%2e%2E/?q HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n003;x=y\r\nabc\r\n0\r\n\r\n")
         .await;

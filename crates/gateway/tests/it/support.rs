@@ -40,12 +40,13 @@ pub(crate) const FREE: &str =
 pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) checker: Arc<TestChecker>,
-    task: JoinHandle<()>,
+    pub(crate) gateway: Arc<Gateway<TestChecker>>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Drop for TestGateway {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -70,23 +71,33 @@ impl GatewaySetup {
         self.start_with(config).await
     }
 
+    /// Starts it in front of an upstream, with a client that is connected to it.
+    pub(crate) async fn meet(self) -> (RawUpstream, TestGateway, Raw) {
+        let upstream = RawUpstream::new().await;
+        let gateway = self.start(upstream.address).await;
+        let client = Raw::connect(gateway.address).await;
+        (upstream, gateway, client)
+    }
+
     /// Starts it with routes.
     pub(crate) async fn start_with(self, config: GatewayConfig) -> TestGateway {
         let proxies = ClientAddress::new(self.trusted, Default::default()).unwrap();
         let mapping = self.mapping.with_proxies(proxies);
         let checker = Arc::new(checker(self.rules));
-        let gateway = Arc::new(Gateway::new(&config, &mapping, Arc::clone(&checker)));
+        let gateway = Arc::new(Gateway::new(&config, &mapping, Arc::clone(&checker)).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(async move {
+        let own = Arc::clone(&gateway);
+        let checks = tokio::spawn(async move { own.check_upstreams().await });
+        let own = Arc::clone(&gateway);
+        let accepting = tokio::spawn(async move {
             loop {
                 let (stream, peer) = listener.accept().await.unwrap();
                 let socket = ClientSocket { peer: Some(peer.ip()), is_tls: false };
-                let gateway = Arc::clone(&gateway);
-                tokio::spawn(gateway.serve(stream, socket, std::future::pending()));
+                tokio::spawn(Arc::clone(&own).serve(stream, socket, std::future::pending()));
             }
         });
-        TestGateway { address, checker, task }
+        TestGateway { address, checker, gateway, tasks: [checks, accepting] }
     }
 }
 
@@ -113,6 +124,14 @@ impl RawUpstream {
         in_time(async { Raw::new(self.listener.accept().await.unwrap().0) }).await
     }
 
+    /// The connection that a request of this client comes by; its head is read.
+    pub(crate) async fn forwarded(&self, client: &mut Raw, request: impl AsRef<[u8]>) -> Raw {
+        client.send(request).await;
+        let mut backend = self.accept().await;
+        backend.head().await;
+        backend
+    }
+
     /// Nothing has connected.
     pub(crate) async fn was_left_alone(&self) {
         let accepted = tokio::time::timeout(Duration::from_millis(50), self.listener.accept()).await;
@@ -121,12 +140,22 @@ impl RawUpstream {
 
     /// Answers every request, on any number of connections, with the same bytes.
     pub(crate) fn answer_all(self, answer: &'static str) -> JoinHandle<()> {
+        self.answer_with(move |_| answer)
+    }
+
+    /// Answers every request with what is made of its head.
+    pub(crate) fn answer_with(
+        self,
+        answer: impl Fn(&str) -> &'static str + Send + Sync + 'static,
+    ) -> JoinHandle<()> {
+        let answer = Arc::new(answer);
         tokio::spawn(async move {
             loop {
                 let mut connection = Raw::new(self.listener.accept().await.unwrap().0);
+                let answer = Arc::clone(&answer);
                 tokio::spawn(async move {
-                    while connection.try_head().await.is_some() {
-                        connection.send(answer).await;
+                    while let Some(head) = connection.try_head().await {
+                        connection.send(answer(&head)).await;
                     }
                 });
             }
@@ -221,6 +250,16 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         own.eq_ignore_ascii_case(name).then(|| value.trim())
     };
     head.lines().find_map(value)
+}
+
+/// Waits until it is so.
+pub(crate) async fn eventually(is_so: impl Fn() -> bool) {
+    in_time(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 /// Fails if it takes too long.

@@ -14,9 +14,8 @@ const SHORT: GatewayTimeouts = GatewayTimeouts {
 
 #[tokio::test]
 async fn an_upstream_that_says_nothing_is_a_504() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) =
+        GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.meet().await;
     let asked = client.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let (_backend, (head, body)) = tokio::join!(upstream.accept(), asked);
     assert!(head.starts_with("HTTP/1.1 504") && body.contains("did not answer in time"), "{head}{body}");
@@ -39,12 +38,9 @@ async fn a_body_that_stops_is_a_408() {
 
 #[tokio::test]
 async fn an_answer_that_stops_is_cut_off() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let (upstream, _gateway, mut client) =
+        GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.meet().await;
+    let mut backend = upstream.forwarded(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     backend.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab").await;
     client.head().await;
     assert_eq!(client.rest().await, "ab");
@@ -52,9 +48,7 @@ async fn an_answer_that_stops_is_cut_off() {
 
 #[tokio::test]
 async fn a_head_that_stops_is_a_408() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client.send("GET / HTTP/1.1\r\nHost:").await;
     let answer = client.rest().await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("did not arrive within"), "{answer}");

@@ -2,16 +2,14 @@
 
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::{GatewaySetup, Raw, RawUpstream, field};
+use crate::support::{GatewaySetup, field};
 
 const UPGRADE: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
                        Sec-WebSocket-Key: x\r\n\r\n";
 
 #[tokio::test]
 async fn bytes_flow_both_ways_after_a_101_and_each_side_closes_by_itself() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     // What a client sends too early is held until it is known what it is.
     client.send(format!("{UPGRADE}early")).await;
     let mut backend = upstream.accept().await;
@@ -37,12 +35,8 @@ async fn bytes_flow_both_ways_after_a_101_and_each_side_closes_by_itself() {
 
 #[tokio::test]
 async fn without_a_101_it_stays_http() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
-    client.send(UPGRADE).await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream.forwarded(&mut client, UPGRADE).await;
     backend.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").await;
     assert!(client.head().await.starts_with("HTTP/1.1 403"));
     // The bytes behind are requests, and judged as such.
@@ -52,9 +46,7 @@ async fn without_a_101_it_stays_http() {
 
 #[tokio::test]
 async fn a_101_that_nobody_asked_for_is_a_502() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client.send("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n").await;
     let mut backend = upstream.accept().await;
     assert_eq!(field(&backend.head().await, "upgrade"), None, "Connection does not name it");

@@ -25,9 +25,7 @@ async fn an_upstream_that_hangs_up_or_talks_nonsense_is_a_502() {
     let gateway = GatewaySetup::default().start(upstream.address).await;
     for nonsense in ["", "hello\r\n\r\n"] {
         let mut client = Raw::connect(gateway.address).await;
-        client.send(GET).await;
-        let mut backend = upstream.accept().await;
-        backend.head().await;
+        let mut backend = upstream.forwarded(&mut client, GET).await;
         backend.send(nonsense).await;
         drop(backend);
         assert!(client.head().await.starts_with("HTTP/1.1 502"), "{nonsense:?}");
@@ -36,9 +34,7 @@ async fn an_upstream_that_hangs_up_or_talks_nonsense_is_a_502() {
 
 #[tokio::test]
 async fn connections_are_used_again() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
     client.send(GET).await;
     let mut backend = upstream.accept().await;
     for _ in 0..3 {
@@ -58,12 +54,8 @@ async fn a_request_is_sent_again_only_if_that_is_safe() {
     let empty_post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     let put_with_body = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
     for (request, is_repeated) in [(GET, true), (post, false), (empty_post, false), (put_with_body, false)] {
-        let upstream = RawUpstream::new().await;
-        let gateway = GatewaySetup::default().start(upstream.address).await;
-        let mut client = Raw::connect(gateway.address).await;
-        client.send(GET).await;
-        let mut backend = upstream.accept().await;
-        backend.head().await;
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        let mut backend = upstream.forwarded(&mut client, GET).await;
         backend.send(OK).await;
         client.head().await;
         client.bytes(2).await;
@@ -83,12 +75,8 @@ async fn a_request_is_sent_again_only_if_that_is_safe() {
 
 #[tokio::test]
 async fn a_request_on_a_new_connection_is_sent_once() {
-    let upstream = RawUpstream::new().await;
-    let gateway = GatewaySetup::default().start(upstream.address).await;
-    let mut client = Raw::connect(gateway.address).await;
-    client.send(GET).await;
-    let mut backend = upstream.accept().await;
-    backend.head().await;
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let backend = upstream.forwarded(&mut client, GET).await;
     drop(backend);
     assert!(client.head().await.starts_with("HTTP/1.1 502"));
     upstream.was_left_alone().await;

@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tollgate_core::{Entry, Time};
 use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
 use tollgate_http::PathTemplates;
@@ -21,7 +23,7 @@ pub struct DecisionCounter {
     recorder: Recorder,
     routes: RouteResolver,
     keys: KeyNames,
-    hidden: Vec<HiddenKeys>,
+    hidden: ArcSwap<Vec<HiddenKeys>>,
     /// What is mixed into hashes.
     salt: Secret,
 }
@@ -36,9 +38,19 @@ impl DecisionCounter {
                 templates: settings.templates.clone(),
             },
             keys: settings.keys,
-            hidden: settings.hidden.clone(),
+            hidden: ArcSwap::from_pointee(settings.hidden.clone()),
             salt: settings.salt.clone(),
         }
+    }
+
+    /// Hides these from now on.
+    pub fn hide(&self, hidden: Vec<HiddenKeys>) {
+        self.hidden.store(Arc::new(hidden));
+    }
+
+    /// Hides these, too.
+    pub fn hide_also(&self, hidden: &[HiddenKeys]) {
+        self.hide(self.hidden.load().iter().chain(hidden).cloned().collect());
     }
 
     /// What was counted since the last flush.
@@ -68,7 +80,7 @@ impl DecisionCounter {
     fn is_hidden(&self, domain: &str, entry: &Entry<'_>) -> bool {
         let is_listed =
             |hidden: &HiddenKeys| hidden.domain == domain && hidden.keys.iter().any(|key| key == entry.key);
-        self.keys == KeyNames::Clear && entry.value != MISSING && self.hidden.iter().any(is_listed)
+        self.keys == KeyNames::Clear && entry.value != MISSING && self.hidden.load().iter().any(is_listed)
     }
 
     /// How many names have a series of their own.

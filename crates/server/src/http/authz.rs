@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
@@ -48,14 +49,20 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 /// What proxies are answered by.
 #[derive(Debug)]
 pub(crate) struct Authz {
+    current: ArcSwap<AuthzMapping>,
+    settings: ForwardAuthSettings,
+    /// Whether a peer that is not trusted was told about in the log.
+    has_warned: AtomicBool,
+}
+
+/// The mapping in force.
+#[derive(Debug, Clone)]
+struct AuthzMapping {
     /// What the settings say; none if nothing.
     mapping: Option<Mapping>,
     /// By the same, charging at once, since no answer is seen here.
     admission: Option<AdmissionControl>,
     tokens: Option<Arc<TokenVerifier>>,
-    settings: ForwardAuthSettings,
-    /// Whether a peer that is not trusted was told about in the log.
-    has_warned: AtomicBool,
 }
 
 impl Authz {
@@ -76,22 +83,33 @@ impl Authz {
         let own = settings.forward_auth;
         let at_once = mapping.clone().map(Mapping::charged_at_once);
         let admission = at_once.map(|mapping| AdmissionControl::new(mapping, own.max_hold));
-        Ok(Self { mapping, admission, tokens, settings: own, has_warned: AtomicBool::new(false) })
+        let current = ArcSwap::from_pointee(AuthzMapping { mapping, admission, tokens });
+        Ok(Self { current, settings: own, has_warned: AtomicBool::new(false) })
     }
 
     /// The mapping, if there is one.
-    pub(crate) const fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.as_ref()
+    pub(crate) fn mapping(&self) -> Option<Mapping> {
+        self.current.load().mapping.clone()
     }
 
     /// What verifies tokens, if anything does.
-    pub(crate) const fn tokens(&self) -> Option<&Arc<TokenVerifier>> {
-        self.tokens.as_ref()
+    pub(crate) fn tokens(&self) -> Option<Arc<TokenVerifier>> {
+        self.current.load().tokens.clone()
+    }
+
+    /// Uses another mapping from the next request on; those that wait, wait in the same lines.
+    pub(crate) fn replace(&self, other: Self) {
+        let AuthzMapping { mapping, admission, tokens } = (**other.current.load()).clone();
+        let lines = self.current.load().admission.clone();
+        let admission = match (lines, admission) {
+            (Some(lines), Some(new)) => Some(lines.with_mapping(new.mapping().clone())),
+            (_, new) => new,
+        };
+        self.current.store(Arc::new(AuthzMapping { mapping, admission, tokens }));
     }
 
     /// Follows the files with keys until the server is to end.
     pub(crate) async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let Some(tokens) = &self.tokens else { return };
         let mut every = tokio::time::interval(CERTIFICATE_LOOK_EVERY);
         let mut last_error = None;
         loop {
@@ -99,7 +117,7 @@ impl Authz {
                 () = stopped(&mut stop) => return,
                 _ = every.tick() => {}
             }
-            let own = Arc::clone(tokens);
+            let Some(own) = self.tokens() else { continue };
             let Ok(looked) = tokio::task::spawn_blocking(move || own.refresh()).await else { continue };
             let error = looked.as_ref().err().map(ToString::to_string);
             match (looked, &error) {
@@ -114,8 +132,12 @@ impl Authz {
     }
 
     /// Who lets requests in, if this peer may ask.
-    fn admission_for(&self, peer: Option<IpAddr>) -> Result<&AdmissionControl, AuthzError> {
-        let admission = self.admission.as_ref().ok_or(AuthzError::NoMapping)?;
+    fn admission_for<'a>(
+        &self,
+        current: &'a AuthzMapping,
+        peer: Option<IpAddr>,
+    ) -> Result<&'a AdmissionControl, AuthzError> {
+        let admission = current.admission.as_ref().ok_or(AuthzError::NoMapping)?;
         if peer.is_some_and(|peer| admission.mapping().proxies().trusts(peer)) {
             return Ok(admission);
         }
@@ -163,7 +185,8 @@ async fn decide(
     span: &mut CallSpan,
 ) -> Result<(Admission<Service>, u16), AuthzError> {
     let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
-    let control = authz.admission_for(peer)?;
+    let current = authz.current.load_full();
+    let control = authz.admission_for(&current, peer)?;
     let original = from_wire::original(parts, authz.settings.request_from)?;
     let own_query = parts.uri.query().filter(|_| original.has_own_query);
     let deny_status = from_wire::deny_status(own_query)?.unwrap_or(authz.settings.deny_status);

@@ -13,6 +13,7 @@ use crate::error::Error;
 pub struct Control {
     stop: Arc<watch::Sender<bool>>,
     reload: Arc<Notify>,
+    reload_settings: Arc<Notify>,
 }
 
 impl Default for Control {
@@ -24,7 +25,11 @@ impl Default for Control {
 impl Control {
     /// A control that has said nothing yet.
     pub fn new() -> Self {
-        Self { stop: Arc::new(watch::Sender::new(false)), reload: Arc::new(Notify::new()) }
+        Self {
+            stop: Arc::new(watch::Sender::new(false)),
+            reload: Arc::new(Notify::new()),
+            reload_settings: Arc::new(Notify::new()),
+        }
     }
 
     /// Says stop: no new callers, and calls in flight finish.
@@ -32,9 +37,10 @@ impl Control {
         self.stop.send_replace(true);
     }
 
-    /// Says reload: rules are read again.
+    /// Says reload: rules and `tollgate.yaml` are read again.
     pub fn reload(&self) {
         self.reload.notify_one();
+        self.reload_settings.notify_one();
     }
 
     /// Whether it has said stop.
@@ -48,6 +54,10 @@ impl Control {
 
     pub(super) fn reload_notice(&self) -> Arc<Notify> {
         Arc::clone(&self.reload)
+    }
+
+    pub(super) fn settings_notice(&self) -> Arc<Notify> {
+        Arc::clone(&self.reload_settings)
     }
 
     /// A control that the signals of this process speak through: SIGTERM and
@@ -106,7 +116,7 @@ impl Signals {
                     control.stop();
                 }
                 _ = self.hup.recv() => {
-                    tracing::info!("reading the rules again");
+                    tracing::info!("reading rules and settings again");
                     control.reload();
                 }
             }

@@ -44,7 +44,7 @@ pub(crate) struct Server {
 pub(crate) struct Setup {
     folder: TempDir,
     environment: HashMap<String, String>,
-    file: Option<String>,
+    file: Option<ConfigFile>,
     data: Option<PathBuf>,
     waits: bool,
 }
@@ -68,7 +68,13 @@ impl Setup {
 
     /// The same with a `tollgate.yaml`.
     pub(crate) fn file(mut self, text: impl Into<String>) -> Self {
-        self.file = Some(text.into());
+        self.file = Some(ConfigFile::parse("tollgate.yaml", &text.into()).unwrap());
+        self
+    }
+
+    /// The same with a `tollgate.yaml` that can change.
+    pub(crate) fn file_on_disk(mut self, path: &Path) -> Self {
+        self.file = ConfigFile::find(Some(path)).unwrap();
         self
     }
 
@@ -102,7 +108,6 @@ impl Setup {
         if !environment.contains_key(rows::GRPC_UDS.row.variable) {
             flags = flags.with(&rows::GRPC_ADDRESS.row, ANY);
         }
-        let file = file.map(|text| ConfigFile::parse("tollgate.yaml", &text).unwrap());
         let (settings, _) = Settings::resolve(&flags, &environment, file.as_ref()).unwrap();
         let listeners = Listeners::bind(&settings, 2).unwrap();
         let addresses = listeners.addresses().clone();

@@ -1,6 +1,7 @@
 //! `gateway` in `tollgate.yaml`: routes and upstreams; what is wrong, where, all at once.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use tollgate_settings::{ConfigFile, Flags, GatewaySettings, Settings, rows};
@@ -67,6 +68,58 @@ gateway:
 }
 
 #[test]
+fn a_group_says_how_its_upstreams_are_spoken_to_and_watched() {
+    let GatewaySettings { config, .. } = gateway(
+        r#"
+gateway:
+  upstreams:
+    shop:
+      servers: ["https://10.0.0.1", "https://10.0.0.2:8443"]
+      host: shop.internal
+      tls: { ca: ca.pem, server_name: shop.internal, cert: cert.pem, key: key.pem }
+      eject: { after: 0 }
+      health_check: { path: /healthz, interval: 1s, status: [200, 204], unhealthy_after: 1 }
+"#,
+    );
+    let group = &config.routes[0].group;
+    assert_eq!(group.host.as_ref().unwrap(), "shop.internal");
+    assert_eq!(group.tls.ca.as_deref(), Some(Path::new("ca.pem")));
+    assert!(group.tls.identity.is_some() && !group.tls.accepts_any_certificate);
+    assert_eq!((group.eject.after, group.eject.base), (0, Duration::from_secs(10)));
+    let check = group.health_check.as_ref().unwrap();
+    assert_eq!((check.path.as_str(), check.interval.as_secs(), check.timeout.as_secs()), ("/healthz", 1, 2));
+    assert_eq!((check.healthy_after, check.unhealthy_after), (2, 1));
+    assert_eq!(check.statuses, [200, 204]);
+}
+
+#[test]
+fn what_is_wrong_with_a_group_is_told() {
+    let error = refused(
+        r#"gateway:
+  upstreams:
+    shop:
+      servers: [http://a]
+      host: "a b"
+      tls: { cert: cert.pem, verify: false }
+      eject: { after: many }
+      health_check: { path: healthz, interval: 1ms, status: [2xx] }
+"#,
+    );
+    for line in [
+        "tollgate.yaml:6:13: 'a b' is not a host; write such as api.internal",
+        "tollgate.yaml:7:12: tls is for upstreams of https://, and there is none; write https://HOST:PORT",
+        "tollgate.yaml:7:12: a certificate needs its key; write cert: FILE and key: FILE",
+        "tollgate.yaml:7:30: unknown key 'verify';",
+        "tollgate.yaml:8:23: after must be a whole number, this is the text 'many'",
+        "tollgate.yaml:9:29: 'healthz' is not a path; write such as /healthz",
+        "tollgate.yaml:9:48: interval is too short; write 100ms or more",
+        "tollgate.yaml:9:62: '2xx' is not a status; write such as 200",
+    ] {
+        assert!(error.contains(line), "not told: {line}\ntold:\n{error}");
+    }
+}
+
+#[test]
 fn one_group_needs_no_routes() {
     let GatewaySettings { config, .. } = gateway("gateway: { upstreams: { shop: 'http://a:1' } }\n");
     let [only] = config.routes.as_slice() else { panic!("{config:?}") };
@@ -111,7 +164,7 @@ fn all_mistakes_are_told_at_once_with_their_places() {
 "#,
     );
     for line in [
-        "tollgate.yaml:4:24: 'ftp://b' is not an upstream; write http://HOST:PORT",
+        "tollgate.yaml:4:24: 'ftp://b' is not an upstream; write http://HOST:PORT, https://HOST:PORT or h2c://HOST:PORT",
         "tollgate.yaml:4:33: http://a:1 is given twice; write it once",
         "tollgate.yaml:5:14: unknown key 'severs'; write servers",
         "tollgate.yaml:6:11: none has no upstream;",

@@ -1,0 +1,146 @@
+//! Which upstreams are in use.
+//!
+//! What becomes of requests is watched: an upstream that fails so many times in a row, by refusing
+//! connections, by not answering in time or by a 5xx, is ejected for a while, and for longer the
+//! next time. Where a health check is set, upstreams that fail it get no requests either.
+//!
+//! Invariants: the last upstream of a group that is in use is never ejected, and if all of them
+//! fail their health checks, all get requests: a check that is wrong must not take an API down.
+//! Every change is logged, once.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::bounds::EJECTION_MAX;
+use crate::config::{EjectPolicy, UpstreamUrl};
+
+/// How an upstream is doing.
+#[derive(Debug, Default)]
+pub(crate) struct ServerHealth {
+    /// What the log calls it.
+    group: String,
+    upstream: String,
+    /// Failures since the last answer.
+    failures: AtomicU32,
+    /// There is an [`Ejection`], whether it is over or not.
+    is_ejected: AtomicBool,
+    ejection: Mutex<Ejection>,
+    fails_checks: AtomicBool,
+    /// Since the start.
+    pub(super) failures_total: AtomicU64,
+    pub(super) ejections_total: AtomicU64,
+}
+
+/// The last time that an upstream was left alone.
+#[derive(Debug, Default)]
+struct Ejection {
+    until: Option<Instant>,
+    lasted: Duration,
+}
+
+impl ServerHealth {
+    pub(super) fn new(group: &str, upstream: &UpstreamUrl) -> Self {
+        Self { group: group.to_owned(), upstream: upstream.to_string(), ..Self::default() }
+    }
+
+    /// Whether it gets requests.
+    pub(super) fn is_usable(&self) -> bool {
+        if self.fails_checks.load(Ordering::Relaxed) {
+            return false;
+        }
+        !self.is_ejected.load(Ordering::Relaxed) || self.ejection.lock().is_over(Instant::now())
+    }
+
+    /// It has answered, and not with a 5xx.
+    pub(super) fn answered(&self) {
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+        if self.is_ejected.load(Ordering::Relaxed)
+            && self.ejection.lock().is_over(Instant::now())
+            && self.is_ejected.swap(false, Ordering::Relaxed)
+        {
+            tracing::info!(group = self.group, upstream = self.upstream, "the upstream answers again");
+        }
+    }
+
+    /// It has not, or with a 5xx; ejected only if it is not the last one.
+    pub(super) fn failed(&self, policy: &EjectPolicy, has_other: impl Fn() -> bool) {
+        self.failures_total.fetch_add(1, Ordering::Relaxed);
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if policy.after == 0 || failures < policy.after || !self.is_usable() || !has_other() {
+            return;
+        }
+        let lasts = self.ejection.lock().begin(Instant::now(), policy.base);
+        self.is_ejected.store(true, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+        self.ejections_total.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            group = self.group,
+            upstream = self.upstream,
+            "the upstream failed {failures} times in a row and gets no requests for {lasts:?}"
+        );
+    }
+
+    /// Whether it fails its health checks, as far as is known.
+    pub(super) fn fails_checks(&self) -> bool {
+        self.fails_checks.load(Ordering::Relaxed)
+    }
+
+    /// It fails its health checks from now on, or passes them again.
+    pub(super) fn checked(&self, fails: bool) {
+        self.fails_checks.store(fails, Ordering::Relaxed);
+        let (group, upstream) = (&self.group, &self.upstream);
+        match fails {
+            true => {
+                tracing::warn!(group, upstream, "the upstream fails its health checks and gets no requests")
+            }
+            false => tracing::info!(group, upstream, "the upstream passes its health checks again"),
+        }
+    }
+
+    /// What health checks have found out counts no more.
+    pub(super) fn forget_checks(&self) {
+        self.fails_checks.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Ejection {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now >= until)
+    }
+
+    /// How long the next one lasts: longer, if the last one was not long ago.
+    fn begin(&mut self, now: Instant, base: Duration) -> Duration {
+        let is_again = self.until.is_some_and(|until| now < until + self.lasted);
+        self.lasted = if is_again { (self.lasted + base).min(EJECTION_MAX) } else { base };
+        self.until = Some(now + self.lasted);
+        self.lasted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ejection_soon_after_another_lasts_longer() {
+        let (base, start) = (Duration::from_secs(10), Instant::now());
+        let mut ejection = Ejection::default();
+        assert!(ejection.is_over(start));
+        assert_eq!(ejection.begin(start, base), base);
+        assert!(!ejection.is_over(start + Duration::from_secs(9)) && ejection.is_over(start + base));
+        let again = start + Duration::from_secs(15);
+        assert_eq!(ejection.begin(again, base), 2 * base);
+        // It was well for as long as it had been ejected.
+        assert_eq!(ejection.begin(again + 4 * base, base), base);
+        let mut now = start;
+        for _ in 0..100 {
+            now += ejection.begin(now, base);
+        }
+        assert_eq!(ejection.lasted, EJECTION_MAX);
+    }
+}
