@@ -151,6 +151,9 @@ pub struct GatewayTimeouts {
     /// Between two pieces of a body. A client that sends none gets a 408; an answer that stops is
     /// cut off.
     pub idle: Duration,
+    /// All of it, from the request to the end of the answer; none if it may take any time. 504
+    /// after that, or the answer is cut off.
+    pub total: Option<Duration>,
 }
 
 impl Default for GatewayTimeouts {
@@ -160,6 +163,7 @@ impl Default for GatewayTimeouts {
             connect: Duration::from_secs(connect),
             first_byte: Duration::from_secs(first_byte),
             idle: Duration::from_secs(idle),
+            total: None,
         }
     }
 }

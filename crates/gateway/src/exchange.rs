@@ -5,7 +5,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use http::request::Parts;
@@ -29,6 +28,7 @@ use crate::route::RouteQuery;
 use crate::route_table::Route;
 use crate::strict::{HeadError, REJECTED, UpgradeTurn};
 use crate::target::RequestTarget;
+use crate::timed_body::TimedBody;
 
 /// What the limit of all requests together is called: the setting that it comes from.
 const REQUEST_LEVEL: &str = "levels.requests";
@@ -61,7 +61,7 @@ impl<C: Checker> Gateway<C> {
         match self.exchange(&context, request, &mut record).await {
             Ok(response) => response,
             Err(error) => {
-                let ExchangeRecord { route, sent: SendRecord { upstream, took } } = &record;
+                let ExchangeRecord { route, sent: SendRecord { upstream, took, .. } } = &record;
                 let upstream = upstream.as_ref().map(|upstream| tracing::field::display(upstream.url()));
                 let has_route = route.is_some();
                 tracing::debug!(%error, has_route, upstream, ?took, "a request got no answer from the upstream");
@@ -111,7 +111,8 @@ impl<C: Checker> Gateway<C> {
         let forwarded = forward(&route, Request::from_parts(parts, body), &hop, &mut record.sent).await;
         let (response, lease) = forwarded.inspect_err(|error| admission.failed(error.status().as_u16()))?;
         let upgrade = upgrade.map(|upgrade| (upgrade, context));
-        finish(response, lease, &mut admission, upgrade, route.timeouts.idle)
+        let (idle, deadline) = (route.timeouts.idle, record.sent.deadline);
+        finish(response, lease, &mut admission, upgrade, |body| TimedBody::new(body, idle).until(deadline))
     }
 
     /// Where the request goes.
@@ -202,7 +203,7 @@ fn finish<C: Checker>(
     lease: Lease,
     admission: &mut Admission<C>,
     upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
-    idle: Duration,
+    timed: impl FnOnce(Incoming) -> TimedBody,
 ) -> Result<Response<ResponseBody>, GatewayError> {
     // Whatever the upstream speaks, the client is answered in its own protocol.
     *response.version_mut() = Version::HTTP_11;
@@ -211,7 +212,7 @@ fn finish<C: Checker>(
     fields::remove_hop_by_hop(response.headers_mut());
     tell(response.headers_mut(), admission);
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(response.map(|body| ResponseBody::upstream(body, lease, idle, meter)));
+        return Ok(response.map(|body| ResponseBody::upstream(timed(body), lease, meter)));
     }
     // Nobody asked to speak anything else.
     let (Some((PendingUpgrade { turn, client }, context)), Some(protocol)) = (upgrade, protocol) else {

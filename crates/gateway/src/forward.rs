@@ -29,7 +29,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::bounds::CONNECT_TRIES_MAX;
 use crate::config::{GatewayTimeouts, GroupConfig};
@@ -72,6 +72,8 @@ pub(crate) struct SendRecord {
     pub(crate) upstream: Option<Arc<UpstreamServer>>,
     /// From the first try to the head of the answer, or until it was given up.
     pub(crate) took: Option<Duration>,
+    /// The answer must be over by then; none if it may take any time.
+    pub(crate) deadline: Option<Instant>,
 }
 
 type Answer = Result<(Response<Incoming>, Lease), GatewayError>;
@@ -110,7 +112,15 @@ impl UpstreamGroup {
     ) -> Answer {
         let start = Instant::now();
         let fate = outgoing.fate.clone();
-        let answered = self.send_with_retry(outgoing, timeouts, record).await;
+        record.deadline = timeouts.total.map(|total| start + total);
+        let deadline = record.deadline;
+        let sending = self.send_with_retry(outgoing, timeouts, record);
+        let answered = match deadline {
+            Some(deadline) => {
+                timeout_at(deadline, sending).await.unwrap_or(Err(GatewayError::FirstByteTimeout))
+            }
+            None => sending.await,
+        };
         record.took = Some(start.elapsed());
         // A client that breaks its request off is no failure of the upstream.
         let answered = answered.map_err(|error| fate.error().unwrap_or(error));

@@ -14,7 +14,7 @@
 //! | [`route`], `route_table` | which requests a route is for; all routes, in order |
 //! | `fields` | which fields go on, which stay, and which are ours |
 //! | `forward` | a request → an upstream's answer: which one, connections, retries, timeouts |
-//! | `request_body`, `response_body`, `idle_timer` | bodies in both directions, piece by piece |
+//! | `request_body`, `response_body`, `timed_body` | bodies in both directions, piece by piece |
 //! | `error`, `problem` | why there is no answer from the upstream, and what the client is told |
 //! | [`bounds`] | every bound on clients and upstreams |
 //!
@@ -31,7 +31,6 @@ mod error;
 mod exchange;
 mod fields;
 mod forward;
-mod idle_timer;
 mod problem;
 mod request_body;
 mod response_body;
@@ -39,6 +38,7 @@ pub mod route;
 mod route_table;
 mod strict;
 mod target;
+mod timed_body;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::bounds::{CONTINUE_WAIT_MAX, DRAIN_BYTES, DRAIN_WAIT_MAX};
 use crate::error::GatewayError;
-use crate::idle_timer::IdleTimer;
+use crate::timed_body::{TimedBody, TimedBodyError};
 
 /// What became of a request's body, for whoever waits for the answer.
 #[derive(Debug, Clone, Default)]
@@ -56,8 +56,7 @@ impl BodyFate {
 /// The body of a request on its way to the upstream.
 pub(crate) struct RequestBody {
     /// None if there is no body.
-    inner: Option<Incoming>,
-    timer: IdleTimer,
+    inner: Option<TimedBody>,
     fate: BodyFate,
     /// Nothing is asked of the client before the upstream wants it, or this time has passed.
     until_wanted: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
@@ -72,17 +71,13 @@ impl fmt::Debug for RequestBody {
 impl RequestBody {
     pub(crate) fn new(inner: Incoming, idle: Duration, fate: BodyFate) -> Self {
         let inner = Some(inner).filter(|body| !body.is_end_stream());
-        Self { inner, timer: IdleTimer::new(idle), fate, until_wanted: None }
+        let inner = inner.map(|body| TimedBody::new(body, idle));
+        Self { inner, fate, until_wanted: None }
     }
 
     /// No body.
     pub(crate) fn empty() -> Self {
-        Self {
-            inner: None,
-            timer: IdleTimer::new(Duration::ZERO),
-            fate: BodyFate::default(),
-            until_wanted: None,
-        }
+        Self { inner: None, fate: BodyFate::default(), until_wanted: None }
     }
 
     /// The same, waiting for the upstream's `100 Continue`.
@@ -113,30 +108,22 @@ impl Body for RequestBody {
             self.until_wanted = None;
         }
         let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
-        match Pin::new(inner).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
-                self.timer.progress();
-                self.fate.0.pieces.fetch_add(1, Ordering::Relaxed);
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Poll::Ready(Some(Err(error))) => {
-                self.fate.set(BROKEN);
-                Poll::Ready(Some(Err(io::Error::other(error))))
-            }
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => self.timer.poll(cx).map(|()| {
-                self.fate.set(SLOW);
-                Some(Err(io::ErrorKind::TimedOut.into()))
-            }),
+        let frame = std::task::ready!(inner.poll_frame(cx));
+        match &frame {
+            Some(Ok(_)) => drop(self.fate.0.pieces.fetch_add(1, Ordering::Relaxed)),
+            Some(Err(TimedBodyError::Broken(_))) => self.fate.set(BROKEN),
+            Some(Err(TimedBodyError::Slow)) => self.fate.set(SLOW),
+            None => {}
         }
+        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
+        self.inner.as_ref().is_none_or(|body| body.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), |body| body.inner.size_hint())
     }
 }
 

@@ -5,16 +5,15 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 
 use tollgate_http::MeteredBody;
 use tollgate_http::admission::meter::ResponseMeter;
 
 use crate::forward::Lease;
-use crate::idle_timer::IdleTimer;
+use crate::timed_body::TimedBody;
 
 /// The body of an answer on its way to the client.
 #[derive(Debug)]
@@ -27,8 +26,7 @@ pub(crate) enum ResponseBody {
 /// What an upstream answers.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
-    inner: Incoming,
-    timer: IdleTimer,
+    timed: TimedBody,
     /// The connection that it comes through; another request can have it afterwards.
     lease: Option<Lease>,
 }
@@ -39,13 +37,8 @@ impl ResponseBody {
     }
 
     /// What an upstream answers, shown to whoever counts it.
-    pub(crate) fn upstream(
-        inner: Incoming,
-        lease: Lease,
-        idle: Duration,
-        meter: Option<ResponseMeter>,
-    ) -> Self {
-        let mut body = UpstreamBody { inner, timer: IdleTimer::new(idle), lease: Some(lease) };
+    pub(crate) fn upstream(timed: TimedBody, lease: Lease, meter: Option<ResponseMeter>) -> Self {
+        let mut body = UpstreamBody { timed, lease: Some(lease) };
         body.end_lease();
         Self::Upstream(MeteredBody::new(body, meter))
     }
@@ -54,7 +47,7 @@ impl ResponseBody {
 impl UpstreamBody {
     /// Gives the connection back if the answer is whole.
     fn end_lease(&mut self) {
-        if self.inner.is_end_stream()
+        if self.timed.inner.is_end_stream()
             && let Some(lease) = self.lease.take()
         {
             lease.give_back();
@@ -70,32 +63,26 @@ impl Body for UpstreamBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match Pin::new(&mut self.inner).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
-                self.timer.progress();
-                self.end_lease();
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Poll::Ready(Some(Err(error))) => {
-                self.lease = None;
-                Poll::Ready(Some(Err(io::Error::other(error))))
-            }
-            Poll::Ready(None) => {
+        let frame = ready!(self.timed.poll_frame(cx));
+        match &frame {
+            Some(Ok(_)) => self.end_lease(),
+            // What is left of the answer would meet the next request.
+            Some(Err(_)) => self.lease = None,
+            None => {
                 if let Some(lease) = self.lease.take() {
                     lease.give_back();
                 }
-                Poll::Ready(None)
             }
-            Poll::Pending => self.timer.poll(cx).map(|()| Some(Err(io::ErrorKind::TimedOut.into()))),
         }
+        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.timed.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.timed.inner.size_hint()
     }
 }
 

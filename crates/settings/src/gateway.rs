@@ -50,6 +50,7 @@ pub(crate) fn read(
         connect: reader.get(&rows::GATEWAY_CONNECT_TIMEOUT),
         first_byte: reader.get(&rows::GATEWAY_FIRST_BYTE_TIMEOUT),
         idle: reader.get(&rows::GATEWAY_IDLE_TIMEOUT),
+        total: Some(reader.get(&rows::GATEWAY_TOTAL_TIMEOUT)).filter(|total: &Duration| !total.is_zero()),
     };
     let config = config(reader, mapping, timeouts, max_wait);
     let names = [rows::UPSTREAM.row.name(), "gateway.upstreams", "gateway.routes"];

@@ -216,7 +216,7 @@ const GATEWAY_TLS: TlsRows = TlsRows {
     cert: rows::GATEWAY_TLS_CERT,
     key: rows::GATEWAY_TLS_KEY,
     client_ca: rows::GATEWAY_TLS_CLIENT_CA,
-    client_san: None,
+    client_san: Some(rows::GATEWAY_TLS_CLIENT_SAN),
 };
 const RESP_TLS: TlsRows = TlsRows {
     listener: "RESP",

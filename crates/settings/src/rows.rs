@@ -264,6 +264,8 @@ section! {
         key("gateway.timeouts.first_byte").default("60s", Word(duration));
     /// A body may pause for at most this long, in either direction.
     GATEWAY_IDLE_TIMEOUT: Setting<Duration> = key("gateway.timeouts.idle").default("60s", Word(duration));
+    /// All of a request, from its head to the end of the answer, may take at most this long; `0s` for any time.
+    GATEWAY_TOTAL_TIMEOUT: Setting<Duration> = key("gateway.timeouts.total").default("0s", Word(duration));
     /// The certificate chain, in PEM; with it the listener speaks TLS.
     GATEWAY_TLS_CERT: OptionalSetting<PathBuf> =
         variable("TOLLGATE_GATEWAY_TLS_CERT").key("gateway.tls.cert").optional(Value(path));
@@ -273,6 +275,9 @@ section! {
     /// Clients must show a certificate signed by one of these.
     GATEWAY_TLS_CLIENT_CA: OptionalSetting<PathBuf> =
         variable("TOLLGATE_GATEWAY_TLS_CLIENT_CA").key("gateway.tls.client_ca").optional(Value(path));
+    /// And it must be for this DNS name.
+    GATEWAY_TLS_CLIENT_SAN: OptionalSetting<String> =
+        variable("TOLLGATE_GATEWAY_TLS_CLIENT_SAN").key("gateway.tls.client_san").optional(Value(text));
 }
 
 section! {

@@ -65,14 +65,13 @@ impl Connection {
                 return Ok(Self { sender, server: Arc::clone(server), is_reused: true });
             }
         }
-        match timeout(within, Self::open(server, need)).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, upstream = %server.url(), "cannot connect");
-                Err(GatewayError::Unreachable)
-            }
-            Err(_) => Err(GatewayError::ConnectTimeout),
-        }
+        let opened = timeout(within, Self::open(server, need)).await;
+        let (opened, error) = match opened {
+            Ok(opened) => (opened, GatewayError::Unreachable),
+            Err(_) => (Err(io::ErrorKind::TimedOut.into()), GatewayError::ConnectTimeout),
+        };
+        server.health().connected(opened.as_ref().err());
+        opened.map_err(|_| error)
     }
 
     async fn open(server: &Arc<UpstreamServer>, need: ConnectionNeed) -> io::Result<Self> {

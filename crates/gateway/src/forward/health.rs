@@ -8,6 +8,7 @@
 //! fail their health checks, all get requests: a check that is wrong must not take an API down.
 //! Every change is logged, once.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct ServerHealth {
     is_ejected: AtomicBool,
     ejection: Mutex<Ejection>,
     fails_checks: AtomicBool,
+    /// The last try to connect failed.
+    is_unreachable: AtomicBool,
     /// Since the start.
     pub(super) failures_total: AtomicU64,
     pub(super) ejections_total: AtomicU64,
@@ -99,6 +102,17 @@ impl ServerHealth {
                 tracing::warn!(group, upstream, "the upstream fails its health checks and gets no requests")
             }
             false => tracing::info!(group, upstream, "the upstream passes its health checks again"),
+        }
+    }
+
+    /// A new connection was tried, and failed for this reason.
+    pub(super) fn connected(&self, failure: Option<&io::Error>) {
+        let was_unreachable = self.is_unreachable.swap(failure.is_some(), Ordering::Relaxed);
+        let (group, upstream) = (&self.group, &self.upstream);
+        match (failure, was_unreachable) {
+            (Some(error), false) => tracing::warn!(group, upstream, %error, "cannot connect to the upstream"),
+            (None, true) => tracing::info!(group, upstream, "the upstream can be connected to again"),
+            (Some(_), true) | (None, false) => {}
         }
     }
 

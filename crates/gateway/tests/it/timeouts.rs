@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt as _;
 use tollgate_gateway::GatewayTimeouts;
 
 use crate::support::{GatewaySetup, Raw, RawUpstream};
@@ -10,7 +11,31 @@ const SHORT: GatewayTimeouts = GatewayTimeouts {
     connect: Duration::from_millis(200),
     first_byte: Duration::from_millis(200),
     idle: Duration::from_millis(200),
+    total: None,
 };
+
+/// Bytes come all the time, but it takes too long altogether.
+#[tokio::test]
+async fn an_answer_that_takes_too_long_altogether_is_cut_off() {
+    let total = Some(Duration::from_millis(300));
+    let timeouts = GatewayTimeouts { total, ..GatewayTimeouts::default() };
+    let (upstream, gateway, mut client) = GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
+    let mut backend = upstream.forwarded(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    backend.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n").await;
+    let dripping = async {
+        while backend.stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(client.head().await.starts_with("HTTP/1.1 200"));
+    let (rest, ()) = tokio::join!(client.rest(), dripping);
+    assert!(rest.len() < 1000, "{} bytes came", rest.len());
+    // And one that never begins.
+    let mut client = Raw::connect(gateway.address).await;
+    let asked = client.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (_backend, (head, _)) = tokio::join!(upstream.accept(), asked);
+    assert!(head.starts_with("HTTP/1.1 504"), "{head}");
+}
 
 #[tokio::test]
 async fn an_upstream_that_says_nothing_is_a_504() {

@@ -21,8 +21,11 @@ const ROUTE: MapSchema = MapSchema {
     keys: &["host", "path", "method", "headers", "upstream", "mapping", "timeouts"],
     example: "{ path: /PATH, upstream: NAME }",
 };
-const TIMEOUTS: MapSchema =
-    MapSchema { what: "timeouts", keys: &["connect", "first_byte", "idle"], example: "{ first_byte: 5s }" };
+const TIMEOUTS: MapSchema = MapSchema {
+    what: "timeouts",
+    keys: &["connect", "first_byte", "idle", "total"],
+    example: "{ first_byte: 5s }",
+};
 const UPSTREAM: &str = "write a name of gateway.upstreams, or http://HOST:PORT";
 const HEADERS: &str = "write { NAME: VALUE }, with * for any value";
 
@@ -164,5 +167,6 @@ fn timeouts(node: &YamlNode, general: GatewayTimeouts, problems: &mut Problems) 
         connect: timeout("connect", general.connect),
         first_byte: timeout("first_byte", general.first_byte),
         idle: timeout("idle", general.idle),
+        total: Some(timeout("total", general.total.unwrap_or_default())).filter(|total| !total.is_zero()),
     }
 }

@@ -179,7 +179,7 @@ fn all_mistakes_are_told_at_once_with_their_places() {
         "tollgate.yaml:12:20: 'x y' is not the name of a header;",
         "tollgate.yaml:13:19: 'http://' is not an upstream;",
         "tollgate.yaml:13:48: 'soon' is not a duration;",
-        "tollgate.yaml:13:54: unknown key 'first'; write connect, first_byte or idle",
+        "tollgate.yaml:13:54: unknown key 'first'; write connect, first_byte, idle or total",
         "tollgate.yaml:14:44: a claim needs keys to verify tokens with;",
         "tollgate.yaml:14:90: unknown key 'jwt'; write domain or descriptors",
         "tollgate.yaml:16:7: no request gets to this route; write it before the one that takes all requests",
