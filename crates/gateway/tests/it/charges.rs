@@ -2,9 +2,7 @@
 
 use http::HeaderName;
 use tollgate_core::{Descriptor, Entry, Request};
-use tollgate_http::{
-    Action, ChargeTerms, Fact, Mapping, MappingDescriptor, ResponseCost, StatusPattern, StatusSet,
-};
+use tollgate_http::{Action, ChargeTerms, Fact, Mapping, MappingDescriptor, ResponseCost, StatusSet};
 
 use crate::support::{GatewaySetup, Raw, RawUpstream, TestGateway, in_time};
 
@@ -12,7 +10,7 @@ const RULES: &str = "domain: d\ndescriptors:\n  - key: k\n    rate_limit: { unit
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn statuses(texts: &[&str]) -> StatusSet {
-    StatusSet::new(texts.iter().map(|text| StatusPattern::parse(text).unwrap()).collect()).unwrap()
+    StatusSet::parse(texts).unwrap()
 }
 
 fn tokens() -> ChargeTerms {

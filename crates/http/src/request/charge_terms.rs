@@ -143,6 +143,14 @@ impl StatusSet {
         Ok(Self(patterns))
     }
 
+    /// These statuses, as [`StatusPattern::parse`] reads each.
+    ///
+    /// # Errors
+    /// If one is wrong, or there are none or too many.
+    pub fn parse(texts: &[&str]) -> Result<Self, Error> {
+        Self::new(texts.iter().map(|text| StatusPattern::parse(text)).collect::<Result<_, _>>()?)
+    }
+
     /// Whether a status is one of them.
     pub fn has(&self, status: u16) -> bool {
         self.0.iter().any(|pattern| match pattern {

@@ -20,7 +20,7 @@ use http_body::{Body, Frame};
 use tollgate_core::{Descriptor, Entry, Micros, Request, Time};
 use tollgate_http::{
     Action, Admission, AdmissionControl, ChargeTerms, Fact, HttpRequestFacts, LimiterChecker, Mapping,
-    MappingDescriptor, MeteredBody, ResponseCost, ResponseSettings, StatusPattern, StatusSet,
+    MappingDescriptor, MeteredBody, ResponseCost, ResponseSettings, StatusSet,
 };
 use tollgate_limiter::{Event, EventSink, Limiter, ManualClock, MemoryStore};
 use tollgate_rules::{Options, SourceFile};
@@ -111,7 +111,7 @@ impl Scene {
 }
 
 fn statuses(texts: &[&str]) -> StatusSet {
-    StatusSet::new(texts.iter().map(|text| StatusPattern::parse(text).unwrap()).collect()).unwrap()
+    StatusSet::parse(texts).unwrap()
 }
 
 fn on(texts: &[&str]) -> ChargeTerms {

@@ -15,8 +15,12 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full};
 use tollgate_core::{Micros, RuleSet, Time};
-use tollgate_http::{Action, AddressPrefixes, Fact, Mapping, MissingValue};
+use tollgate_http::{
+    Action, AddressPrefixes, ChargeTerms, Fact, Mapping, MappingDescriptor, MissingValue, ResponseCost,
+    StatusSet,
+};
 use tollgate_limiter::{Clock, Limiter, MemoryStore, NoSink};
+use tollgate_redis::{RedisConfig, RedisStore};
 use tollgate_rules::SourceFile;
 use tollgate_tower::{PeerAddress, TollgateLayer};
 use tower::{Layer as _, ServiceExt as _, service_fn};
@@ -217,4 +221,90 @@ async fn the_peer_is_found_where_the_server_puts_it() {
     let mut request = from("me");
     request.extensions_mut().insert(2_u8);
     assert_eq!(ask(&elsewhere, request).await.status, 429);
+}
+
+/// By user, on these terms.
+fn on_terms(terms: ChargeTerms) -> Mapping {
+    let user = Action::new("user", Fact::header("x-user").unwrap());
+    Mapping::new("shop", vec![MappingDescriptor::new(vec![user], terms)]).unwrap()
+}
+
+fn on_status(statuses: &[&str]) -> ChargeTerms {
+    ChargeTerms::OnResponse { status: Some(StatusSet::parse(statuses).unwrap()), cost: ResponseCost::One }
+}
+
+/// What a service does with the status that it is asked for.
+async fn by_path(request: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>, &'static str> {
+    match request.uri().path() {
+        "/error" => Err("broken"),
+        "/never" => std::future::pending().await,
+        path => {
+            let mut response = Response::new(Full::from(r#"{"usage":{"total_tokens":3}}"#));
+            *response.status_mut() = path[1..].parse().unwrap();
+            response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+            Ok(response)
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn responses_decide_what_is_charged() {
+    const LIMIT: &str = "algorithm: sliding_log, requests_per_unit: 4, unit: minute";
+    let tokens =
+        ChargeTerms::OnResponse { status: None, cost: ResponseCost::json("usage.total_tokens", 1).unwrap() };
+    let refund = ChargeTerms::RefundOn(StatusSet::parse(&["5xx"]).unwrap());
+    for (terms, path, expected) in [
+        (on_status(&["401"]), "/401", vec![401, 401, 401, 401, 429, 429]),
+        (on_status(&["401"]), "/200", vec![200; 6]),
+        (refund.clone(), "/200", vec![200, 200, 200, 200, 429, 429]),
+        (refund.clone(), "/503", vec![503; 6]),
+        // What servers answer when a service fails.
+        (refund, "/error", vec![500; 6]),
+        (on_status(&["500"]), "/error", vec![500, 500, 500, 500, 429, 429]),
+        (tokens, "/200", vec![200, 200, 429, 429]),
+        (on_status(&["499"]), "/never", vec![499, 499, 499, 499, 429, 429]),
+        (on_status(&["401"]), "/never", vec![499; 6]),
+    ] {
+        let service = TollgateLayer::new(limiter(LIMIT), on_terms(terms.clone())).layer(service_fn(by_path));
+        let mut seen = Vec::new();
+        for _ in 0..expected.len() {
+            let request = Request::get(path).header("x-user", "me").body(Empty::new()).unwrap();
+            let answered =
+                tokio::time::timeout(Duration::from_millis(1), service.clone().oneshot(request)).await;
+            seen.push(match answered {
+                Ok(Ok(response)) => {
+                    let status = response.status().as_u16();
+                    response.into_body().collect().await.unwrap();
+                    status
+                }
+                Ok(Err(_)) => 500,
+                // The caller leaves.
+                Err(_) => 499,
+            });
+        }
+        assert_eq!(seen, expected, "{path} {terms:?}");
+    }
+}
+
+#[tokio::test]
+async fn charges_go_on_while_redis_is_away() {
+    let url = format!("redis://127.0.0.1:{}", tollgate_testkit::redis::free_port());
+    let store = RedisStore::new(RedisConfig::new(url.parse().unwrap())).unwrap();
+    let limit = rules("algorithm: sliding_log, requests_per_unit: 3, unit: hour");
+    let limiter = Limiter::with(limit, store, tollgate_limiter::SystemClock::new(), NoSink);
+    let service =
+        TollgateLayer::new(Arc::new(limiter), on_terms(on_status(&["401"]))).layer(service_fn(by_path));
+    let mut failed = 0;
+    // A charge is on its way when its response is, so that some more may pass.
+    let denied = loop {
+        let request = Request::get("/401").header("x-user", "me").body(Empty::new()).unwrap();
+        let response = service.clone().oneshot(request).await.unwrap();
+        match response.status().as_u16() {
+            401 => failed += 1,
+            _ => break response,
+        }
+        assert!(failed < 1_000, "nothing is charged");
+    };
+    assert!(failed >= 3 && denied.status() == 429, "{failed}");
+    assert_eq!(denied.headers()["x-ratelimit-degraded"], "true");
 }

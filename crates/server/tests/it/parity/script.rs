@@ -15,6 +15,16 @@ pub(super) struct ScriptStep {
     pub(super) expected: &'static str,
 }
 
+/// The key of a limit that is charged by the answer where there is one.
+const LATER: &str = "later";
+
+impl ScriptStep {
+    /// Whether an HTTP request of its cost is one whose answer costs that.
+    pub(super) fn is_settled_later(&self) -> bool {
+        self.descriptors.iter().copied().flatten().all(|(key, _)| *key == LATER)
+    }
+}
+
 const fn step(
     descriptors: &'static [&'static [(&'static str, &'static str)]],
     cost: u64,
@@ -154,6 +164,42 @@ pub(super) const SCENES: &[Scene] = &[
             step(&[&[("soft", "a")]], 1, "allow 0"),
             step(&[&[("soft", "a")]], 1, "allow 0 soft"),
             step(&[&[("soft", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "soft, with every algorithm that has a say in it",
+        steps: &[
+            step(&[&[("soft_tokens", "a")]], 1, "allow 1"),
+            step(&[&[("soft_tokens", "a")]], 1, "allow 0"),
+            step(&[&[("soft_tokens", "a")]], 1, "allow 0 soft"),
+            step(&[&[("soft_tokens", "a")]], 1, "deny 0"),
+        ],
+    },
+    Scene {
+        name: "rejected ones count",
+        steps: &[
+            step(&[&[("rejected", "a")], &[("log", "r")]], 1, "allow 0"),
+            step(&[&[("rejected", "a")], &[("log", "r")]], 1, "deny 0"),
+            // The other limit was charged for the one that passed.
+            step(&[&[("log", "r")]], 1, "allow 0"),
+        ],
+    },
+    Scene {
+        name: "postpaid: a charge is always recorded",
+        steps: &[
+            step(&[&[("postpaid", "a")]], 1, "allow 1"),
+            step(&[&[("postpaid", "a")]], 1, "allow 0"),
+            step(&[&[("postpaid", "a")]], 1, "allow 0"),
+        ],
+    },
+    Scene {
+        name: "postpaid: nothing passes while nothing is left",
+        steps: &[
+            step(&[&[("later", "a")]], 0, "allow 3"),
+            step(&[&[("later", "a")]], 2, "allow 1"),
+            step(&[&[("later", "a")]], 0, "allow 1"),
+            step(&[&[("later", "a")]], 2, "allow 0"),
+            step(&[&[("later", "a")]], 0, "deny 0"),
         ],
     },
     Scene {

@@ -1,11 +1,22 @@
 //! The ways in, each with a caller of its own.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
+use tollgate_settings::{ConfigFile, Flags, Settings};
+use tollgate_tower::TollgateLayer;
+use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use super::ServerMode;
 use super::script::{Scene, ScriptStep};
@@ -36,6 +47,8 @@ enum Kind {
     Check,
     Resp,
     Authz,
+    Gateway,
+    Tower,
 }
 
 pub(super) const WAYS: &[Way] = &[
@@ -44,6 +57,8 @@ pub(super) const WAYS: &[Way] = &[
     Way { name: "/v1/check", kind: Kind::Check },
     Way { name: "RESP", kind: Kind::Resp },
     Way { name: "/v1/authz", kind: Kind::Authz },
+    Way { name: "gateway", kind: Kind::Gateway },
+    Way { name: "tower", kind: Kind::Tower },
 ];
 
 impl Way {
@@ -52,15 +67,20 @@ impl Way {
         match self.kind {
             Kind::Grpc | Kind::Json | Kind::Check => true,
             Kind::Resp => scene.steps.iter().all(|step| step.descriptors.len() == 1),
-            Kind::Authz => {
-                let is_held = |step: &ScriptStep| server.expected(step).verdict == "delay";
-                scene.steps.iter().all(|step| step.cost == 1 && !is_held(step))
-            }
+            Kind::Authz | Kind::Gateway | Kind::Tower => scene.steps.iter().all(|step| {
+                let has_cost = step.cost == 1 || step.is_settled_later() && self.settles_later();
+                has_cost && server.expected(step).verdict != "delay"
+            }),
         }
     }
 
+    /// Whether it sees answers, and charges by them.
+    pub(super) fn settles_later(&self) -> bool {
+        matches!(self.kind, Kind::Gateway | Kind::Tower)
+    }
+
     /// Whoever asks.
-    pub(super) async fn caller(&self, server: &Server) -> Caller {
+    pub(super) async fn caller(&self, server: &Server, mode: ServerMode) -> Caller {
         let http = server.addresses.http;
         match self.kind {
             Kind::Grpc => Caller::Grpc(server.client().await),
@@ -72,6 +92,8 @@ impl Way {
                 Caller::Resp(client.get_multiplexed_async_connection().await.unwrap())
             }
             Kind::Authz => Caller::Authz(http),
+            Kind::Gateway => Caller::Gateway(server.addresses.gateway.unwrap()),
+            Kind::Tower => Caller::Tower(layer(mode)),
         }
     }
 }
@@ -83,6 +105,8 @@ pub(super) enum Caller {
     Check(SocketAddr),
     Resp(MultiplexedConnection),
     Authz(SocketAddr),
+    Gateway(SocketAddr),
+    Tower(TollgateLayer),
 }
 
 impl Caller {
@@ -94,6 +118,8 @@ impl Caller {
             Self::Check(address) => check(*address, step).await,
             Self::Resp(connection) => resp(connection, step).await,
             Self::Authz(address) => authz(*address, step).await,
+            Self::Gateway(address) => gateway(*address, step).await,
+            Self::Tower(layer) => tower(layer, step).await,
         }
     }
 }
@@ -182,14 +208,85 @@ async fn resp(connection: &mut MultiplexedConnection, step: &ScriptStep) -> Seen
 }
 
 async fn authz(address: SocketAddr, step: &ScriptStep) -> Seen {
+    let head = head(address, "/v1/authz", step).await;
+    let is_refused = head.starts_with("HTTP/1.1 429");
+    let verdict = find(&head, "x-tollgate-verdict");
+    assert_eq!(verdict, Some(if is_refused { "deny" } else { "allow" }), "{head}");
+    by_headers(is_refused, |name| find(&head, name))
+}
+
+async fn gateway(address: SocketAddr, step: &ScriptStep) -> Seen {
+    let head = head(address, "/", step).await;
+    by_headers(head.starts_with("HTTP/1.1 429"), |name| find(&head, name))
+}
+
+/// The head of the answer to a request with the entries in its headers, and with what its answer is
+/// to cost.
+async fn head(address: SocketAddr, path: &str, step: &ScriptStep) -> String {
     let headers = step.descriptors.iter().copied().flatten();
     let headers: String = headers.map(|(key, value)| format!("x-{key}: {value}\r\n")).collect();
-    let asked = format!("GET /v1/authz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n");
+    let cost = step.cost;
+    let asked =
+        format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\nx-cost: {cost}\r\n{headers}\r\n");
     let answer = http::raw(address, asked.as_bytes()).await;
     let (head, _) = answer.split_once("\r\n\r\n").unwrap();
-    let is_refused = head.starts_with("HTTP/1.1 429");
-    assert!(is_refused || head.starts_with("HTTP/1.1 200"), "{head}");
-    let find = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    assert_eq!(find("x-tollgate-verdict"), Some(if is_refused { "deny" } else { "allow" }), "{head}");
-    by_headers(is_refused, find)
+    assert!(head.starts_with("HTTP/1.1 429") || head.starts_with("HTTP/1.1 200"), "{head}");
+    head.to_owned()
 }
+
+fn find<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+/// An API whose answers cost what is asked for; where it is.
+pub(super) async fn api() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await.unwrap() > 0 {}
+            let head = String::from_utf8(head).unwrap();
+            let cost = find(&head, "x-cost").unwrap_or("0");
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\nx-cost: {cost}\r\ncontent-length: 0\r\n\r\n"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    url
+}
+
+/// The layer with the rules and the mapping of the servers.
+fn layer(mode: ServerMode) -> TollgateLayer {
+    let rules = tollgate_rules::SourceFile { name: "rules.yaml".into(), text: super::RULES.into() };
+    let rules = tollgate_rules::load(vec![rules], &tollgate_rules::Options::default()).unwrap().rules;
+    let environment = [("TOLLGATE_GATEWAY", "127.0.0.1:0"), ("TOLLGATE_UPSTREAM", "http://127.0.0.1:1")];
+    let environment: HashMap<String, String> =
+        environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let file = ConfigFile::parse("tollgate.yaml", super::SETTINGS).unwrap();
+    let (settings, _) = Settings::resolve(&Flags::default(), &environment, Some(&file)).unwrap();
+    let limiter = Limiter::with(rules, MemoryStore::default(), SystemClock::new(), NoSink);
+    let limiter = limiter.with_all_shadow(mode == ServerMode::Shadow);
+    TollgateLayer::new(Arc::new(limiter), settings.mapping.unwrap().mapping)
+}
+
+async fn tower(layer: &TollgateLayer, step: &ScriptStep) -> Seen {
+    let service = layer.layer(service_fn(|request: Request<()>| async move {
+        let mut response = Response::new(http_body_util::Empty::<Bytes>::new());
+        response.headers_mut().extend(request.headers().get("x-cost").map(|cost| (COST, cost.clone())));
+        Ok::<_, Infallible>(response)
+    }));
+    let mut request = Request::new(());
+    request.headers_mut().insert(COST, step.cost.into());
+    for (key, value) in step.descriptors.iter().copied().flatten() {
+        let name: HeaderName = format!("x-{key}").parse().unwrap();
+        request.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    let response = service.oneshot(request).await.unwrap();
+    let headers: &HeaderMap = response.headers();
+    by_headers(response.status() == 429, |name| headers.get(name).map(|value| value.to_str().unwrap()))
+}
+
+const COST: HeaderName = HeaderName::from_static("x-cost");
