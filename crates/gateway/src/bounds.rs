@@ -96,5 +96,18 @@ pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an upstream's head.
 pub const UPSTREAM_HEAD_MAX: usize = 64 << 10;
 
+/// Lines of the access log that wait to be written; more are dropped. With lines of the usual 200
+/// bytes it is less than 2 MB.
+pub const ACCESS_LOG_LINES_MAX: usize = 8_192;
+
+/// Bytes of a text in the access log, such as a path or the name of a browser.
+pub const ACCESS_LOG_TEXT_MAX: usize = 1_024;
+
+/// Bytes of the access log that are written at a time.
+pub const ACCESS_LOG_WRITE_BYTES: usize = 64 << 10;
+
+/// The end of a server waits so long for what is left of the access log.
+pub const ACCESS_LOG_END_MAX: Duration = Duration::from_secs(2);
+
 /// A tunnel, such as a WebSocket, ends so long after the server is told to stop.
 pub const TUNNEL_DRAIN: Duration = Duration::from_secs(2);

@@ -13,10 +13,12 @@ use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tollgate_http::response::VERDICT;
 use tollgate_http::{Admission, AdmissionError, Checker, HttpRequestFacts};
 
 use crate::Gateway;
+use crate::access_log::AccessRecord;
 use crate::connection::{ConnectionContext, Tunnel};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
@@ -47,6 +49,8 @@ pub(crate) struct ExchangeRecord {
     pub(crate) route: Option<Arc<Route>>,
     /// Which upstream was asked, and how long it took.
     pub(crate) sent: SendRecord,
+    /// What the access log is told; none if there is none.
+    pub(crate) access: Option<AccessRecord>,
 }
 
 impl<C: Checker> Gateway<C> {
@@ -57,17 +61,25 @@ impl<C: Checker> Gateway<C> {
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         let client = ClientProtocol::of(request.version(), request.headers());
-        let mut record = ExchangeRecord::default();
-        match self.exchange(&context, request, &mut record).await {
+        let access = self
+            .access_log
+            .clone()
+            .map(|log| AccessRecord::new(log, self.checker.calendar(), context.socket.peer));
+        let mut record = ExchangeRecord { access, ..ExchangeRecord::default() };
+        let response = match self.exchange(&context, request, &mut record).await {
             Ok(response) => response,
             Err(error) => {
-                let ExchangeRecord { route, sent: SendRecord { upstream, took, .. } } = &record;
+                let ExchangeRecord { route, sent: SendRecord { upstream, took, .. }, .. } = &record;
                 let upstream = upstream.as_ref().map(|upstream| tracing::field::display(upstream.url()));
                 let has_route = route.is_some();
                 tracing::debug!(%error, has_route, upstream, ?took, "a request got no answer from the upstream");
                 problem::response(&error, client)
             }
+        };
+        if let Some(access) = &mut record.access {
+            access.answered(response.status().as_u16(), record.sent.took);
         }
+        response.map(|body| body.recorded(record.access))
     }
 
     async fn exchange(
@@ -87,11 +99,18 @@ impl<C: Checker> Gateway<C> {
         if let Some(error) = rejected(&parts) {
             return Err(GatewayError::Head(error));
         }
+        if let Some(access) = &mut record.access {
+            access.requested(&parts);
+        }
         let target = RequestTarget::read(&parts)?;
         fields::remove_hop_by_hop(&mut parts.headers);
         let route = self.route(&parts, &target).ok_or(GatewayError::NoRoute)?;
         record.route = Some(Arc::clone(&route));
         let mut admission = self.admit(context, &route, &parts, &target).await?;
+        let origin = origin(context, &route, &parts);
+        if let Some(access) = &mut record.access {
+            access.decided(origin.client, (admission.verdict, admission.outcome), admission.rule.as_deref());
+        }
         if let Some(problem) = admission.problem.take() {
             if has_body && !hop.expects_continue {
                 tokio::spawn(drain(body));
@@ -99,8 +118,11 @@ impl<C: Checker> Gateway<C> {
             let client = ClientProtocol::of(parts.version, &parts.headers);
             return Ok(denial(&admission, problem.to_bytes(), client));
         }
+        let held = Instant::now();
         admission.turn().await;
-        let origin = origin(context, &route, &parts);
+        if let Some(access) = &mut record.access {
+            access.held(held.elapsed());
+        }
         fields::join_cookies(&mut parts.headers);
         let decided = (admission.verdict, admission.rule.as_deref());
         fields::write_origin(&mut parts.headers, &origin, target.host.as_ref(), decided);

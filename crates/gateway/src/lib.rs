@@ -15,6 +15,7 @@
 //! | `fields` | which fields go on, which stay, and which are ours |
 //! | `forward` | a request → an upstream's answer: which one, connections, retries, timeouts |
 //! | `request_body`, `response_body`, `timed_body` | bodies in both directions, piece by piece |
+//! | [`access_log`] | a line for every request |
 //! | `error`, `problem` | why there is no answer from the upstream, and what the client is told |
 //! | [`bounds`] | every bound on clients and upstreams |
 //!
@@ -24,6 +25,7 @@
 //!
 //! Deliberately not here: listening, TLS and the end of a server, which are the server's.
 
+pub mod access_log;
 pub mod bounds;
 pub mod config;
 mod connection;
@@ -48,6 +50,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate_http::{AdmissionControl, Checker, Mapping};
 
+pub use access_log::{AccessLog, AccessLogConfig, AccessLogFormat};
 pub use config::{
     EjectPolicy, GatewayConfig, GatewayTimeouts, GroupConfig, HealthCheck, RouteConfig, UpstreamTls,
     UpstreamUrl, UpstreamUrlError, default_mapping,
@@ -66,6 +69,7 @@ pub struct Gateway<C> {
     routes: ArcSwap<RouteTable>,
     /// Tells whoever checks upstreams that there are others.
     reloaded: watch::Sender<()>,
+    access_log: Option<Arc<AccessLog>>,
 }
 
 /// What is known about a connection before its first byte.
@@ -86,7 +90,7 @@ impl<C: Checker> Gateway<C> {
     pub fn new(config: &GatewayConfig, mapping: &Mapping, checker: Arc<C>) -> Result<Self, UpstreamTlsError> {
         let admission = AdmissionControl::new(mapping.clone(), config.max_wait);
         let routes = ArcSwap::from_pointee(RouteTable::new(config, &admission, None)?);
-        Ok(Self { checker, admission, routes, reloaded: watch::Sender::new(()) })
+        Ok(Self { checker, admission, routes, reloaded: watch::Sender::new(()), access_log: None })
     }
 
     /// Uses other routes from the next request on; requests that have theirs go on with it. What is
@@ -120,5 +124,12 @@ impl<C: Checker> Gateway<C> {
     /// How every upstream is doing.
     pub fn upstreams(&self) -> Vec<UpstreamStatus> {
         self.routes.load().groups().flat_map(forward::UpstreamGroup::status).collect()
+    }
+
+    /// The same, telling `log` of every request.
+    #[must_use]
+    pub fn with_access_log(mut self, log: Option<Arc<AccessLog>>) -> Self {
+        self.access_log = log;
+        self
     }
 }

@@ -12,13 +12,22 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tollgate_http::MeteredBody;
 use tollgate_http::admission::meter::ResponseMeter;
 
+use crate::access_log::AccessRecord;
 use crate::forward::Lease;
 use crate::timed_body::TimedBody;
 
 /// The body of an answer on its way to the client.
 #[derive(Debug)]
-pub(crate) enum ResponseBody {
-    /// One of ours.
+pub(crate) struct ResponseBody {
+    source: BodySource,
+    /// What the access log is told when this has passed.
+    record: Option<Box<AccessRecord>>,
+}
+
+/// Where a body comes from.
+#[derive(Debug)]
+enum BodySource {
+    /// From us.
     Text(Option<Bytes>),
     Upstream(MeteredBody<UpstreamBody>),
 }
@@ -33,14 +42,21 @@ pub(crate) struct UpstreamBody {
 
 impl ResponseBody {
     pub(crate) fn text(bytes: Vec<u8>) -> Self {
-        Self::Text(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty()))
+        let text = Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty());
+        Self { source: BodySource::Text(text), record: None }
     }
 
     /// What an upstream answers, shown to whoever counts it.
     pub(crate) fn upstream(timed: TimedBody, lease: Lease, meter: Option<ResponseMeter>) -> Self {
         let mut body = UpstreamBody { timed, lease: Some(lease) };
         body.end_lease();
-        Self::Upstream(MeteredBody::new(body, meter))
+        Self { source: BodySource::Upstream(MeteredBody::new(body, meter)), record: None }
+    }
+
+    /// The same, of which the access log is told.
+    pub(crate) fn recorded(mut self, record: Option<AccessRecord>) -> Self {
+        self.record = record.map(Box::new);
+        self
     }
 }
 
@@ -94,25 +110,29 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match &mut *self {
-            Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Self::Upstream(body) => Pin::new(body).poll_frame(cx),
+        let polled = match &mut self.source {
+            BodySource::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            BodySource::Upstream(body) => Pin::new(body).poll_frame(cx),
+        };
+        if let (Poll::Ready(Some(Ok(frame))), Some(record)) = (&polled, &mut self.record) {
+            record.sent(frame.data_ref().map_or(0, Bytes::len));
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Text(text) => text.is_none(),
-            Self::Upstream(body) => body.is_end_stream(),
+        match &self.source {
+            BodySource::Text(text) => text.is_none(),
+            BodySource::Upstream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Text(text) => {
+        match &self.source {
+            BodySource::Text(text) => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| u64::try_from(text.len()).unwrap_or(0)))
             }
-            Self::Upstream(body) => body.size_hint(),
+            BodySource::Upstream(body) => body.size_hint(),
         }
     }
 }

@@ -124,6 +124,7 @@ pub struct Metrics {
     store: OnceLock<Box<dyn Fn() -> StoreStats + Send + Sync>>,
     history: OnceLock<Box<dyn Fn() -> Option<HistoryStats> + Send + Sync>>,
     gateway: OnceLock<Box<dyn Fn() -> Vec<UpstreamStats> + Send + Sync>>,
+    access_log: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
     /// The page rendered last, if somebody still reads it, and when that was.
     last_page: Mutex<(Time, Weak<String>)>,
 }
@@ -156,6 +157,7 @@ impl Metrics {
             store: OnceLock::new(),
             history: OnceLock::new(),
             gateway: OnceLock::new(),
+            access_log: OnceLock::new(),
             last_page: Mutex::default(),
         }
     }
@@ -204,6 +206,12 @@ impl Metrics {
     pub fn watch_gateway(&self, look: impl Fn() -> Vec<UpstreamStats> + Send + Sync + 'static) {
         // As for the store.
         drop(self.gateway.set(Box::new(look)));
+    }
+
+    /// Asks how many lines of the access log were dropped whenever somebody wants to know.
+    pub fn watch_access_log(&self, dropped: impl Fn() -> u64 + Send + Sync + 'static) {
+        // As for the store.
+        drop(self.access_log.set(Box::new(dropped)));
     }
 
     /// A call was answered, in that time.

@@ -40,6 +40,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     store::add(&mut page, metrics);
     history(&mut page, metrics);
     gateway(&mut page, metrics);
+    access_log(&mut page, metrics);
     bounds(&mut page, metrics);
     reference(&mut page, metrics);
     process::add(&mut page);
@@ -195,6 +196,12 @@ fn gateway(page: &mut MetricsPage, metrics: &Metrics) {
             page.sample(&name, &[("group", &own.group), ("upstream", &own.upstream)], look(own));
         }
     }
+}
+
+fn access_log(page: &mut MetricsPage, metrics: &Metrics) {
+    let Some(dropped) = metrics.access_log.get() else { return };
+    let help = "Lines missing in the access log of the gateway, because they could not be written in time.";
+    page.single("tollgate_access_log_dropped_total", MetricKind::Counter, help, dropped());
 }
 
 fn history(page: &mut MetricsPage, metrics: &Metrics) {

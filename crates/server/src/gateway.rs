@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tollgate_gateway::{
-    ClientSocket, Gateway, GatewayConfig, UpstreamStatus, UpstreamTlsError, default_mapping,
+    AccessLog, ClientSocket, Gateway, GatewayConfig, UpstreamStatus, UpstreamTlsError, default_mapping,
 };
 use tollgate_http::Mapping;
 use tollgate_metrics::{Metrics, UpstreamStats};
@@ -22,13 +22,22 @@ use crate::tls::Tls;
 use tollgate_settings::LimitedListener;
 
 /// The gateway as the settings have it, with the tokens that forward-auth verifies.
+///
+/// # Errors
+/// If the access log cannot be written.
 pub(crate) fn load_gateway(
     settings: &GatewaySettings,
     authz: &Authz,
     service: &Arc<Service>,
 ) -> Result<Gateway<Service>, Error> {
     let (config, mapping) = config_and_mapping(settings, authz);
-    Gateway::new(&config, &mapping, Arc::clone(service)).map_err(unusable)
+    let gateway = Gateway::new(&config, &mapping, Arc::clone(service)).map_err(unusable)?;
+    let Some(access_log) = &settings.access_log else { return Ok(gateway) };
+    let log = AccessLog::open(access_log);
+    let log = Arc::new(log.map_err(|source| Error::System { what: "write the access log", source })?);
+    let weak = Arc::downgrade(&log);
+    service.metrics().watch_access_log(move || weak.upgrade().map_or(0, |log| log.dropped()));
+    Ok(gateway.with_access_log(Some(log)))
 }
 
 /// Other settings from the next request on.

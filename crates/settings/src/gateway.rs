@@ -11,7 +11,9 @@ mod upstreams;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_gateway::{GatewayConfig, GatewayTimeouts, GroupConfig, RouteConditions, RouteConfig};
+use tollgate_gateway::{
+    AccessLogConfig, GatewayConfig, GatewayTimeouts, GroupConfig, RouteConditions, RouteConfig,
+};
 use tollgate_http::Mapping;
 
 use crate::address::ListenAddress;
@@ -29,6 +31,8 @@ pub struct GatewaySettings {
     pub config: GatewayConfig,
     /// TLS, if asked for.
     pub tls: Option<ServerTls>,
+    /// Where a line for every request goes, if anywhere.
+    pub access_log: Option<AccessLogConfig>,
 }
 
 impl GatewaySettings {
@@ -52,6 +56,7 @@ pub(crate) fn read(
         idle: reader.get(&rows::GATEWAY_IDLE_TIMEOUT),
         total: Some(reader.get(&rows::GATEWAY_TOTAL_TIMEOUT)).filter(|total: &Duration| !total.is_zero()),
     };
+    let access_log = access_log(reader);
     let config = config(reader, mapping, timeouts, max_wait);
     let names = [rows::UPSTREAM.row.name(), "gateway.upstreams", "gateway.routes"];
     let is_set =
@@ -63,7 +68,7 @@ pub(crate) fn read(
                     "the gateway needs it; write http://HOST:PORT, or gateway.routes in tollgate.yaml";
                 reader.mistake(&rows::UPSTREAM, message);
             }
-            Some(GatewaySettings { address, config: config?, tls })
+            Some(GatewaySettings { address, config: config?, tls, access_log })
         }
         None => {
             let (address, set) =
@@ -74,6 +79,14 @@ pub(crate) fn read(
             None
         }
     }
+}
+
+/// The name that stands for standard output.
+const STDOUT: &str = "stdout";
+
+fn access_log(reader: &mut SettingsReader<'_>) -> Option<AccessLogConfig> {
+    let (path, format) = (reader.find(&rows::ACCESS_LOG), reader.get(&rows::ACCESS_LOG_FORMAT));
+    path.map(|path| AccessLogConfig { path: Some(path).filter(|path| path.as_os_str() != STDOUT), format })
 }
 
 /// Routes, or the one that `--upstream` or a single group is short for.

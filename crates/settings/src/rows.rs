@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_core::Secret;
-use tollgate_gateway::UpstreamUrl;
+use tollgate_gateway::{AccessLogFormat, UpstreamUrl};
 use tollgate_http::{PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, Layout, SocketType};
@@ -266,6 +266,12 @@ section! {
     GATEWAY_IDLE_TIMEOUT: Setting<Duration> = key("gateway.timeouts.idle").default("60s", Word(duration));
     /// All of a request, from its head to the end of the answer, may take at most this long; `0s` for any time.
     GATEWAY_TOTAL_TIMEOUT: Setting<Duration> = key("gateway.timeouts.total").default("0s", Word(duration));
+    /// A line for every request: `stdout`, or the path of a file, which may be renamed to rotate it.
+    ACCESS_LOG: OptionalSetting<PathBuf> =
+        variable("TOLLGATE_ACCESS_LOG").flag("--access-log", "PATH").key("gateway.access_log.path").optional(Value(path));
+    /// How a line looks: `combined`, as Apache and nginx have it, or `json`, with rule, verdict, wait and times.
+    ACCESS_LOG_FORMAT: Setting<AccessLogFormat> = variable("TOLLGATE_ACCESS_LOG_FORMAT")
+        .key("gateway.access_log.format").default("combined", Word(values::access_log_format));
     /// The certificate chain, in PEM; with it the listener speaks TLS.
     GATEWAY_TLS_CERT: OptionalSetting<PathBuf> =
         variable("TOLLGATE_GATEWAY_TLS_CERT").key("gateway.tls.cert").optional(Value(path));

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 use tollgate_core::Secret;
-use tollgate_gateway::{UpstreamUrl, UpstreamUrlError};
+use tollgate_gateway::{AccessLogFormat, UpstreamUrl, UpstreamUrlError};
 use tollgate_http::{AddressHeader, ClientAddress, PathTemplates, RateLimitFields};
 use tollgate_metrics::StatsdProtocol;
 use tollgate_redis::config::{Endpoint, JITTER_DEFAULT_S, Layout, SocketType};
@@ -247,6 +247,12 @@ pub(crate) fn xds_server(text: &str) -> Result<String, String> {
         Ok(address) if !address.host.is_empty() => Ok(address.to_string()),
         _ => Err(format!("'{text}' is no server; write HOST:PORT, such as envoy-gateway:18001")),
     }
+}
+
+/// How a line of the access log looks.
+pub(crate) fn access_log_format(text: &str) -> Result<AccessLogFormat, String> {
+    let formats = [("combined", AccessLogFormat::Combined), ("json", AccessLogFormat::Json)];
+    choice(text, "is not a format of access logs", &formats)
 }
 
 /// Where the gateway forwards to.

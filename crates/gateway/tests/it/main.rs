@@ -6,6 +6,7 @@
     reason = "a test that cannot go on says so by failing"
 )]
 
+mod access_log;
 mod bodies;
 mod charges;
 mod control;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tollgate_gateway::{ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, UpstreamUrl, default_mapping};
+use tollgate_gateway::{
+    AccessLog, ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, UpstreamUrl, default_mapping,
+};
 use tollgate_http::{ClientAddress, LimiterChecker, Mapping, RateLimitFields, ResponseSettings};
 use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
 use tollgate_rules::{Options, SourceFile, load};
@@ -56,11 +58,18 @@ pub(crate) struct GatewaySetup {
     pub(crate) timeouts: GatewayTimeouts,
     pub(crate) trusted: &'static [&'static str],
     pub(crate) mapping: Mapping,
+    pub(crate) access_log: Option<Arc<AccessLog>>,
 }
 
 impl Default for GatewaySetup {
     fn default() -> Self {
-        Self { rules: FREE, timeouts: GatewayTimeouts::default(), trusted: &[], mapping: default_mapping() }
+        Self {
+            rules: FREE,
+            timeouts: GatewayTimeouts::default(),
+            trusted: &[],
+            mapping: default_mapping(),
+            access_log: None,
+        }
     }
 }
 
@@ -84,7 +93,8 @@ impl GatewaySetup {
         let proxies = ClientAddress::new(self.trusted, Default::default()).unwrap();
         let mapping = self.mapping.with_proxies(proxies);
         let checker = Arc::new(checker(self.rules));
-        let gateway = Arc::new(Gateway::new(&config, &mapping, Arc::clone(&checker)).unwrap());
+        let gateway = Gateway::new(&config, &mapping, Arc::clone(&checker)).unwrap();
+        let gateway = Arc::new(gateway.with_access_log(self.access_log));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let own = Arc::clone(&gateway);

@@ -1,0 +1,72 @@
+//! A line for every request, whatever becomes of it.
+
+use std::sync::Arc;
+
+use tollgate_gateway::{AccessLog, AccessLogConfig, AccessLogFormat};
+
+use crate::support::{GatewaySetup, Raw, RawUpstream, in_time};
+
+const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: 'by \"address\"', unit: hour, requests_per_unit: 2, algorithm: sliding_log }\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// The lines that three requests make: one that is hostile, one that passes, one that is denied.
+async fn lines(format: AccessLogFormat) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let config = AccessLogConfig { path: Some(path.clone()), format };
+    let access_log = Some(Arc::new(AccessLog::open(&config).unwrap()));
+    let upstream = RawUpstream::new().await;
+    let setup = GatewaySetup { rules: RULES, access_log, ..GatewaySetup::default() };
+    let gateway = setup.start(upstream.address).await;
+    let _backend = upstream.answer_all(OK);
+    let hostile = "GET /a%0a?'x' HTTP/1.1\r\nHost: api\r\nUser-Agent: \u{fc} \"\\ \t{}\r\nReferer: r\r\n\r\n";
+    let plain = "GET /b HTTP/1.1\r\nHost: api\r\n\r\n";
+    let mut client = Raw::connect(gateway.address).await;
+    for (request, status) in [(hostile, "200"), (plain, "200"), (plain, "429")] {
+        let (head, _) = client.ask(request).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+    }
+    // What cannot be read.
+    let mut client = Raw::connect(gateway.address).await;
+    client.send("GET / HTTP/1.1\r\nHost : a\r\n\r\n").await;
+    client.rest().await;
+    in_time(async {
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.lines().count() == 4 {
+                return text.lines().map(str::to_owned).collect();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_line_in_the_combined_format() {
+    let lines = lines(AccessLogFormat::Combined).await;
+    let rest = |line: &str| line.split_once("] ").unwrap().1.to_owned();
+    assert!(lines.iter().all(|line| line.starts_with("127.0.0.1 - - [")), "{lines:?}");
+    assert_eq!(rest(&lines[0]), r#""GET /a%0a?'x' HTTP/1.1" 200 5 "r" "\xC3\xBC \x22\x5C \x09{}""#);
+    assert_eq!(rest(&lines[1]), r#""GET /b HTTP/1.1" 200 5 "-" "-""#);
+    assert!(rest(&lines[2]).starts_with(r#""GET /b HTTP/1.1" 429 "#), "{}", lines[2]);
+    assert!(rest(&lines[3]).starts_with(r#""-" 400 "#), "{}", lines[3]);
+}
+
+#[tokio::test]
+async fn a_line_of_json() {
+    let lines = lines(AccessLogFormat::Json).await;
+    let line = |index: usize| serde_json::from_str::<serde_json::Value>(&lines[index]).unwrap();
+    let (hostile, passed, denied, unread) = (line(0), line(1), line(2), line(3));
+    assert_eq!(hostile["user_agent"], "\u{fc} \"\\ \t{}");
+    assert_eq!(hostile["target"], "/a%0a?'x'");
+    assert_eq!(
+        (&passed["status"], &passed["bytes"], &passed["verdict"]),
+        (&200.into(), &5.into(), &"allow".into())
+    );
+    assert_eq!((&passed["rule"], &passed["host"]), (&"by \"address\"".into(), &"api".into()));
+    assert!(passed["upstream_ms"].is_u64() && passed["total_ms"].is_u64() && passed["wait_ms"] == 0);
+    assert_eq!((&denied["status"], &denied["outcome"]), (&429.into(), &"denied".into()));
+    assert!(denied["upstream_ms"].is_null(), "nobody was asked");
+    assert_eq!((&unread["status"], &unread["method"]), (&400.into(), &serde_json::Value::Null));
+}
