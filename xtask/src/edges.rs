@@ -131,6 +131,12 @@ const TABLE: &[CrateRow] = &[
         why: "the gateway is handed connections and a limiter, and knows neither sockets nor settings",
     },
     CrateRow {
+        folder: "accesslog",
+        ours: &["core"],
+        theirs: Theirs::Any,
+        why: "a log says what was asked; whoever reads it knows what that means",
+    },
+    CrateRow {
         folder: "load",
         ours: &[],
         theirs: Theirs::Any,
@@ -152,6 +158,7 @@ const TABLE: &[CrateRow] = &[
             "http",
             "gateway",
             "load",
+            "accesslog",
         ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",

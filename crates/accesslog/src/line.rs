@@ -1,0 +1,272 @@
+//! What a line of an access log says.
+//!
+//! Parsers fill one in field by field; replay and import read it.
+//!
+//! Invariant: a `LogLine` that exists has a time and a request target.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use tollgate_core::{Micros, Time};
+
+use crate::decimal::duration;
+use crate::timestamp::{TimeCache, Timestamp};
+
+/// Headers of a request, by lower-case name.
+pub type LogHeaders<'a> = SmallVec<[(&'a str, Cow<'a, [u8]>); 2]>;
+
+/// One request, as a log tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine<'a> {
+    /// When it was written, or when the request began: see [`crate::LogFormat::is_written_at_end`].
+    pub time: Time,
+    /// The log has whole seconds, so that the true time is up to a second later.
+    pub whole_second: bool,
+    /// How long the request took.
+    pub duration: Option<Micros>,
+    /// Who asked: an address without a port, or a host name where the server looked it up.
+    pub address: Option<Cow<'a, str>>,
+    /// The method; `GET` where the log does not say.
+    pub method: Cow<'a, str>,
+    /// Path and query as they were sent.
+    pub target: Cow<'a, [u8]>,
+    /// The host that was asked for.
+    pub host: Option<Cow<'a, str>>,
+    /// The status of the answer.
+    pub status: Option<u16>,
+    /// Headers of the request that the log has, by lower-case name.
+    pub headers: LogHeaders<'a>,
+}
+
+/// What a field of a log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// Who asked, with or without a port.
+    Address,
+    /// A time stamp of any kind.
+    Time,
+    /// `2024-03-12`, to be followed by [`Field::Clock`].
+    Date,
+    /// `15:22:28`.
+    Clock,
+    /// `GET /path HTTP/1.1`.
+    Request,
+    Method,
+    /// Path and query.
+    Target,
+    /// The query of a target that is already known.
+    Query,
+    Host,
+    Status,
+    /// How long it took, in units of so many nanoseconds.
+    Duration {
+        nanos: u64,
+    },
+    /// A header of the request, by lower-case name.
+    Header(Box<str>),
+    Skip,
+}
+
+/// A line that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct LineBuilder<'a> {
+    /// The text has no escapes of a log.
+    is_plain: bool,
+    time: Option<Timestamp>,
+    date: Option<&'a [u8]>,
+    duration: Option<Micros>,
+    address: Option<Cow<'a, str>>,
+    method: Option<Cow<'a, str>>,
+    target: Option<Cow<'a, [u8]>>,
+    query: Option<Cow<'a, [u8]>>,
+    host: Option<Cow<'a, str>>,
+    status: Option<u16>,
+    headers: LogHeaders<'a>,
+}
+
+impl<'a> LineBuilder<'a> {
+    /// For text from which escapes were already removed.
+    pub(crate) fn plain_text() -> Self {
+        Self { is_plain: true, ..Self::default() }
+    }
+
+    /// Takes the text of a field, with the escapes of the log. `None` if it cannot be what the format
+    /// says that it is.
+    pub(crate) fn set(&mut self, field: &'a Field, text: &'a [u8], cache: &mut TimeCache) -> Option<()> {
+        match field {
+            Field::Skip => {}
+            Field::Time => self.time = Some(cache.parse(text)?),
+            Field::Date => self.date = Some(text),
+            Field::Clock => self.time = Some(cache.parse_pair(self.date?, text)?),
+            Field::Status if is_absent(text) => {}
+            Field::Status => self.status = Some(status(text)?),
+            Field::Duration { .. } if is_absent(text) => {}
+            Field::Duration { nanos } => self.duration = Some(duration(text, *nanos)?),
+            Field::Request => self.set_request(text)?,
+            _ if is_absent(text) => {}
+            Field::Query => self.query = Some(self.plain(text)),
+            // The whole request, where a log has both, is as it was sent.
+            Field::Target if self.target.is_some() => {}
+            Field::Target => self.target = Some(self.plain(text)),
+            Field::Header(name) => self.set_header(name, text),
+            Field::Address => self.address = Some(Cow::Borrowed(without_port(text)?)),
+            Field::Host => self.host = Some(as_text(text)?),
+            Field::Method => self.method = Some(as_text(text).filter(|method| is_method(method.as_bytes()))?),
+        }
+        Some(())
+    }
+
+    /// A header of the request.
+    pub(crate) fn set_header(&mut self, name: &'a str, text: &'a [u8]) {
+        self.headers.push((name, self.plain(text)));
+    }
+
+    fn plain(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.is_plain { Cow::Borrowed(text) } else { unescaped(text) }
+    }
+
+    /// `GET /path HTTP/1.1`, or without the last part, as HTTP/0.9 was.
+    fn set_request(&mut self, request: &'a [u8]) -> Option<()> {
+        let request = request.trim_ascii();
+        let blank = memchr::memchr(b' ', request)?;
+        let (method, rest) = request.split_at_checked(blank)?;
+        let rest = rest.trim_ascii();
+        let target = match memchr::memrchr(b' ', rest) {
+            Some(at) if rest.get(at + 1..).is_some_and(|version| version.starts_with(b"HTTP/")) => {
+                rest.get(..at).unwrap_or_default().trim_ascii_end()
+            }
+            _ => rest,
+        };
+        if target.is_empty() || target.starts_with(b"HTTP/") || !is_method(method) {
+            return None;
+        }
+        self.method = Some(as_text(method)?);
+        self.target = Some(self.plain(target));
+        Some(())
+    }
+
+    /// The line, if it has a time and a target.
+    pub(crate) fn build(self) -> Option<LogLine<'a>> {
+        let Timestamp { time, whole_second } = self.time?;
+        let mut target = self.target?;
+        let forwarded_for = || {
+            let list = &self.headers.iter().find(|(name, _)| *name == "x-forwarded-for")?.1;
+            let first = list.split(|byte| *byte == b',').next()?.trim_ascii();
+            without_port(first).map(|address| Cow::Owned(address.to_owned()))
+        };
+        // Envoy's own format has no other address than the one that a proxy before it wrote.
+        let address = self.address.or_else(forwarded_for);
+        if let Some(query) = self.query {
+            let query = query.strip_prefix(b"?").unwrap_or(&query);
+            target = Cow::Owned([&*target, b"?", query].concat());
+        }
+        Some(LogLine {
+            time,
+            whole_second,
+            duration: self.duration,
+            address,
+            method: self.method.unwrap_or(Cow::Borrowed("GET")),
+            target,
+            host: self.host,
+            status: self.status,
+            headers: self.headers,
+        })
+    }
+}
+
+/// What logs write for nothing.
+fn is_absent(text: &[u8]) -> bool {
+    matches!(text, b"" | b"-")
+}
+
+fn is_method(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
+}
+
+fn as_text(text: &[u8]) -> Option<Cow<'_, str>> {
+    std::str::from_utf8(text).ok().map(Cow::Borrowed)
+}
+
+fn status(text: &[u8]) -> Option<u16> {
+    let status = std::str::from_utf8(text).ok()?.parse().ok()?;
+    // HAProxy writes -1 for no answer, others 0 or 000; both are no status.
+    (status < 1_000).then_some(status)
+}
+
+/// `1.2.3.4:567` and `[::1]:567` without the port; `::1` and host names as they are.
+fn without_port(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Some(rest) = text.strip_prefix('[') {
+        return rest.split_once(']').map(|(address, _)| address);
+    }
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match text.split_once(':') {
+        Some((address, port)) if is_port(port) => Some(address),
+        _ => Some(text),
+    }
+}
+
+/// Text without the escapes that servers write into quotes: `\xHH`, `\"`, `\\` and those of C.
+fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
+    let Some(first) = memchr::memchr(b'\\', text) else { return Cow::Borrowed(text) };
+    let (plain, mut rest) = text.split_at(first);
+    let mut out = plain.to_vec();
+    while let [byte, tail @ ..] = rest {
+        rest = tail;
+        if *byte != b'\\' {
+            out.push(*byte);
+            continue;
+        }
+        let (unescaped, length) = match rest {
+            [b'x' | b'X', high, low, ..] => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => (high * 16 + low, 3),
+                _ => (b'\\', 0),
+            },
+            [quoted @ (b'"' | b'\\'), ..] => (*quoted, 1),
+            [b'n', ..] => (b'\n', 1),
+            [b't', ..] => (b'\t', 1),
+            [b'r', ..] => (b'\r', 1),
+            _ => (b'\\', 0),
+        };
+        out.push(unescaped);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Cow::Owned(out)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_go_and_addresses_stay() {
+        for (text, address) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1:44740", "192.0.2.1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("in24.example.net", "in24.example.net"),
+        ] {
+            assert_eq!(without_port(text.as_bytes()), Some(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_of_servers_are_undone() {
+        for (text, plain) in [
+            (r"/a\x22b", "/a\"b"),
+            (r#"/\"x\""#, "/\"x\""),
+            (r"\\", "\\"),
+            (r"a\qb\x2", r"a\qb\x2"),
+            (r"\", r"\"),
+            (r"\x4", r"\x4"),
+        ] {
+            assert_eq!(&*unescaped(text.as_bytes()), plain.as_bytes(), "{text}");
+        }
+        assert!(matches!(unescaped(b"/plain"), Cow::Borrowed(_)), "nothing to undo, nothing copied");
+    }
+}
