@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tollgate_load::LoadProtocol;
 use tollgate_load::plan::{DescriptorCheck, LoadRequest};
 use tollgate_testkit::RedisServer;
+use tollgate_testkit::redis::wait_until;
 
 use super::server_process::{ServerProcess, free_address};
 use super::{Concurrency, Contender, Turns};
@@ -101,7 +102,10 @@ impl RedisRig {
         command.args(["--store", &redis.url(), "--rules"]).arg(rules);
         command.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false");
         let tollgate = ServerProcess::start(command, grpc)?;
-        Ok(Self { redis, tollgate, http, _folder: folder })
+        let rig = Self { redis, tollgate, http, _folder: folder };
+        // It listens before it has read its rules.
+        wait_until("the rules are loaded", TIMEOUT, || rig.check("first").is_ok());
+        Ok(rig)
     }
 
     fn contender(&self) -> Contender {
