@@ -137,6 +137,12 @@ const TABLE: &[CrateRow] = &[
         why: "a log says what was asked; whoever reads it knows what that means",
     },
     CrateRow {
+        folder: "replay",
+        ours: &["accesslog", "http", "limiter", "core"],
+        theirs: Theirs::Any,
+        why: "whoever replays decides by the code that serves, and needs no server",
+    },
+    CrateRow {
         folder: "load",
         ours: &[],
         theirs: Theirs::Any,
@@ -159,6 +165,7 @@ const TABLE: &[CrateRow] = &[
             "gateway",
             "load",
             "accesslog",
+            "replay",
         ],
         theirs: Theirs::Any,
         why: "the binary must not ship what only tests need",

@@ -34,7 +34,7 @@ impl Columns {
     }
 
     /// What a line says; `None` if a column is missing or is not what its name says.
-    pub(crate) fn parse<'a>(&'a self, line: &'a [u8], cache: &mut TimeCache) -> Option<LogLine<'a>> {
+    pub(crate) fn parse<'a>(&self, line: &'a [u8], cache: &mut TimeCache) -> Option<LogLine<'a>> {
         let separator = if self.is_tabbed || line.contains(&b'\t') { b'\t' } else { b' ' };
         let mut builder = LineBuilder::plain_text();
         let mut values = line.split(|byte| *byte == separator);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::columns::Columns;
 use crate::container::without_prefix;
 use crate::error::FormatError;
-use crate::json::{JsonBuffer, JsonFields};
+use crate::json::JsonFields;
 use crate::line::LogLine;
 use crate::template::{Notation, Template};
 use crate::timestamp::TimeCache;
@@ -110,6 +110,15 @@ impl LogFormat {
         best.map(|(_, format)| format)
     }
 
+    /// The same without the headers that nobody wants, which saves their copies.
+    #[must_use]
+    pub fn with_headers(mut self, wants: impl Fn(&str) -> bool) -> Self {
+        if let Layout::Template(template) = &mut self.layout {
+            template.skip_headers(wants);
+        }
+        self
+    }
+
     /// Its name, or the format string.
     pub fn name(&self) -> &str {
         &self.name
@@ -153,18 +162,16 @@ pub struct LineParser {
     format: Arc<LogFormat>,
     times: TimeCache,
     columns: Columns,
-    buffer: JsonBuffer,
 }
 
 impl LineParser {
     /// Reads lines of that format.
     pub fn new(format: Arc<LogFormat>) -> Self {
-        let (times, columns, buffer) = (TimeCache::default(), Columns::default(), JsonBuffer::default());
-        Self { format, times, columns, buffer }
+        Self { format, times: TimeCache::default(), columns: Columns::default() }
     }
 
     /// What a line is, with or without its end.
-    pub fn parse<'a>(&'a mut self, line: &'a [u8]) -> Parsed<'a> {
+    pub fn parse<'a>(&mut self, line: &'a [u8]) -> Parsed<'a> {
         let line = line.trim_ascii_end();
         if line.is_empty() {
             return Parsed::Comment;
@@ -175,12 +182,12 @@ impl LineParser {
             }
             return Parsed::Comment;
         }
-        let Self { format, times, columns, buffer } = self;
+        let Self { format, times, columns } = self;
         let line = without_prefix(line).unwrap_or(line);
         let parsed = match &format.layout {
             Layout::Template(template) => template.parse(line, times),
             Layout::Columns => columns.parse(line, times),
-            Layout::Json(fields) => fields.parse(line, buffer, times),
+            Layout::Json(fields) => fields.parse(line, times),
         };
         parsed.map_or(Parsed::NotUnderstood, Parsed::Request)
     }

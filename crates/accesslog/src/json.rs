@@ -1,11 +1,8 @@
 //! Lines that are a JSON object each: Envoy's, Traefik's, Caddy's, and others by a list of names.
 //!
-//! Invariant: the texts of the wanted fields are copied into one buffer, which is used again for the
-//! next line; a line borrows from it.
-//!
 //! Deliberately not here: speed. A line of JSON takes ten times as long as one of text.
 
-use std::ops::Range;
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -29,42 +26,6 @@ enum HeaderNames {
     Prefixed(&'static str),
     /// In an object of lists.
     Object(&'static str, &'static str),
-}
-
-/// The texts of one line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct JsonBuffer {
-    text: Vec<u8>,
-    fields: Vec<(usize, Range<usize>)>,
-    headers: Vec<(Range<usize>, Range<usize>)>,
-}
-
-impl JsonBuffer {
-    fn clear(&mut self) {
-        self.text.clear();
-        self.fields.clear();
-        self.headers.clear();
-    }
-
-    fn push(&mut self, value: &Value) -> Option<Range<usize>> {
-        let start = self.text.len();
-        match value {
-            Value::String(text) => self.text.extend_from_slice(text.as_bytes()),
-            Value::Number(number) => self.text.extend_from_slice(number.to_string().as_bytes()),
-            Value::Array(list) => return self.push(list.first()?),
-            Value::Null | Value::Bool(_) | Value::Object(_) => return None,
-        }
-        Some(start..self.text.len())
-    }
-
-    fn push_header(&mut self, name: &str, value: &Value) {
-        let start = self.text.len();
-        self.text.extend_from_slice(name.to_ascii_lowercase().as_bytes());
-        let name = start..self.text.len();
-        if let Some(value) = self.push(value) {
-            self.headers.push((name, value));
-        }
-    }
 }
 
 impl JsonFields {
@@ -168,36 +129,22 @@ impl JsonFields {
     }
 
     /// What a line says; `None` if it is no object, or lacks a time or a target.
-    pub(crate) fn parse<'a>(
-        &'a self,
-        line: &[u8],
-        buffer: &'a mut JsonBuffer,
-        cache: &mut TimeCache,
-    ) -> Option<LogLine<'a>> {
+    pub(crate) fn parse<'a>(&self, line: &[u8], cache: &mut TimeCache) -> Option<LogLine<'a>> {
         if line.first() != Some(&b'{') {
             return None;
         }
         let object: Value = serde_json::from_slice(line).ok()?;
-        buffer.clear();
-        for (index, (_, path)) in self.fields.iter().enumerate() {
-            if let Some(range) = at(&object, path).and_then(|value| buffer.push(value)) {
-                buffer.fields.push((index, range));
+        let mut builder = LineBuilder::plain_text();
+        for (field, path) in &self.fields {
+            if let Some(text) = at(&object, path).and_then(text) {
+                builder.set(field, text, cache)?;
             }
         }
-        self.read_headers(&object, buffer);
-        let JsonBuffer { text, fields, headers } = buffer;
-        let mut builder = LineBuilder::plain_text();
-        for (index, range) in &*fields {
-            builder.set(&self.fields.get(*index)?.0, text.get(range.clone())?, cache)?;
-        }
-        for (name, value) in &*headers {
-            let name = std::str::from_utf8(text.get(name.clone())?).ok()?;
-            builder.set_header(name, text.get(value.clone())?);
-        }
+        self.read_headers(&object, &mut builder);
         builder.build()
     }
 
-    fn read_headers(&self, object: &Value, buffer: &mut JsonBuffer) {
+    fn read_headers(&self, object: &Value, builder: &mut LineBuilder<'_>) {
         let (members, prefix) = match self.headers {
             HeaderNames::Listed => return,
             HeaderNames::Prefixed(prefix) => (object.as_object(), prefix),
@@ -206,10 +153,20 @@ impl JsonFields {
             }
         };
         for (name, value) in members.into_iter().flatten() {
-            if let Some(name) = name.strip_prefix(prefix) {
-                buffer.push_header(name, value);
+            if let (Some(name), Some(text)) = (name.strip_prefix(prefix), text(value)) {
+                builder.set_header(Cow::Owned(name.to_ascii_lowercase()), Cow::Owned(text));
             }
         }
+    }
+}
+
+/// A value as a log of text would have it; of a list the first.
+fn text(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.clone().into_bytes()),
+        Value::Number(number) => Some(number.to_string().into_bytes()),
+        Value::Array(list) => list.first().filter(|first| !first.is_array()).and_then(text),
+        Value::Null | Value::Bool(_) | Value::Object(_) => None,
     }
 }
 

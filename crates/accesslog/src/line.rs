@@ -12,8 +12,11 @@ use tollgate_core::{Micros, Time};
 use crate::decimal::duration;
 use crate::timestamp::{TimeCache, Timestamp};
 
+/// The header whose first address is the client's where a log has no better one.
+pub(crate) const FORWARDED_FOR: &str = "x-forwarded-for";
+
 /// Headers of a request, by lower-case name.
-pub type LogHeaders<'a> = SmallVec<[(&'a str, Cow<'a, [u8]>); 2]>;
+pub type LogHeaders<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, [u8]>); 2]>;
 
 /// One request, as a log tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub(crate) struct LineBuilder<'a> {
     /// The text has no escapes of a log.
     is_plain: bool,
     time: Option<Timestamp>,
-    date: Option<&'a [u8]>,
+    date: Option<Cow<'a, [u8]>>,
     duration: Option<Micros>,
     address: Option<Cow<'a, str>>,
     method: Option<Cow<'a, str>>,
@@ -90,26 +93,29 @@ impl<'a> LineBuilder<'a> {
         Self { is_plain: true, ..Self::default() }
     }
 
-    /// Takes the text of a field, with the escapes of the log. `None` if it cannot be what the format
-    /// says that it is.
-    pub(crate) fn set(&mut self, field: &'a Field, text: &'a [u8], cache: &mut TimeCache) -> Option<()> {
+    /// Takes the text of a field. `None` if it cannot be what the format says that it is.
+    pub(crate) fn set(
+        &mut self,
+        field: &Field,
+        text: impl Into<Cow<'a, [u8]>>,
+        cache: &mut TimeCache,
+    ) -> Option<()> {
+        let text = text.into();
         match field {
             Field::Skip => {}
-            Field::Time => self.time = Some(cache.parse(text)?),
+            Field::Time => self.time = Some(cache.parse(&text)?),
             Field::Date => self.date = Some(text),
-            Field::Clock => self.time = Some(cache.parse_pair(self.date?, text)?),
-            Field::Status if is_absent(text) => {}
-            Field::Status => self.status = Some(status(text)?),
-            Field::Duration { .. } if is_absent(text) => {}
-            Field::Duration { nanos } => self.duration = Some(duration(text, *nanos)?),
+            Field::Clock => self.time = Some(cache.parse_pair(self.date.as_deref()?, &text)?),
             Field::Request => self.set_request(text)?,
-            _ if is_absent(text) => {}
+            _ if matches!(&*text, b"" | b"-") => {}
+            Field::Status => self.status = Some(status(&text)?),
+            Field::Duration { nanos } => self.duration = Some(duration(&text, *nanos)?),
             Field::Query => self.query = Some(self.plain(text)),
             // The whole request, where a log has both, is as it was sent.
             Field::Target if self.target.is_some() => {}
             Field::Target => self.target = Some(self.plain(text)),
-            Field::Header(name) => self.set_header(name, text),
-            Field::Address => self.address = Some(Cow::Borrowed(without_port(text)?)),
+            Field::Header(name) => self.set_header(Cow::Owned(name.to_string()), text),
+            Field::Address => self.address = Some(without_port(as_text(text)?)),
             Field::Host => self.host = Some(as_text(text)?),
             Field::Method => self.method = Some(as_text(text).filter(|method| is_method(method.as_bytes()))?),
         }
@@ -117,29 +123,31 @@ impl<'a> LineBuilder<'a> {
     }
 
     /// A header of the request.
-    pub(crate) fn set_header(&mut self, name: &'a str, text: &'a [u8]) {
-        self.headers.push((name, self.plain(text)));
+    pub(crate) fn set_header(&mut self, name: Cow<'a, str>, text: Cow<'a, [u8]>) {
+        let text = self.plain(text);
+        self.headers.push((name, text));
     }
 
-    fn plain(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.is_plain { Cow::Borrowed(text) } else { unescaped(text) }
+    fn plain(&self, text: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        if self.is_plain || memchr::memchr(b'\\', &text).is_none() {
+            text
+        } else {
+            Cow::Owned(unescaped(&text))
+        }
     }
 
     /// `GET /path HTTP/1.1`, or without the last part, as HTTP/0.9 was.
-    fn set_request(&mut self, request: &'a [u8]) -> Option<()> {
-        let request = request.trim_ascii();
-        let blank = memchr::memchr(b' ', request)?;
-        let (method, rest) = request.split_at_checked(blank)?;
-        let rest = rest.trim_ascii();
-        let target = match memchr::memrchr(b' ', rest) {
-            Some(at) if rest.get(at + 1..).is_some_and(|version| version.starts_with(b"HTTP/")) => {
-                rest.get(..at).unwrap_or_default().trim_ascii_end()
+    fn set_request(&mut self, request: Cow<'a, [u8]>) -> Option<()> {
+        let (method, target) = match request {
+            Cow::Borrowed(request) => {
+                let (method, target) = split_request(request)?;
+                (Cow::Borrowed(method), Cow::Borrowed(target))
             }
-            _ => rest,
+            Cow::Owned(request) => {
+                let (method, target) = split_request(&request)?;
+                (Cow::Owned(method.to_vec()), Cow::Owned(target.to_vec()))
+            }
         };
-        if target.is_empty() || target.starts_with(b"HTTP/") || !is_method(method) {
-            return None;
-        }
         self.method = Some(as_text(method)?);
         self.target = Some(self.plain(target));
         Some(())
@@ -150,9 +158,9 @@ impl<'a> LineBuilder<'a> {
         let Timestamp { time, whole_second } = self.time?;
         let mut target = self.target?;
         let forwarded_for = || {
-            let list = &self.headers.iter().find(|(name, _)| *name == "x-forwarded-for")?.1;
+            let list = &self.headers.iter().find(|(name, _)| name == FORWARDED_FOR)?.1;
             let first = list.split(|byte| *byte == b',').next()?.trim_ascii();
-            without_port(first).map(|address| Cow::Owned(address.to_owned()))
+            as_text(Cow::Owned(first.to_vec())).map(without_port)
         };
         // Envoy's own format has no other address than the one that a proxy before it wrote.
         let address = self.address.or_else(forwarded_for);
@@ -174,17 +182,30 @@ impl<'a> LineBuilder<'a> {
     }
 }
 
-/// What logs write for nothing.
-fn is_absent(text: &[u8]) -> bool {
-    matches!(text, b"" | b"-")
+/// Method and target.
+fn split_request(request: &[u8]) -> Option<(&[u8], &[u8])> {
+    let request = request.trim_ascii();
+    let (method, rest) = request.split_at_checked(memchr::memchr(b' ', request)?)?;
+    let rest = rest.trim_ascii();
+    let target = match memchr::memrchr(b' ', rest) {
+        Some(at) if rest.get(at + 1..).is_some_and(|version| version.starts_with(b"HTTP/")) => {
+            rest.get(..at).unwrap_or_default().trim_ascii_end()
+        }
+        _ => rest,
+    };
+    let is_request = is_method(method) && !target.is_empty() && !target.starts_with(b"HTTP/");
+    is_request.then_some((method, target))
 }
 
 fn is_method(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
 }
 
-fn as_text(text: &[u8]) -> Option<Cow<'_, str>> {
-    std::str::from_utf8(text).ok().map(Cow::Borrowed)
+fn as_text(text: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
+    match text {
+        Cow::Borrowed(text) => std::str::from_utf8(text).ok().map(Cow::Borrowed),
+        Cow::Owned(text) => String::from_utf8(text).ok().map(Cow::Owned),
+    }
 }
 
 fn status(text: &[u8]) -> Option<u16> {
@@ -194,23 +215,29 @@ fn status(text: &[u8]) -> Option<u16> {
 }
 
 /// `1.2.3.4:567` and `[::1]:567` without the port; `::1` and host names as they are.
-fn without_port(text: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(text).ok()?;
-    if let Some(rest) = text.strip_prefix('[') {
-        return rest.split_once(']').map(|(address, _)| address);
-    }
-    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    match text.split_once(':') {
-        Some((address, port)) if is_port(port) => Some(address),
-        _ => Some(text),
+fn without_port(text: Cow<'_, str>) -> Cow<'_, str> {
+    let end = match text.strip_prefix('[') {
+        Some(rest) => return Cow::Owned(rest.split(']').next().unwrap_or_default().to_owned()),
+        None => match text.split_once(':') {
+            Some((_, port)) if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return text;
+            }
+            Some((address, _)) => address.len(),
+            None => return text,
+        },
+    };
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or_default()),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
     }
 }
 
 /// Text without the escapes that servers write into quotes: `\xHH`, `\"`, `\\` and those of C.
-fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
-    let Some(first) = memchr::memchr(b'\\', text) else { return Cow::Borrowed(text) };
-    let (plain, mut rest) = text.split_at(first);
-    let mut out = plain.to_vec();
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
     while let [byte, tail @ ..] = rest {
         rest = tail;
         if *byte != b'\\' {
@@ -231,7 +258,7 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
         out.push(unescaped);
         rest = rest.get(length..).unwrap_or_default();
     }
-    Cow::Owned(out)
+    out
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -251,7 +278,7 @@ mod tests {
             ("[2001:db8::1]:443", "2001:db8::1"),
             ("in24.example.net", "in24.example.net"),
         ] {
-            assert_eq!(without_port(text.as_bytes()), Some(address), "{text}");
+            assert_eq!(without_port(text.into()), address, "{text}");
         }
     }
 
@@ -265,8 +292,7 @@ mod tests {
             (r"\", r"\"),
             (r"\x4", r"\x4"),
         ] {
-            assert_eq!(&*unescaped(text.as_bytes()), plain.as_bytes(), "{text}");
+            assert_eq!(unescaped(text.as_bytes()), plain.as_bytes(), "{text}");
         }
-        assert!(matches!(unescaped(b"/plain"), Cow::Borrowed(_)), "nothing to undo, nothing copied");
     }
 }

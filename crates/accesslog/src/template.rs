@@ -14,7 +14,7 @@ mod envoy;
 mod nginx;
 
 use crate::error::FormatError;
-use crate::line::{Field, LineBuilder, LogLine};
+use crate::line::{FORWARDED_FOR, Field, LineBuilder, LogLine};
 use crate::timestamp::TimeCache;
 
 /// A compiled pattern.
@@ -71,8 +71,20 @@ impl Template {
         builder.build()
     }
 
+    /// Reads headers no longer that are not wanted, but for one that may stand for the address.
+    pub(crate) fn skip_headers(&mut self, wants: impl Fn(&str) -> bool) {
+        let has_address = self.steps.iter().any(|step| step.field == Field::Address);
+        for step in &mut self.steps {
+            let skips = matches!(&step.field, Field::Header(name)
+                if !wants(name) && (has_address || &**name != FORWARDED_FOR));
+            if skips {
+                step.field = Field::Skip;
+            }
+        }
+    }
+
     /// What a line says; `None` if it does not follow the pattern.
-    pub(crate) fn parse<'a>(&'a self, line: &'a [u8], cache: &mut TimeCache) -> Option<LogLine<'a>> {
+    pub(crate) fn parse<'a>(&self, line: &'a [u8], cache: &mut TimeCache) -> Option<LogLine<'a>> {
         let mut builder = LineBuilder::default();
         let mut rest = line;
         let mut steps = self.steps.iter().peekable();

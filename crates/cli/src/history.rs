@@ -21,8 +21,9 @@ use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::console::{Console, Exit};
 use crate::remote;
+pub(crate) use draw::{bars, columns};
 use source::SourceError;
-pub(crate) use table::{grouped, moment, top as write_top, with_rule};
+pub(crate) use table::{grouped, moment, share, shorten, top as write_top, with_rule};
 
 /// How many requests, of what, when: the curve and the counts.
 ///

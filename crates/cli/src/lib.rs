@@ -8,6 +8,7 @@
 //! | `check` | `tollgate check`: are these rule files right? |
 //! | `test` | `tollgate test`: do the rules do what the rule tests say? |
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
+//! | `replay` | `tollgate replay`: who would have been limited on recorded traffic |
 //! | `history` | `tollgate history`: how many, of what, when |
 //! | `top` | `tollgate top`: what a running server is doing, live |
 //! | `demo` | `tollgate demo`: a server with made-up traffic, to look at |
@@ -15,7 +16,8 @@
 //! | `shell` | `tollgate completions` and `tollgate man`: what shells and `man` know about it |
 //!
 //! What they share: `console` (where to write, and the exit codes), `words`
-//! (limits and decisions as people read them), `remote` (a running server).
+//! (limits and decisions as people read them), `remote` (a running server),
+//! `log_file` (logs, packed or not).
 //!
 //! Invariants: results go to standard output, complaints about the command line
 //! and about paths to standard error; every complaint says what to do.
@@ -28,7 +30,9 @@ mod console;
 mod demo;
 mod explain;
 mod history;
+mod log_file;
 mod remote;
+mod replay;
 mod serve;
 mod shell;
 mod test;
@@ -57,6 +61,7 @@ Quick start:
   tollgate check rules/                              are these rule files right?
   tollgate test rules/                               do they do what the rule tests say?
   tollgate explain --rules rules/ shop user_id=42    which rules does this request meet?
+  tollgate replay --rules rules/ access.log          whom would these rules have hit?
   tollgate history import access.log                 a history from logs, to look at
   tollgate history /cart --last 24h                  how often, when, and with what outcome?
   tollgate top                                       what is a running server doing?
@@ -80,6 +85,7 @@ enum Command {
     Check(check::Args),
     Test(test::Args),
     Explain(explain::Args),
+    Replay(replay::Args),
     History(history::Args),
     Top(top::Args),
     Bench(bench::Args),
@@ -111,6 +117,7 @@ where
             Command::Check(args) => check::run(&args, &mut console),
             Command::Test(args) => test::run(&args, &mut console),
             Command::Explain(args) => explain::run(&args, &mut console),
+            Command::Replay(args) => replay::run(&args, &mut console),
             Command::History(args) => history::run(&args, &mut console),
             Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),

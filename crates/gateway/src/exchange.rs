@@ -158,6 +158,7 @@ impl<C: Checker> Gateway<C> {
     ) -> Result<Admission<C>, GatewayError> {
         let facts = HttpRequestFacts {
             peer: context.socket.peer,
+            peer_name: None,
             method: parts.method.as_str(),
             target: target.path.as_str().as_bytes(),
             host: target.host_text(),

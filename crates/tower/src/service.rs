@@ -98,6 +98,7 @@ fn facts<'a>(policy: &Policy, parts: &'a Parts) -> HttpRequestFacts<'a> {
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     HttpRequestFacts {
         peer: (policy.find_peer)(&parts.extensions),
+        peer_name: None,
         method: parts.method.as_str(),
         target: target.as_bytes(),
         host: host(parts),

@@ -41,7 +41,7 @@ fn parser(format: &str) -> LineParser {
 
 fn read(parser: &mut LineParser, line: &str) -> Said {
     let Parsed::Request(line) = parser.parse(line.as_bytes()) else { panic!("not understood: {line}") };
-    let agent = line.headers.iter().find(|(name, _)| *name == "user-agent");
+    let agent = line.headers.iter().find(|(name, _)| name == "user-agent");
     Said {
         us: line.time.get(),
         address: line.address.as_deref().unwrap_or_default().to_owned(),

@@ -20,7 +20,7 @@ const AXIS: u16 = 14;
 const COLUMNS: std::ops::RangeInclusive<u16> = 20..=400;
 
 /// Buckets that fit beside the axis.
-pub(super) fn columns() -> u64 {
+pub(crate) fn columns() -> u64 {
     let is_terminal = io::stdout().is_terminal();
     let size = is_terminal.then(ratatui::crossterm::terminal::size).and_then(Result::ok);
     let width = size.map_or(WIDTH, |(width, _)| width);
@@ -53,16 +53,23 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
     let first = result.from - result.from % result.step_s;
     let starts: Vec<u64> =
         (first..result.to).step_by(usize::try_from(result.step_s).unwrap_or(usize::MAX)).collect();
+    let bars: Vec<Option<(u64, u64)>> = starts.iter().map(|start| columns.get(start).copied()).collect();
+    self::bars(&bars, (result.from, result.to), out)?;
+    foot(result, out)
+}
+
+/// Columns beside an axis, and the first and the last second below it.
+pub(crate) fn bars(bars: &[Option<(u64, u64)>], span: (u64, u64), out: &mut dyn Write) -> io::Result<()> {
     // Few buckets are drawn wider, so that the curve has the width that there is.
-    let widen = usize::try_from(self::columns()).unwrap_or(1).checked_div(starts.len()).unwrap_or(1).max(1);
-    let most = columns.values().map(|(all, _)| *all).max().unwrap_or(1).max(1);
+    let widen = usize::try_from(columns()).unwrap_or(1).checked_div(bars.len()).unwrap_or(1).max(1);
+    let most = bars.iter().flatten().map(|(all, _)| *all).max().unwrap_or(1).max(1);
     let width = grouped(most).len();
     for line in (0..LINES).rev() {
         let label = if line == LINES - 1 { grouped(most) } else { String::new() };
         write!(out, "{label:>width$} {DIM}│{DIM:#}")?;
         let mut is_red = false;
-        for start in &starts {
-            let (cell, red) = cell(columns.get(start), line, most);
+        for bar in bars {
+            let (cell, red) = cell(bar.as_ref(), line, most);
             paint(out, red, &mut is_red)?;
             for _ in 0..widen {
                 write!(out, "{cell}")?;
@@ -71,9 +78,8 @@ pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write
         paint(out, false, &mut is_red)?;
         writeln!(out)?;
     }
-    writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(starts.len() * widen))?;
-    axis(result, starts.len() * widen, width, out)?;
-    foot(result, out)
+    writeln!(out, "{:>width$} {DIM}└{}{DIM:#}", 0, "─".repeat(bars.len() * widen))?;
+    axis(span, bars.len() * widen, width, out)
 }
 
 /// What the curves are of, each once: `user_id=42 (shop/login)`.
@@ -116,8 +122,8 @@ fn eighths(count: u64, most: u64) -> u64 {
 }
 
 /// The times of the first and the last bucket.
-fn axis(result: &SeriesResult, columns: usize, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    let (from, to) = (moment(result.from), moment(result.to));
+fn axis((from, to): (u64, u64), columns: usize, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let (from, to) = (moment(from), moment(to));
     let between = (columns + 2).saturating_sub(from.len() + to.len()).max(1);
     writeln!(out, "{:>width$} {DIM}{from}{}{to}{DIM:#}", "", " ".repeat(between))
 }

@@ -1,14 +1,10 @@
 //! `tollgate history import`: fills a history from the logs of web servers.
 //!
-//! Opens the files, decompresses those that are gzipped, and shows progress on a
-//! terminal. `tollgate_history` reads the lines, and knows those that it has imported.
+//! `tollgate_history` reads the lines, and knows those that it has imported.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
-use flate2::bufread::MultiGzDecoder;
-use indicatif::{ProgressBar, ProgressStyle};
 use tollgate_history::import::{ImportReport, Importer};
 use tollgate_history::tables::{Access, RedbTables};
 use tollgate_history::{Bounds, Error, LocalHistory};
@@ -17,6 +13,7 @@ use tollgate_limiter::{Clock as _, SystemClock};
 use super::complain;
 use super::table::grouped;
 use crate::console::{Console, Exit, Format, GOOD, clean, count};
+use crate::log_file::{bar, open};
 
 /// Fill a history from access logs
 ///
@@ -105,27 +102,4 @@ fn show(args: &Args, files: usize, sum: &ImportReport, console: &mut Console<'_>
         writeln!(console.out, "look at it: tollgate history top {range} {data}")?;
     }
     Ok(())
-}
-
-/// Draws on standard error, and only if that is a terminal.
-fn bar(path: &Path) -> ProgressBar {
-    let length = std::fs::metadata(path).map_or(0, |about| about.len());
-    let style = ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {eta}");
-    let name = path.to_string_lossy();
-    let bar = ProgressBar::new(length).with_message(clean(&name).into_owned());
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// The log, unpacked if its first bytes say that it is gzipped.
-fn open(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn BufRead>> {
-    let file = File::open(path)?;
-    bar.set_position(0);
-    let mut reader = BufReader::with_capacity(1 << 16, bar.wrap_read(file));
-    let is_gzipped = reader.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(if is_gzipped {
-        let unpacked: Box<dyn Read> = Box::new(MultiGzDecoder::new(reader));
-        Box::new(BufReader::with_capacity(1 << 16, unpacked))
-    } else {
-        Box::new(reader)
-    })
 }

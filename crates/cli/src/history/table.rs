@@ -111,12 +111,12 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// In tenths of a percent, rounded down.
-fn share(part: u64, all: u64) -> String {
+pub(crate) fn share(part: u64, all: u64) -> String {
     let tenths = u128::from(part) * 1_000 / u128::from(all.max(1));
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-fn shorten(name: &str) -> String {
+pub(crate) fn shorten(name: &str) -> String {
     let name = clean(name);
     if name.chars().count() <= NAME_MAX {
         return name.into_owned();

@@ -14,6 +14,7 @@
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `readme` | what the README shows is what a server answers |
+//! | `replay` | recorded traffic by other rules, held against a count by brute force |
 //! | `restart` | counters that survive the end of the process |
 //! | `top` | the live view on a real terminal, and as text |
 //! | `unread` | what callers who never read have a server hold |
@@ -30,6 +31,7 @@ mod history;
 mod history_server;
 mod machines;
 mod readme;
+mod replay;
 mod restart;
 mod runs;
 mod serve;

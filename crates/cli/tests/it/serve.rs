@@ -193,7 +193,7 @@ fn a_hangup_reads_the_rules_again() {
     let mut server = Serving::start(folder.path(), &["--rules", "rules.yaml"]);
     server.until("rules loaded");
     server.signal("HUP");
-    server.until("reading the rules again");
+    server.until("reading rules and settings again");
     server.until("rules loaded");
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));

@@ -86,6 +86,11 @@ impl ClientAddress {
         self.trusted.iter().any(|network| network.contains(&address))
     }
 
+    /// The headers that are read where a proxy is trusted.
+    pub(crate) fn header_names(&self) -> Vec<HeaderName> {
+        if self.trusted.is_empty() { Vec::new() } else { vec![X_FORWARDED_FOR, FORWARDED] }
+    }
+
     /// The client's address: the first from the right that is not trusted, or
     /// the last one that was reached.
     pub fn find(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {

@@ -43,6 +43,16 @@ impl ChargeTerms {
         }
     }
 
+    /// Whether a request is charged in the end, if its answer has this status.
+    pub(crate) fn charge(&self, status: Option<u16>) -> bool {
+        let is_among = |set: &StatusSet| status.is_some_and(|status| set.has(status));
+        match self {
+            Self::AtOnce | Self::OnResponse { status: None, .. } => true,
+            Self::RefundOn(set) => !is_among(set),
+            Self::OnResponse { status: Some(set), .. } => is_among(set),
+        }
+    }
+
     /// Whether something is taken when the request comes.
     pub const fn take_at_once(&self) -> bool {
         match self {

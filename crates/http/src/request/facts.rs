@@ -15,6 +15,8 @@ use http::HeaderMap;
 pub struct HttpRequestFacts<'a> {
     /// Who is connected to us: a proxy or the client; none if that is no address.
     pub peer: Option<IpAddr>,
+    /// What it is called where that is no address: logs may have names of hosts.
+    pub peer_name: Option<&'a str>,
     /// The method.
     pub method: &'a str,
     /// Path and query as the client sent them; a scheme and a host in front are no harm.

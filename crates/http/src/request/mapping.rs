@@ -236,6 +236,7 @@ impl From<Vec<Action>> for MappingDescriptor {
 /// headers.insert("x-api-key", "k1".parse()?);
 /// let facts = HttpRequestFacts {
 ///     peer: "203.0.113.9".parse().ok(),
+///     peer_name: None,
 ///     method: "GET",
 ///     target: b"/users/42",
 ///     host: None,
@@ -350,6 +351,27 @@ impl Mapping {
         self.descriptors.iter().flat_map(|descriptor| &descriptor.actions)
     }
 
+    /// The headers that it reads, by lower-case name.
+    pub fn header_names(&self) -> Vec<HeaderName> {
+        let mut names = self.proxies.header_names();
+        names.extend(self.actions().filter_map(|action| match &action.fact {
+            Fact::Header(name) | Fact::Claim { source: TokenSource::Header { name, .. }, .. } => {
+                Some(name.clone())
+            }
+            Fact::Cookie(_) | Fact::Claim { source: TokenSource::Cookie { .. }, .. } => {
+                Some(http::header::COOKIE)
+            }
+            Fact::RemoteAddress(_)
+            | Fact::Target
+            | Fact::Host
+            | Fact::Method
+            | Fact::Path(_)
+            | Fact::Query(_)
+            | Fact::Text(_) => None,
+        }));
+        names
+    }
+
     /// Whether it can tell valid tokens.
     pub const fn verifies_tokens(&self) -> bool {
         self.tokens.is_some()
@@ -422,7 +444,10 @@ impl<'a> FactLookup<'_, 'a> {
     fn found(&mut self, fact: &'a Fact) -> Option<Cow<'a, str>> {
         let facts = self.facts;
         match fact {
-            Fact::RemoteAddress(prefixes) => Some(Cow::Owned(prefixes.shown(self.address()?))),
+            Fact::RemoteAddress(prefixes) => match self.address() {
+                Some(address) => Some(Cow::Owned(prefixes.shown(address))),
+                None => facts.peer_name.map(Cow::Borrowed),
+            },
             Fact::Header(name) => facts.header(name).map(value::text),
             Fact::Target => Some(value::text(facts.target)),
             Fact::Host => facts.host.map(Cow::Borrowed),
@@ -470,6 +495,16 @@ impl MappedRequest<'_> {
     /// Whether there is nothing to ask about.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// Keys and values in their order. Where a descriptor ends with them: whether it is charged in the
+    /// end, if the answer has this status.
+    pub fn parts(&self, status: Option<u16>) -> impl Iterator<Item = (&str, &str, Option<bool>)> {
+        let parts = self.entries.iter().zip(1_usize..);
+        parts.map(move |((key, value), end)| {
+            let ended = self.ends.iter().find(|(own, _)| *own == end);
+            (*key, &**value, ended.map(|(_, active)| active.terms.charge(status)))
+        })
     }
 
     /// The entries of all descriptors, for [`MappedRequest::descriptors`].

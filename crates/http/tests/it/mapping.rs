@@ -13,6 +13,7 @@ const NOW: Time = Time::from_secs(1_700_000_000);
 fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
     HttpRequestFacts {
         peer: "203.0.113.9".parse().ok(),
+        peer_name: None,
         method: "GET",
         target: b"/users/42?key=q%201",
         host: Some("shop.example"),

@@ -80,8 +80,14 @@ impl Scene {
 
     async fn admit(&self) -> Admission<TestChecker> {
         let headers = HeaderMap::new();
-        let facts =
-            HttpRequestFacts { peer: None, method: "GET", target: b"/", host: None, headers: &headers };
+        let facts = HttpRequestFacts {
+            peer: None,
+            peer_name: None,
+            method: "GET",
+            target: b"/",
+            host: None,
+            headers: &headers,
+        };
         self.control
             .admit(&self.checker, &facts)
             .await

@@ -78,7 +78,14 @@ fn headers() -> HeaderMap {
 /// How a request with the token is counted; none if the token made no descriptor.
 async fn outcome(admission: &AdmissionControl, checker: &Arc<SteppedChecker>) -> Option<Outcome> {
     let headers = headers();
-    let facts = HttpRequestFacts { peer: None, method: "GET", target: b"/", host: None, headers: &headers };
+    let facts = HttpRequestFacts {
+        peer: None,
+        peer_name: None,
+        method: "GET",
+        target: b"/",
+        host: None,
+        headers: &headers,
+    };
     admission.admit(checker, &facts).await.expect("nothing is demanded").outcome
 }
 

@@ -339,8 +339,14 @@ fn a_claim_becomes_an_entry_only_if_the_token_is_valid() {
     let seen = |name: &'static str, value: String| {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(&value).expect("it is plain text"));
-        let facts =
-            HttpRequestFacts { peer: None, method: "GET", target: b"/", host: None, headers: &headers };
+        let facts = HttpRequestFacts {
+            peer: None,
+            peer_name: None,
+            method: "GET",
+            target: b"/",
+            host: None,
+            headers: &headers,
+        };
         mapping.map(&facts, NOW).expect("nothing is demanded").with_request(|request| {
             let entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
             entries.map(|entry| format!("{}={}", entry.key, entry.value)).collect::<Vec<_>>()

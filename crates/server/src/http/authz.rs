@@ -192,6 +192,7 @@ async fn decide(
     let deny_status = from_wire::deny_status(own_query)?.unwrap_or(authz.settings.deny_status);
     let facts = HttpRequestFacts {
         peer,
+        peer_name: None,
         method: original.method,
         target: original.target,
         host: original.host,

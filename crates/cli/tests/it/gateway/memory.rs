@@ -10,7 +10,7 @@ use tollgate_testkit::redis::wait_until;
 use super::hyper_upstream::HyperUpstream;
 use super::{GatewayProcess, output, pattern};
 
-/// A body that would show: by hand, 1 GB takes as much memory as this.
+/// A body that would show if it were kept.
 const LARGE: usize = 64 << 20;
 /// What the gateway may take for it: its own buffers, and what an allocator keeps.
 const FLAT_KB: u64 = 16 << 10;

@@ -1,0 +1,31 @@
+//! Recorded traffic by other rules: who would have been limited, and by what.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `batch` | requests of a log, mapped to descriptors, many in one piece of memory |
+//! | `stream` | one log → batches in the order of time |
+//! | `merge` | several logs → one second after the other |
+//! | `ledger` | what was decided, by rule, key and route |
+//! | `curve` | what was decided, over time |
+//! | `replay` | all of it, from logs and rules to a [`ReplayReport`] |
+//! | `report` | the answer, as programs read it |
+//!
+//! The command line opens logs and prints the report.
+//!
+//! Invariants: rules are decided by the limiter that serves, at the times of the log. Memory depends on
+//! the number of keys and routes, which are bounded, and not on the length of a log.
+//!
+//! Deliberately not here: files, compression, formats of logs, and how a report looks.
+
+mod batch;
+mod curve;
+mod ledger;
+mod merge;
+mod replay;
+mod report;
+mod stream;
+
+pub use merge::Spread;
+pub use replay::{Replay, ReplayError, ReplaySettings};
+pub use report::{ChangedKey, CurvePoint, KeyRow, ReplayReport, RouteRow, RuleChange, RuleRow};
+pub use stream::LogSource;

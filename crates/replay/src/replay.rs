@@ -1,0 +1,332 @@
+//! From logs and rules to a report.
+//!
+//! Every request is decided by the limiter that serves, on a memory store of its own for each rule set,
+//! at the time of the log.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use tollgate_core::{Entry, Operation, Request, RuleSet, Time, Verdict};
+use tollgate_http::{Mapping, PathTemplates};
+use tollgate_limiter::{Capacity, Limiter, MemoryStore, NoSink, Reply, SystemClock};
+
+use crate::batch::{Batch, DescriptorEnd, RecordedRequest, descriptors};
+use crate::curve::{Curve, CurveCounts};
+use crate::ledger::{self, Ledger, NamedTally, Tally, TallyTable};
+use crate::merge::{MergedLogs, Spread};
+use crate::report::{ChangedKey, CurvePoint, KeyRow, ReplayReport, RouteRow, RuleChange, RuleRow};
+use crate::stream::{LogSource, LogStream, ReadCounts};
+
+/// What to replay by.
+#[derive(Debug, Clone)]
+pub struct ReplaySettings {
+    /// The rules to try.
+    pub rules: Arc<RuleSet>,
+    /// The rules to compare them with.
+    pub against: Option<Arc<RuleSet>>,
+    /// What a request becomes.
+    pub mapping: Mapping,
+    /// Where in a second its requests are, if the log does not say.
+    pub spread: Spread,
+    /// Rows of each list.
+    pub rows: usize,
+}
+
+/// Why a replay ended.
+#[derive(Debug)]
+pub struct ReplayError {
+    /// Which log.
+    pub name: String,
+    /// What happened to it.
+    pub error: io::Error,
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot read {}: {}", self.name, self.error)
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+/// A replay that is being made.
+#[derive(Debug)]
+pub struct Replay {
+    new: ReplaySide,
+    old: Option<ReplaySide>,
+    changes: Changes,
+    routes: TallyTable,
+    curve: Curve,
+    total: Tally,
+    already_429: u64,
+    times: Option<(Time, Time)>,
+}
+
+/// One rule set, and what it decided.
+#[derive(Debug)]
+struct ReplaySide {
+    rules: Arc<RuleSet>,
+    limiter: Limiter<MemoryStore, SystemClock, NoSink>,
+    ledger: Ledger,
+    denied: u64,
+}
+
+/// Where two rule sets differ; keys by the rule of the side that denies.
+#[derive(Debug)]
+struct Changes {
+    newly_denied: TallyTable,
+    newly_allowed: TallyTable,
+    denied: u64,
+    allowed: u64,
+}
+
+impl ReplaySide {
+    fn new(rules: &Arc<RuleSet>) -> Self {
+        let limiter = Limiter::with(
+            Arc::clone(rules),
+            MemoryStore::new(Capacity::default()),
+            SystemClock::new(),
+            NoSink,
+        );
+        Self { rules: Arc::clone(rules), limiter, ledger: Ledger::new(rules.rules().len()), denied: 0 }
+    }
+
+    fn decide(&mut self, request: &Request<'_>, now: Time) -> Reply {
+        let reply = self.limiter.operate(request, Operation::Check, now).at_once();
+        self.denied += u64::from(reply.verdict.is_deny());
+        for decision in &reply.decisions {
+            let entries = request.descriptors.get(decision.descriptor).map(|descriptor| descriptor.entries);
+            if let (Some(rule), Some(entries)) = (decision.rule, entries) {
+                self.ledger.count(rule, entries, decision.verdict);
+            }
+        }
+        reply
+    }
+
+    fn names(&self, rule: usize) -> (String, String) {
+        let Some(named) = self.rules.rules().get(rule) else { return Default::default() };
+        let domain = named.path.split('.').next().unwrap_or_default();
+        // A domain may have dots; the longest that the path begins with is meant.
+        let of_path = |name: &&str| named.path.strip_prefix(*name).is_some_and(|rest| rest.starts_with('.'));
+        let domain = self.rules.domains().filter(of_path).max_by_key(|name| name.len()).unwrap_or(domain);
+        (domain.to_owned(), named.name().to_owned())
+    }
+}
+
+impl Replay {
+    /// Decides the requests of all logs, and says what came of it. `progress` gets the lines that are
+    /// done, now and then.
+    ///
+    /// # Errors
+    /// If a log cannot be read.
+    pub fn run(
+        settings: &ReplaySettings,
+        sources: Vec<LogSource>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<ReplayReport, ReplayError> {
+        let paths = settings.mapping.paths().cloned().unwrap_or_else(PathTemplates::default);
+        let streams =
+            sources.into_iter().map(|source| LogStream::new(source, &settings.mapping, &paths)).collect();
+        let mut logs = MergedLogs::new(streams, settings.spread);
+        let mut replay = Self::new(settings);
+        let mut decider = Decider { domain: settings.mapping.domain(), ends: Vec::new() };
+        let mut done = 0;
+        loop {
+            let more = logs.next_second(|batch, request, time| {
+                replay.count(&mut decider, batch, request, time);
+                done += 1;
+            });
+            match more {
+                Ok(true) => progress(done),
+                Ok(false) => break,
+                Err((name, error)) => return Err(ReplayError { name, error }),
+            }
+        }
+        let mut counts = ReadCounts::default();
+        let mut formats = BTreeSet::new();
+        for stream in logs.streams() {
+            counts.add(stream.counts.clone());
+            formats.extend(stream.format().map(|format| format.name().to_owned()));
+        }
+        let formats = formats.into_iter().collect();
+        Ok(ReplayReport { formats, ..replay.report(counts, settings) })
+    }
+
+    fn new(settings: &ReplaySettings) -> Self {
+        Self {
+            new: ReplaySide::new(&settings.rules),
+            old: settings.against.as_ref().map(ReplaySide::new),
+            changes: Changes {
+                newly_denied: ledger::keys(),
+                newly_allowed: ledger::keys(),
+                denied: 0,
+                allowed: 0,
+            },
+            routes: ledger::routes(),
+            curve: Curve::default(),
+            total: Tally::default(),
+            already_429: 0,
+            times: None,
+        }
+    }
+
+    fn count(&mut self, decider: &mut Decider<'_>, batch: &Batch, recorded: &RecordedRequest, time: Time) {
+        let (from, to) = self.times.unwrap_or((time, time));
+        self.times = Some((from.min(time), to.max(time)));
+        self.already_429 += u64::from(recorded.status == Some(429));
+        let mut entries: Vec<Entry<'_>> = Vec::new();
+        batch.entries(recorded, &mut entries, &mut decider.ends);
+        let descriptors = descriptors(&entries, &decider.ends);
+        let request = Request::new(decider.domain, &descriptors);
+        let verdict = if descriptors.is_empty() { Verdict::Allow } else { self.decide(&request, time) };
+        self.total.count(verdict);
+        if let Some(tally) = self.routes.entry(0, batch.route(recorded)) {
+            tally.count(verdict);
+        }
+        let mut one = Tally::default();
+        one.count(verdict);
+        self.curve.add(time, CurveCounts { requests: 1, denied: one.denied, delayed: one.delayed });
+    }
+
+    /// Decides by both rule sets, and notes where they differ.
+    fn decide(&mut self, request: &Request<'_>, time: Time) -> Verdict {
+        let new = self.new.decide(request, time);
+        if let Some(side) = &mut self.old {
+            let old = side.decide(request, time);
+            self.changes.note(request, &new, &old);
+        }
+        new.verdict
+    }
+
+    fn report(&self, counts: ReadCounts, settings: &ReplaySettings) -> ReplayReport {
+        let (from, to) = self.times.unwrap_or_default();
+        let second = |time: Time| time.get() / 1_000_000;
+        let point = |(at, counts): (Time, CurveCounts)| CurvePoint {
+            at: second(at),
+            requests: counts.requests,
+            denied: counts.denied,
+            delayed: counts.delayed,
+        };
+        ReplayReport {
+            lines: counts.lines,
+            requests: self.total.requests,
+            not_understood: counts.not_understood,
+            examples_not_understood: counts.shown,
+            late: counts.late,
+            denied_by_mapping: counts.unmapped,
+            already_429: self.already_429,
+            from: second(from),
+            to: second(to),
+            denied: self.total.denied,
+            delayed: self.total.delayed,
+            spread: settings.spread.name(),
+            formats: Vec::new(),
+            keys_beyond_bound: self.new.ledger.keys.is_full,
+            rules: self.rule_rows(),
+            keys: self.key_rows(settings.rows),
+            routes: route_rows(&self.routes, settings.rows),
+            step_s: self.curve.step().get() / 1_000_000,
+            curve: self.curve.points().map(point).collect(),
+            against: self.old.as_ref().map(|old| self.changes.report(&self.new, old, settings.rows)),
+        }
+    }
+
+    fn rule_rows(&self) -> Vec<RuleRow> {
+        let side = &self.new;
+        let mut keys = vec![(0, 0); side.ledger.rules.len()];
+        for key in side.ledger.keys.iter() {
+            if let Some((all, denied)) = keys.get_mut(key.rule) {
+                *all += 1;
+                *denied += u64::from(key.tally.denied > 0);
+            }
+        }
+        let row = |((index, tally), (keys, keys_denied)): ((usize, &Tally), (u64, u64))| {
+            let (domain, rule) = side.names(index);
+            let shadow = side.rules.rules().get(index).is_some_and(|rule| rule.mode.is_shadow());
+            let Tally { requests, denied, delayed } = *tally;
+            RuleRow { domain, rule, requests, denied, delayed, keys, keys_denied, shadow }
+        };
+        let mut rows: Vec<RuleRow> = side.ledger.rules.iter().enumerate().zip(keys).map(row).collect();
+        rows.sort_by(|a, b| (b.denied, b.requests, &a.rule).cmp(&(a.denied, a.requests, &b.rule)));
+        rows
+    }
+
+    fn key_rows(&self, most: usize) -> Vec<KeyRow> {
+        let row = |key: &NamedTally| {
+            let (domain, rule) = self.new.names(key.rule);
+            let Tally { requests, denied, delayed } = key.tally;
+            KeyRow { domain, rule, key: key.name.to_string(), requests, denied, delayed }
+        };
+        worst(&self.new.ledger.keys, most).into_iter().map(row).collect()
+    }
+}
+
+/// What is the same for all requests of a replay.
+struct Decider<'a> {
+    domain: &'a str,
+    ends: Vec<DescriptorEnd>,
+}
+
+impl Changes {
+    fn note(&mut self, request: &Request<'_>, new: &Reply, old: &Reply) {
+        let (table, by) = match (old.verdict.is_deny(), new.verdict.is_deny()) {
+            (false, true) => {
+                self.denied += 1;
+                (&mut self.newly_denied, new)
+            }
+            (true, false) => {
+                self.allowed += 1;
+                (&mut self.newly_allowed, old)
+            }
+            (false, false) | (true, true) => return,
+        };
+        let Some(decision) = by.binding() else { return };
+        let entries = request.descriptors.get(decision.descriptor).map(|descriptor| descriptor.entries);
+        if let (Some(rule), Some(entries)) = (decision.rule, entries) {
+            let mut name = String::new();
+            ledger::write_key(entries, &mut name);
+            if let Some(tally) = table.entry(rule.index(), &name) {
+                tally.count(Verdict::Deny { retry_after: None });
+            }
+        }
+    }
+
+    fn report(&self, new: &ReplaySide, old: &ReplaySide, rows: usize) -> RuleChange {
+        let row = |side: &ReplaySide, key: &NamedTally, is_denied: bool| {
+            let (domain, rule) = side.names(key.rule);
+            let count = key.tally.denied;
+            let (newly_denied, newly_allowed) = if is_denied { (count, 0) } else { (0, count) };
+            ChangedKey { domain, rule, key: key.name.to_string(), newly_denied, newly_allowed }
+        };
+        let denied = worst(&self.newly_denied, rows).into_iter().map(|key| row(new, key, true));
+        let allowed = worst(&self.newly_allowed, rows).into_iter().map(|key| row(old, key, false));
+        let keys = denied.chain(allowed).collect();
+        RuleChange { denied: old.denied, newly_denied: self.denied, newly_allowed: self.allowed, keys }
+    }
+}
+
+/// The rows with the most denied, then the most requests.
+fn worst(table: &TallyTable, most: usize) -> Vec<&NamedTally> {
+    let mut all: Vec<&NamedTally> = table.iter().collect();
+    let order = |a: &&NamedTally, b: &&NamedTally| {
+        let (one, other) = (a.tally, b.tally);
+        (other.denied, other.requests).cmp(&(one.denied, one.requests)).then_with(|| a.name.cmp(&b.name))
+    };
+    if all.len() > most && most > 0 {
+        all.select_nth_unstable_by(most - 1, order);
+        all.truncate(most);
+    }
+    all.sort_by(order);
+    all.truncate(most);
+    all
+}
+
+fn route_rows(routes: &TallyTable, most: usize) -> Vec<RouteRow> {
+    let row = |route: &NamedTally| {
+        let Tally { requests, denied, delayed } = route.tally;
+        RouteRow { route: route.name.to_string(), requests, denied, delayed }
+    };
+    worst(routes, most).into_iter().map(row).collect()
+}
