@@ -76,7 +76,7 @@ pub(crate) struct SendRecord {
     pub(crate) deadline: Option<Instant>,
 }
 
-type Answer = Result<(Response<Incoming>, Lease), GatewayError>;
+type UpstreamAnswer = Result<(Response<Incoming>, Lease), GatewayError>;
 
 impl UpstreamGroup {
     /// What `old` knows about upstreams that stay is kept: their connections, health and counts.
@@ -109,7 +109,7 @@ impl UpstreamGroup {
         outgoing: OutgoingRequest,
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
-    ) -> Answer {
+    ) -> UpstreamAnswer {
         let start = Instant::now();
         let fate = outgoing.fate.clone();
         record.deadline = timeouts.total.map(|total| start + total);
@@ -135,7 +135,7 @@ impl UpstreamGroup {
         outgoing: OutgoingRequest,
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
-    ) -> Answer {
+    ) -> UpstreamAnswer {
         let OutgoingRequest { request, fate, has_body, is_idempotent, is_upgrade } = outgoing;
         let need = ConnectionNeed { is_new: false, is_http1: is_upgrade };
         let connection = self.connect(need, timeouts, record).await?;
@@ -200,7 +200,7 @@ impl UpstreamGroup {
     }
 
     /// Learns from what became of a request.
-    fn observe(&self, server: &UpstreamServer, answered: &Answer) {
+    fn observe(&self, server: &UpstreamServer, answered: &UpstreamAnswer) {
         match answered {
             Ok((response, _)) if !response.status().is_server_error() => server.health().answered(),
             Ok(_) | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout) => self.failed(server),

@@ -9,8 +9,8 @@ use crate::rust_source::RustSource;
 /// As many types may share a name.
 const SHARED_MAX: usize = 2;
 
-/// Names that convention fixes: of a crate's error and result, and of a command's arguments.
-const CONVENTION: &[&str] = &["Args", "Error", "Result"];
+/// Names that convention fixes: of errors and results, and of a command's arguments.
+const CONVENTION: &[&str] = &["Args", "BoxError", "Error", "Result"];
 
 /// Crates whose types are what goes over a wire.
 const WIRE_CRATES: &[&str] = &["envoy_types", "opentelemetry_proto", "prost", "prost_types", "tonic_prost"];

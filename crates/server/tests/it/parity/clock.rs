@@ -53,7 +53,7 @@ async fn gateway(limiter: &Arc<ClockLimiter>) -> SocketAddr {
     let upstream = super::ways::api().await.parse().unwrap();
     let config = GatewayConfig::single(upstream, GatewayTimeouts::default(), Duration::ZERO);
     let checker = LimiterChecker { limiter: Arc::clone(limiter), responses: ResponseSettings::default() };
-    let gateway = Arc::new(Gateway::new(&config, &mapping(), Arc::new(checker)));
+    let gateway = Arc::new(Gateway::new(&config, &mapping(), Arc::new(checker)).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
