@@ -138,12 +138,12 @@ fn refuse(problem: &str) -> ExitCode {
 
 fn usage() -> String {
     let list = |steps: &[CiStep]| {
-        let lines = steps.iter().map(|step| format!("\n  {:<13}{}", step.name, step.what));
+        let lines = steps.iter().map(|step| format!("\n  {:<14}{}", step.name, step.what));
         lines.collect::<String>()
     };
     let (always, on_demand) = (list(STEPS), list(ON_DEMAND));
     format!(
-        "cargo xtask <step>\n\n  ci           every step below, in this order{always}\n\nonly on demand, \
+        "cargo xtask <step>\n\n  ci            every step below, in this order{always}\n\nonly on demand, \
          the benchmarks with [SECONDS [TURNS]] for each server:{on_demand}"
     )
 }

@@ -86,7 +86,13 @@ enum UsageResponses {
         ("path" = Option<String>, Query, description = "Where a rule stands: the domain and the levels, joined by dots.", example = "shop.user_id"),
         ("name" = Option<String>, Query, description = "Its name.", example = "burst"),
     ),
-    responses((status = 200, description = "What changed.", body = RuleLogBody))
+    responses(
+        (status = 200, description = "What changed.", body = RuleLogBody),
+        (
+            status = "4XX", description = "The request is not as it must be.", body = ProblemBody<'static>,
+            content_type = "application/problem+json"
+        )
+    )
 )]
 pub(super) async fn log(State(service): State<Arc<Service>>, query: RawQuery) -> Response {
     respond(async {

@@ -44,6 +44,10 @@ fn the_bounds_in_the_guide_are_those_of_the_code() {
             "addresses whose new connections are counted, where `levels` limits them",
             format!("{}, in 3 MB", grouped(bounds::ADDRESSES_MAX)),
         ),
+        (
+            "refused connections that are told why at a time, and for how long",
+            format!("{}, {}", grouped(bounds::REFUSALS_MAX), seconds(bounds::REFUSAL_WAIT_MAX)),
+        ),
         ("time to say something sensible", seconds(bounds::OPENING_MAX)),
         ("time for a whole body", seconds(bounds::BODY_WAIT_MAX)),
         ("an idle HTTP/1.1 connection", seconds(bounds::HTTP_IDLE_MAX)),

@@ -84,7 +84,7 @@ async fn the_rules_in_force_are_told_with_all_their_numbers() {
     let team = json!({
         "name": "team", "path": "shop.team", "algorithm": "sliding_log", "requests_per_unit": 2, "unit": "hour",
         "unit_multiplier": 1, "window_ms": 3_600_000, "capacity": 2, "soft_percent": 0, "count_rejected": false,
-        "mode": "enforce", "message": "ask your admin",
+        "mode": "enforce", "message": "ask your admin", "domain": "shop", "levels": [{ "key": "team" }],
     });
     let rules = told["rules"].as_array().unwrap();
     assert_eq!(rules.iter().find(|rule| rule["name"] == "team"), Some(&team));
