@@ -5,7 +5,7 @@
 //! the process.
 //!
 //! Invariants: a rule that is in force has its newest change here, unless there are more rules than
-//! [`RULES_MAX`]; everything else is dropped, the oldest first, to stay within the bounds.
+//! `RULES_MAX`; everything else is dropped, the oldest first, to stay within the bounds.
 //!
 //! Deliberately not here: the rules themselves, and who changed them.
 
