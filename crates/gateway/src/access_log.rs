@@ -1,6 +1,6 @@
 //! A line for every request, in a file or on standard output.
 //!
-//! `exchange` begins an [`AccessRecord`] for a request and hands it to the body of its answer; when
+//! `exchange` begins an `AccessRecord` for a request and hands it to the body of its answer; when
 //! that has passed, or its client has gone, the record becomes a line. A thread of its own writes.
 //!
 //! | module | what it holds |
