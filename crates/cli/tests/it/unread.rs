@@ -2,7 +2,7 @@
 //!
 //! Method: connections with a small receive buffer send requests, one after the other, until the
 //! server takes no more. What the process has grown by is held against docs/guide/operating.md:
-//! an idle connection, what was sent that counts, and 64 KiB.
+//! an idle connection, what was sent that counts with a quarter for the allocator, and 64 KiB.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 use std::fs;
@@ -112,6 +112,8 @@ fn a_caller_who_does_not_read_holds_64_kib_beyond_what_is_documented() {
     ];
     for (what, is_resp, bytes, share) in cases {
         let held = held(is_resp, &bytes);
-        assert!(held <= IDLE + UNREAD + share, "{what}: {held} bytes a connection");
+        // Bodies grow as they arrive, and what they grew out of is not always used again.
+        let kept = share / 4;
+        assert!(held <= IDLE + UNREAD + share + kept, "{what}: {held} bytes a connection");
     }
 }
