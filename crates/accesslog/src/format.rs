@@ -124,6 +124,12 @@ impl LogFormat {
         &self.name
     }
 
+    /// Whether a line of the log can change how those behind it are read, so that one parser must read
+    /// all of them.
+    pub const fn has_directives(&self) -> bool {
+        matches!(self.layout, Layout::Columns)
+    }
+
     /// Whether times are of the end of a request, so that it began [`LogLine::duration`] earlier.
     pub const fn is_written_at_end(&self) -> bool {
         self.is_written_at_end

@@ -10,6 +10,7 @@
 use std::io::{self, BufRead, Read as _};
 use std::net::IpAddr;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -78,6 +79,8 @@ pub(crate) struct LogStream<'m> {
     pub(crate) name: String,
     lines: Box<dyn BufRead + Send>,
     format: Option<Arc<LogFormat>>,
+    /// What directives of the log have said so far.
+    parser: Option<LineParser>,
     mapping: &'m Mapping,
     paths: &'m PathTemplates,
     chunk: Vec<u8>,
@@ -94,6 +97,7 @@ impl<'m> LogStream<'m> {
             name: source.name,
             lines: source.lines,
             format: source.format.map(Arc::new),
+            parser: None,
             mapping,
             paths,
             chunk: Vec::new(),
@@ -166,19 +170,27 @@ impl<'m> LogStream<'m> {
             self.chunk = chunk;
             return;
         };
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let parser = self.parser.take().unwrap_or_else(|| LineParser::new(Arc::clone(&format)));
+        let threads = match format.has_directives() {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, NonZero::get),
+        };
         let pieces = pieces(&chunk, threads);
         let (mapping, paths) = (self.mapping, self.paths);
         let parse = |piece: &[u8]| {
-            let mut reader = PieceReader::new(Arc::clone(&format), mapping, paths);
+            let mut reader = PieceReader::new(&format, parser.clone(), mapping, paths);
             reader.read(piece);
-            (reader.batch, reader.counts)
+            reader
         };
-        let parsed: Vec<(Batch, ReadCounts)> = std::thread::scope(|scope| {
+        let parsed: Vec<PieceReader<'m>> = std::thread::scope(|scope| {
             let threads: Vec<_> = pieces.iter().map(|piece| scope.spawn(|| parse(piece))).collect();
-            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+            // No line may be lost without a word, not even to a mistake of ours.
+            let joined =
+                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.collect()
         });
-        for (batch, counts) in parsed {
+        for PieceReader { parser, batch, counts, .. } in parsed {
+            self.parser = Some(parser);
             self.counts.add(counts);
             for request in &batch.requests {
                 self.held.take(&batch, request);
@@ -249,7 +261,7 @@ fn note_unknown(counts: &mut ReadCounts, line: &[u8]) {
 
 /// Parses and maps the lines of one piece.
 struct PieceReader<'m> {
-    format: Arc<LogFormat>,
+    is_written_at_end: bool,
     parser: LineParser,
     mapping: &'m Mapping,
     paths: &'m PathTemplates,
@@ -259,10 +271,10 @@ struct PieceReader<'m> {
 }
 
 impl<'m> PieceReader<'m> {
-    fn new(format: Arc<LogFormat>, mapping: &'m Mapping, paths: &'m PathTemplates) -> Self {
-        let parser = LineParser::new(Arc::clone(&format));
+    fn new(format: &LogFormat, parser: LineParser, mapping: &'m Mapping, paths: &'m PathTemplates) -> Self {
+        let is_written_at_end = format.is_written_at_end();
         let (headers, batch, counts) = (HeaderMap::new(), Batch::default(), ReadCounts::default());
-        Self { format, parser, mapping, paths, headers, batch, counts }
+        Self { is_written_at_end, parser, mapping, paths, headers, batch, counts }
     }
 
     fn read(&mut self, piece: &[u8]) {
@@ -287,7 +299,7 @@ impl<'m> PieceReader<'m> {
 
     fn add(&mut self, line: &LogLine<'_>) {
         let time = match line.duration {
-            Some(duration) if self.format.is_written_at_end() => line.time.before(duration),
+            Some(duration) if self.is_written_at_end => line.time.before(duration),
             _ => line.time,
         };
         let time = if line.whole_second { second_of(time) } else { time };

@@ -144,3 +144,18 @@ fn a_host_name_is_as_good_as_an_address() {
     let report = replay(&settings(by_address("{ requests_per_unit: 1, unit: minute }")), &[log]);
     assert_eq!((report.denied, &*report.keys[0].key), (1, "remote_address=in24.example.net"));
 }
+
+#[test]
+fn what_a_log_says_about_its_columns_holds_for_all_of_it() {
+    // Long enough for several chunks, each of which several threads would read.
+    let lines = 200_000_u64;
+    let mut log = "#Fields: c-ip date time cs-uri-stem sc-status\n".to_owned();
+    for _ in 0..lines {
+        log.push_str(
+            "192.0.2.1 2026-01-02 03:04:05 /a/path/that/is/long/enough/for/two/chunks/of/a/log 200\n",
+        );
+    }
+    let report = replay(&settings(by_address("{ requests_per_unit: 1, unit: minute }")), &[log]);
+    assert_eq!((report.lines, report.requests, report.denied), (lines, lines, lines - 1));
+    assert_eq!(report.formats, ["w3c"]);
+}
