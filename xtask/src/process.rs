@@ -52,6 +52,9 @@ impl<'a> Invocation<'a> {
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.arguments).envs(self.settings.iter().copied()).current_dir(workspace::root());
+        // Cargo sets it for xtask, and build scripts that look at it (ring's) would run again for
+        // every change between `cargo xtask …` and `cargo …`.
+        command.env_remove("CARGO_MANIFEST_DIR");
         command
     }
 
