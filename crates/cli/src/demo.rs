@@ -101,7 +101,7 @@ fn show(
     let listeners = Listeners::bind(&settings, workers())?;
     let addresses = listeners.addresses().clone();
     if let Err(error) = telemetry::log::init(settings.log) {
-        tracing::warn!(%error, "logging goes on as it was");
+        tracing::warn!(%error, "cannot apply the log settings; the present ones stay");
     }
     writeln!(console.out, "The dashboard: {BOLD}http://{}/{BOLD:#}", addresses.admin)?;
     let gateway = addresses.gateway.ok_or("the gateway has no address")?;

@@ -110,7 +110,7 @@ fn serve(settings: &Settings, warnings: &[Warning]) -> Result<(), Error> {
     let control = Control::by_signals()?;
     let listeners = Listeners::bind(settings, workers())?;
     if let Err(error) = telemetry::log::init(settings.log) {
-        tracing::warn!(%error, "logging goes on as it was");
+        tracing::warn!(%error, "cannot apply the log settings; the present ones stay");
     }
     for warning in warnings {
         tracing::warn!("{warning}");

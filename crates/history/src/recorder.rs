@@ -1,6 +1,6 @@
 //! Counting while decisions are made.
 //!
-//! A sink calls [`Recorder::request`] and [`Recorder::decision`] on the path of a
+//! A sink calls [`Recorder::record`] on the path of a
 //! decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what it
 //! returns. `thread_counts` hold the counts of each thread; `name_filter` chooses
 //! which names get a series; `label_cache` gives them the labels of the last flush.

@@ -46,7 +46,7 @@ pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The IETF's field of what is left.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// ResponseHeaders, in the order in which they are sent.
+/// Response headers, in the order in which they are sent.
 pub type ResponseHeaders = SmallVec<[(HeaderName, HeaderValue); 8]>;
 
 /// What an operator sets about it.

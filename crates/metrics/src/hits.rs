@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    fn shown_entries(hit: &Hit) -> (u64, u64, u64) {
+    fn over_near_within(hit: &Hit) -> (u64, u64, u64) {
         let counts = hit.counts(0.8);
         assert_eq!(counts.total_hits, hit.cost);
         (counts.over_limit, counts.near_limit, counts.within_limit)
@@ -170,7 +170,7 @@ mod tests {
         ];
         for (limit, cost, after, expected) in rows {
             assert_eq!(
-                shown_entries(&hit(limit, cost, after)),
+                over_near_within(&hit(limit, cost, after)),
                 expected,
                 "limit {limit}, cost {cost}, after {after}"
             );
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn the_worked_example_of_five_holds() {
         for after in 1..=4 {
-            assert_eq!(shown_entries(&hit(5, 1, after)), (0, 0, 1), "after {after}");
+            assert_eq!(over_near_within(&hit(5, 1, after)), (0, 0, 1), "after {after}");
         }
-        assert_eq!(shown_entries(&hit(5, 1, 5)), (0, 1, 1));
-        assert_eq!(shown_entries(&hit(5, 1, 6)), (1, 0, 0));
-        assert_eq!(shown_entries(&hit(5, 7, 7)), (2, 1, 0));
+        assert_eq!(over_near_within(&hit(5, 1, 5)), (0, 1, 1));
+        assert_eq!(over_near_within(&hit(5, 1, 6)), (1, 0, 0));
+        assert_eq!(over_near_within(&hit(5, 7, 7)), (2, 1, 0));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_limit_that_does_not_count_refusals_is_told_like_one_that_does() {
         let refused = Hit { used: 15, is_denied: true, counts_rejected: false, ..hit(20, 7, 22) };
-        assert_eq!(shown_entries(&refused), shown_entries(&hit(20, 7, 22)));
+        assert_eq!(over_near_within(&refused), over_near_within(&hit(20, 7, 22)));
     }
 
     #[test]
@@ -220,8 +220,8 @@ mod tests {
         for counts_rejected in [true, false] {
             let report =
                 Hit { operation: Operation::Report, is_denied: false, counts_rejected, ..hit(20, 7, 22) };
-            assert_eq!(shown_entries(&report), (2, 4, 0));
-            assert_eq!(shown_entries(&Hit { used: 19, ..report }), (0, 3, 7));
+            assert_eq!(over_near_within(&report), (2, 4, 0));
+            assert_eq!(over_near_within(&Hit { used: 19, ..report }), (0, 3, 7));
         }
     }
 
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn a_refusal_of_what_would_fit_the_number_is_over_as_a_whole() {
         let refused = Hit { is_denied: true, ..hit(10, 2, 3) };
-        assert_eq!(shown_entries(&refused), (2, 0, 0));
+        assert_eq!(over_near_within(&refused), (2, 0, 0));
     }
 
     #[test]
     fn no_cost_and_no_count_overflows() {
         let huge = hit(10, u64::MAX, u64::MAX);
-        assert_eq!(shown_entries(&huge), (u64::MAX - 10, 2, 0));
+        assert_eq!(over_near_within(&huge), (u64::MAX - 10, 2, 0));
         let refused = Hit { counts_rejected: false, ..huge };
         assert_eq!(refused.counts(2.0).over_limit, u64::MAX - 10);
     }

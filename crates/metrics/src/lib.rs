@@ -101,7 +101,7 @@ pub struct Metrics {
     table: ArcSwap<RuleTable>,
     /// Rules met while their table is being built, by path.
     strays: PathCounters,
-    /// PathCounters with callers' values.
+    /// Counters whose paths hold callers' values.
     paths: PathCounters,
     /// Domains without rules.
     domains: PathCounters,

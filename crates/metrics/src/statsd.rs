@@ -151,7 +151,7 @@ impl StatsdExporter {
     }
 }
 
-/// LineFormat that go together, and what they tell.
+/// Lines that are sent together, and the values they carry.
 #[derive(Default)]
 struct Packet {
     text: String,

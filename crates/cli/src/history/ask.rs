@@ -112,7 +112,7 @@ fn nothing(
 fn open(args: &HistoryArgs, console: &mut Console<'_>) -> Result<HistorySource, SourceError> {
     let source = HistorySource::open(args)?;
     if source.damaged()? > 0 {
-        let what = "parts of this history are damaged; their counts are missing or among the others";
+        let what = "parts of this history are damaged; their counts are lost, or counted without a name";
         // The answer matters more than a warning that cannot be printed.
         drop(writeln!(console.err, "{BAD}warning{BAD:#}: {what}"));
     }

@@ -63,7 +63,7 @@ fn a_server_on_a_damaged_file_says_what_it_loses_and_ends_with_0() {
     let damaged = fs::read(&file).unwrap();
 
     let mut node = start(folder.path());
-    let told = node.serving.until("history is not kept, and limiting goes on: ");
+    let told = node.serving.until("cannot store the history; limits still hold: ");
     assert!(told.contains("move it away"), "{told}");
     decide(&node, "after");
     node.serving.signal("TERM");
@@ -88,6 +88,6 @@ fn a_file_that_is_damaged_while_a_server_runs_ends_no_server() {
     stop(&mut node);
     let mut node = start(folder.path());
     let told = node.serving.until("history ");
-    assert!(told.starts_with("is not kept, and limiting goes on: "), "{told}");
+    assert!(told.starts_with("store the history; limits still hold: "), "{told}");
     stop(&mut node);
 }

@@ -46,7 +46,7 @@ fn a_full_disk_costs_no_answer_and_no_count() {
     may_write(&server, "4096");
     decide(http, "/meanwhile");
     // Written every 15 seconds, and never because somebody asks.
-    server.until("history is not kept, and limiting goes on");
+    server.until("cannot store the history; limits still hold");
     let status = get(admin, "/v1/history/status");
     assert!(status.contains("see that the disk has room"), "{status}");
     assert!(status.contains("\"waiting_flushes\":1"), "{status}");

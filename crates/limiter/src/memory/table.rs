@@ -5,7 +5,7 @@
 //! deadline and the place. Collisions go to the next slot; removing moves
 //! later slots back, so there are no tombstones.
 //!
-//! Every insertion looks at a few slots where the hand stands and drops those
+//! Every insertion looks at a few slots at the clock hand and drops those
 //! that have run out. A table grows by half while it may, and then the hand
 //! evicts: first what has run out, then keys that were not asked for since the
 //! hand last passed. A flood of made-up keys evicts itself; keys in use stay.

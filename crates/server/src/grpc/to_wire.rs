@@ -6,7 +6,7 @@
 //! Invariants: as many statuses as descriptors, in their order; numbers that do
 //! not fit saturate.
 //!
-//! Deliberately not here: any choice about limits; [`Reply::shown`] has made it.
+//! Deliberately not here: any choice about limits; [`Reply`] has made it.
 
 mod caller_info;
 mod metadata;

@@ -303,7 +303,7 @@ impl HistoryService {
         if damaged > 0 {
             tracing::warn!(
                 damaged,
-                "parts of the history are damaged; their counts are missing or among the others"
+                "parts of the history are damaged; their counts are lost, or counted without a name"
             );
         }
         *self.history.write() = Some(opened);
@@ -321,7 +321,7 @@ impl HistoryService {
         }
         let failure = format!("{}; {}", error.full(), self.location.fix(error));
         if writer.failure.as_ref() != Some(&failure) {
-            tracing::error!("history is not kept, and limiting goes on: {failure}");
+            tracing::error!("cannot store the history; limits still hold: {failure}");
         }
         writer.failure = Some(failure);
     }

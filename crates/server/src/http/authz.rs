@@ -143,7 +143,7 @@ impl Authz {
         }
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
-            tracing::warn!(peer, "asked at /v1/authz and is not in mapping.trusted_proxies; it is refused");
+            tracing::warn!(peer, "refused a call of /v1/authz: the peer is not in mapping.trusted_proxies");
         }
         Err(AuthzError::Untrusted)
     }

@@ -160,7 +160,7 @@ impl Acceptor {
             Ok(permit) => Some((AcceptedSocket::Tcp(stream, peer), permit)),
             Err(denial) => {
                 tracing::debug!(?denial, "refused a connection");
-                // Nobody could read words before a handshake.
+                // Before the TLS handshake nobody could read a refusal in plain text.
                 let words = if serve.tls().is_none() { denial.words(serve.listener()) } else { None };
                 addresses.refuse(stream, words);
                 None

@@ -96,7 +96,7 @@ impl UnknownNameLog {
             }
         }
         if left == 0 {
-            tracing::warn!("more names that no rules have are not logged for a minute");
+            tracing::warn!("too many unknown names: no more of them are logged for a minute");
         }
     }
 
