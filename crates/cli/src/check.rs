@@ -6,12 +6,15 @@
 //! Deliberately not here: what is right and wrong; that is for `tollgate_rules`.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tollgate_rules::{Options, Problem, Severity};
+use tollgate_rules::{Options, Problem, Severity, SourceFile};
 
 use crate::console::{BAD, Console, Exit, Format, GOOD, count, show_problems};
+
+/// What standard input is called in messages, as compilers call it.
+const STDIN_NAME: &str = "<stdin>";
 
 /// Are these rule files right?
 ///
@@ -24,10 +27,11 @@ Examples:
   tollgate check rules/
   tollgate check shop.yaml mail.yaml --deny-warnings
   tollgate check rules/ --format json | jq '.problems[].message'
+  helm template . --show-only templates/rules.yaml | tollgate check -
 
 Exit codes: 0 right, 1 mistakes, 64 a path that cannot be read.")]
 pub(crate) struct Args {
-    /// Rule files, or folders of them
+    /// Rule files, or folders of them; - is standard input
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Let several files add to one domain
@@ -81,7 +85,7 @@ impl From<&Problem> for ProblemJson {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let (sources, unreadable) = tollgate_rules::read_what_can_be(&args.paths);
+    let (sources, unreadable) = read(&args.paths);
     show_problems(console.err, &unreadable)?;
     if sources.is_empty() {
         return Ok(Exit::BadConfiguration);
@@ -121,6 +125,20 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         true => Exit::Fine,
         false => Exit::Failed,
     })
+}
+
+/// What can be read of the paths, and what cannot.
+fn read(paths: &[PathBuf]) -> (Vec<SourceFile>, Vec<Problem>) {
+    let (stdin, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.iter().cloned().partition(|path| path == Path::new("-"));
+    let (mut sources, mut unreadable) = tollgate_rules::read_what_can_be(&files);
+    if !stdin.is_empty() {
+        match SourceFile::from_reader(STDIN_NAME.to_owned(), io::stdin()) {
+            Ok(source) => sources.push(source),
+            Err(problem) => unreadable.push(problem),
+        }
+    }
+    (sources, unreadable)
 }
 
 fn show(report: &CheckReport, problems: &[Problem], console: &mut Console<'_>) -> io::Result<()> {

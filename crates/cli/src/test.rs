@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `file` | text → checked steps, by `tollgate_yaml` |
 //! | `runner` | steps → the limiter on a virtual clock → outcomes |
-//! | `text`, `json`, `junit` | outcomes → what people and programs read |
+//! | `text`, `json`, `junit`, `tap` | outcomes → what people and programs read |
+//! | `watch` | again after every change |
 //!
 //! Invariant: what decides is the limiter that serves, with its memory store;
 //! only the clock is another.
@@ -15,8 +16,11 @@ mod file;
 mod json;
 mod junit;
 mod runner;
+mod tap;
 mod text;
+mod watch;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -48,6 +52,7 @@ last request.
 
 Examples:
   tollgate test rules/
+  tollgate test rules/ --watch
   tollgate test shop.test.yaml --format junit > report.xml
 
 Exit codes: 0 all pass, 1 some fail or there are none, 64 a path that cannot be read.")]
@@ -58,6 +63,9 @@ pub(crate) struct Args {
     /// Let several rule files add to one domain
     #[arg(long)]
     merge_domains: bool,
+    /// Run again whenever a test or a rule file changes
+    #[arg(long)]
+    watch: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: TestFormat,
@@ -73,14 +81,24 @@ enum TestFormat {
     Json,
     /// JUnit XML, for build servers
     Junit,
+    /// The Test Anything Protocol, version 13
+    Tap,
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
+    if args.watch {
+        return watch::run(args, console);
+    }
+    run_once(args, console).map(|(exit, _)| exit)
+}
+
+/// Runs all tests; returns the paths of the rules, too.
+fn run_once(args: &Args, console: &mut Console<'_>) -> io::Result<(Exit, BTreeSet<PathBuf>)> {
     let files = match tollgate_rules::test_files(&args.paths) {
         Ok(files) => files,
         Err(error) => {
             show_problems(console.err, &error.problems)?;
-            return Ok(Exit::BadConfiguration);
+            return Ok((Exit::BadConfiguration, BTreeSet::new()));
         }
     };
     let options = Options { merge_domains: args.merge_domains, ..Options::default() };
@@ -91,12 +109,13 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         TestFormat::Text => text::write(&outcomes, console.out)?,
         TestFormat::Json => console.json(&json::TestReport::new(&outcomes))?,
         TestFormat::Junit => junit::write(&outcomes, console.out)?,
+        TestFormat::Tap => tap::write(&outcomes, console.out)?,
     }
     if outcomes.is_empty() {
         let paths: Vec<_> = args.paths.iter().map(|path| path.display().to_string()).collect();
         let what = format!("there are no rule tests in {}", paths.join(", "));
         console.complain(&what, "write one in a file named *.test.yaml; tollgate test --help shows how")?;
-        return Ok(Exit::Failed);
     }
-    Ok(if outcomes.iter().all(FileOutcome::is_good) { Exit::Fine } else { Exit::Failed })
+    let is_good = !outcomes.is_empty() && outcomes.iter().all(FileOutcome::is_good);
+    Ok((if is_good { Exit::Fine } else { Exit::Failed }, runner.into_rule_paths()))
 }

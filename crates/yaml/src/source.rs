@@ -4,7 +4,7 @@
 //! is bounded in size.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::problem::{Problem, SourceFile};
@@ -21,7 +21,18 @@ impl SourceFile {
     /// If it cannot be read, is larger than [`FILE_BYTES_MAX`], or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let name = path.display().to_string();
-        let bytes = match read_bounded(path) {
+        match File::open(path) {
+            Ok(file) => Self::from_reader(name, file),
+            Err(error) => Err(Problem::unreadable(&name, &error)),
+        }
+    }
+
+    /// Reads what `reader` gives, called by that name.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn from_reader(name: String, reader: impl Read) -> Result<Self, Problem> {
+        let bytes = match read_bounded(reader) {
             Ok(bytes) if bytes.len() > FILE_BYTES_MAX => {
                 return Err(Problem::of_file(&name, TOO_LARGE.0, TOO_LARGE.1));
             }
@@ -40,10 +51,10 @@ impl SourceFile {
     }
 }
 
-/// The file, or a little more than the largest there may be of it.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+/// All of it, or a little more than the largest there may be of it.
+fn read_bounded(reader: impl Read) -> io::Result<Vec<u8>> {
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    reader.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

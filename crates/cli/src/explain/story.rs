@@ -44,6 +44,10 @@ pub(crate) struct Told {
     pub(crate) limits: Vec<LimitTold>,
     /// Why nothing is charged.
     pub(crate) free: Option<&'static str>,
+    /// A key that no rule of the domain has, where no rule matches.
+    pub(crate) unknown_key: Option<String>,
+    /// What that key may have been meant to be.
+    pub(crate) nearest_key: Option<String>,
     #[serde(skip)]
     pub(crate) free_words: Option<String>,
 }
@@ -187,7 +191,12 @@ impl Teller<'_> {
         let trace = self.traces.get(index).and_then(Option::as_ref);
         let levels = trace.map_or(&[][..], |trace| &trace.levels);
         let why = self.reply.free.get(index).copied().flatten();
+        let unknown_key = (why == Some(Free::NoRule)).then(|| self.unknown_key(entries)).flatten();
         Told {
+            unknown_key: unknown_key.map(str::to_owned),
+            nearest_key: unknown_key
+                .and_then(|key| tollgate_yaml::nearest(key, self.rules.keys(self.request.domain)))
+                .map(str::to_owned),
             entries: entries.iter().map(|entry| entry_told(*entry, None)).collect(),
             levels: levels.iter().zip(entries).map(|(level, entry)| level_told(level, *entry)).collect(),
             limits: trace
@@ -198,6 +207,11 @@ impl Teller<'_> {
             free: why.map(free_name),
             free_words: why.map(|why| self.free_words(why, trace, entries)),
         }
+    }
+
+    fn unknown_key<'e>(&self, entries: &[Entry<'e>]) -> Option<&'e str> {
+        let mut keys = entries.iter().map(|entry| entry.key);
+        keys.find(|key| !self.rules.has_key(self.request.domain, key))
     }
 
     fn limit(&self, descriptor: usize, id: RuleId) -> Option<LimitTold> {

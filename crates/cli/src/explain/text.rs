@@ -68,6 +68,9 @@ pub(crate) fn limits(told: &Told, indent: &str, out: &mut dyn Write) -> io::Resu
     if let Some(why) = &told.free_words {
         writeln!(out, "{indent}{}", clean(why))?;
     }
+    if let Some((key, nearest)) = told.unknown_key.as_ref().zip(told.nearest_key.as_ref()) {
+        writeln!(out, "{indent}no rule has the key '{}'; did you mean '{}'?", clean(key), clean(nearest))?;
+    }
     for limit in &told.limits {
         one_limit(limit, indent, out)?;
     }

@@ -8,7 +8,7 @@
 //!
 //! Deliberately not here: how outcomes are printed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub(super) struct Runner {
     /// By the paths they are read from: building rules can take longer than
     /// all tests of them.
     rule_sets: HashMap<Vec<PathBuf>, Arc<RuleSet>>,
+    /// All paths of rules that tests name, readable or not.
+    rule_paths: BTreeSet<PathBuf>,
 }
 
 /// A file whose tests can be run.
@@ -92,7 +94,12 @@ struct RunnableFile {
 impl Runner {
     /// Has read nothing yet.
     pub(super) fn new(options: Options) -> Self {
-        Self { options, rule_sets: HashMap::new() }
+        Self { options, rule_sets: HashMap::new(), rule_paths: BTreeSet::new() }
+    }
+
+    /// The paths of all rules that the tests named.
+    pub(super) fn into_rule_paths(self) -> BTreeSet<PathBuf> {
+        self.rule_paths
     }
 
     /// Runs all tests of one file.
@@ -111,6 +118,7 @@ impl Runner {
         let folder = path.parent().unwrap_or(Path::new(""));
         let paths: Vec<PathBuf> =
             file.rules.iter().map(|rules| shortened(&folder.join(&rules.value))).collect();
+        self.rule_paths.extend(paths.iter().cloned());
         let rules = self.rules(&file, &paths, &mut problems)?;
         check_names(&file, &rules, &mut problems);
         if problems.error_count() > 0 {

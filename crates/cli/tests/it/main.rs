@@ -17,6 +17,7 @@
 //! | `replay` | recorded traffic by other rules, held against a count by brute force |
 //! | `restart` | counters that survive the end of the process |
 //! | `top` | the live view on a real terminal, and as text |
+//! | `rule_tests` | rule tests for harnesses, and again after a change |
 //! | `unread` | what callers who never read have a server hold |
 //! | `machines` | JSON parses, XML is well-formed, colours stay on terminals |
 
@@ -33,6 +34,7 @@ mod machines;
 mod readme;
 mod replay;
 mod restart;
+mod rule_tests;
 mod runs;
 mod serve;
 mod top;

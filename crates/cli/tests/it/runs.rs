@@ -129,6 +129,8 @@ fn passing_tests_are_listed() {
 fn a_failure_shows_what_was_expected_what_it_got_and_why() {
     check("test_failing", &["test", "failing.test.yaml"]);
     check("test_failing_junit", &["test", "failing.test.yaml", "--format", "junit"]);
+    check("test_failing_tap", &["test", "good", "failing.test.yaml", "bad_tests", "--format", "tap"]);
+    check("test_none_tap", &["test", "no_tests", "--format", "tap"]);
 }
 
 #[test]
@@ -169,6 +171,7 @@ fn the_walk_is_told_level_by_level() {
     explain("explain_modes", &["address=10.0.0.1", "free=1"]);
     explain("explain_too_deep", &["address=10.0.0.1,path=/x"]);
     explain("explain_no_rule", &["colour=red"]);
+    explain("explain_key", &["adress=10.0.0.1"]);
     explain("explain_cost", &["plan=free,user_id=42", "--cost", "11"]);
     explain("explain_soft", &["path=/about", "--cost", "22"]);
 }
