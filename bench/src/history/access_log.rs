@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use anyhow::Result;
-use tollgate_core::Time;
-use tollgate_history::import::AccessLogLine;
-use tollgate_history::import::Importer;
+use tollgate_accesslog::{LineParser, LogFormat, Parsed};
+use tollgate_core::{Outcome, Time};
+use tollgate_history::import::{ImportLine, Importer};
 use tollgate_history::route::normalise;
 use tollgate_history::tables::{MemoryTables, TableId as Rows, Tables};
 use tollgate_history::{Bounds, History, LocalHistory};
@@ -21,13 +22,22 @@ use crate::figures::ratio;
 /// If the history fails.
 pub fn run(table: &mut BoundsTable) -> Result<()> {
     let text = nasa_log();
-    let lines = text.lines().filter_map(AccessLogLine::parse);
-    let minutes: BTreeSet<_> =
-        lines.map(|line| (line.second / 60, normalise(line.target).into_owned())).collect();
+    let mut minutes = BTreeSet::new();
+    let mut parser = LineParser::new(Arc::new(LogFormat::parse("common")?));
+    let mut read = |line: &[u8]| match parser.parse(line) {
+        Parsed::Request(line) => {
+            let second = line.time.since(Time::EPOCH).get() / 1_000_000;
+            let route = normalise(&String::from_utf8_lossy(&line.target)).into_owned();
+            minutes.insert((second / 60, route.clone()));
+            ImportLine::Request { second, route, outcome: Outcome::Allowed }
+        }
+        Parsed::Comment => ImportLine::Comment,
+        Parsed::NotUnderstood => ImportLine::NotUnderstood,
+    };
     let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default())?;
     // Long after the log, so that everything is rolled up.
     let now = Time::from_secs(1_800_000_000);
-    Importer::new(&mut history, now).import(|| Ok(text.as_bytes()), &mut |_| ())?;
+    Importer::new(&mut history, now).import(|| Ok(text.as_bytes()), &mut read)?;
     history.maintain(now)?;
     let stored = block_bytes(&history.into_tables(), 1)?;
     let points = u64::try_from(minutes.len())?;

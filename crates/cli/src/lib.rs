@@ -12,6 +12,7 @@
 //! | `history` | `tollgate history`: how many, of what, when |
 //! | `top` | `tollgate top`: what a running server is doing, live |
 //! | `demo` | `tollgate demo`: a server with made-up traffic, to look at |
+//! | `schema` | `tollgate schema`: JSON Schema for editors |
 //! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
 //! | `shell` | `tollgate completions` and `tollgate man`: what shells and `man` know about it |
 //!
@@ -33,6 +34,7 @@ mod history;
 mod log_file;
 mod remote;
 mod replay;
+mod schema;
 mod serve;
 mod shell;
 mod test;
@@ -89,6 +91,7 @@ enum Command {
     History(history::Args),
     Top(top::Args),
     Bench(bench::Args),
+    Schema(schema::Args),
     Demo(demo::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -121,6 +124,7 @@ where
             Command::History(args) => history::run(&args, &mut console),
             Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),
+            Command::Schema(args) => schema::run(&args, &mut console),
             Command::Demo(args) => demo::run(&args, &mut console),
             Command::Completions(args) => shell::completions(&args, Cli::command(), &mut console),
             Command::Man(args) => shell::man(&args, Cli::command(), &mut console),

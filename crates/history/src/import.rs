@@ -1,18 +1,19 @@
 //! Fills a history from access logs.
 //!
-//! The command line opens files and shows progress; here lines are counted and
-//! appended. A line counts as one allowed request to its path.
+//! The command line opens files, shows progress and says what a line is; here lines
+//! are counted and appended.
 //!
 //! Invariant: a log is counted once, from its first line on. Each piece that is
 //! written has the hash of the log up to its end as instance id. A log that is
 //! imported again is recognised by these hashes as far as it was imported, so one
 //! that has grown, was compressed or renamed, or whose import was stopped half-way
 //! goes on from there.
-
-mod access_log;
+//!
+//! Deliberately not here: the formats of logs.
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
+use std::ops::AddAssign;
 
 use sha2::{Digest as _, Sha256};
 use tollgate_core::{Outcome, Time};
@@ -21,9 +22,7 @@ use crate::bytes::wide;
 use crate::error::{Error, Result};
 use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts, is_future};
 use crate::recorder::{Caps, NameFilter};
-use crate::route::normalise;
 use crate::store::History;
-pub use access_log::AccessLogLine;
 
 /// Lines that are written at once.
 const LINES_AT_ONCE: u64 = 50_000;
@@ -35,6 +34,24 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Set in the sequence numbers of pieces of logs; those of processes count from 1.
 const PIECE: u64 = 1 << 63;
 
+/// What a line of a log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportLine {
+    /// A request.
+    Request {
+        /// When, in seconds since the epoch.
+        second: u64,
+        /// What was asked for, as it is counted.
+        route: String,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// Nothing, or a comment of the log.
+    Comment,
+    /// Anything else.
+    NotUnderstood,
+}
+
 /// What was imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ImportReport {
@@ -42,7 +59,9 @@ pub struct ImportReport {
     pub read: u64,
     /// Lines that were counted.
     pub imported: u64,
-    /// Lines in neither format.
+    /// Those of them that count as denied.
+    pub denied: u64,
+    /// Lines that are no requests.
     pub not_understood: u64,
     /// Lines that are dated in the future, and were not counted.
     pub future: u64,
@@ -50,19 +69,35 @@ pub struct ImportReport {
     pub known_bytes: u64,
 }
 
+/// Of several logs.
+impl AddAssign for ImportReport {
+    fn add_assign(&mut self, other: Self) {
+        self.read += other.read;
+        self.imported += other.imported;
+        self.denied += other.denied;
+        self.not_understood += other.not_understood;
+        self.future += other.future;
+        self.known_bytes += other.known_bytes;
+    }
+}
+
 /// Imports logs into one history.
 ///
 /// ```
-/// use tollgate_core::Time;
-/// use tollgate_history::import::Importer;
+/// use tollgate_core::{Outcome, Time};
+/// use tollgate_history::import::{ImportLine, Importer};
 /// use tollgate_history::tables::MemoryTables;
 /// use tollgate_history::{Bounds, LocalHistory};
 /// let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default())?;
-/// let log = "h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1\nnonsense\n";
+/// let log = "/a\nnonsense\n";
+/// let mut read = |line: &[u8]| match line {
+///     b"/a\n" => ImportLine::Request { second: 1, route: "/a".into(), outcome: Outcome::Allowed },
+///     _ => ImportLine::NotUnderstood,
+/// };
 /// let mut importer = Importer::new(&mut history, Time::from_secs(1_800_000_000));
-/// let first = importer.import(|| Ok(log.as_bytes()), &mut |_| ())?;
+/// let first = importer.import(|| Ok(log.as_bytes()), &mut read)?;
 /// assert_eq!((first.read, first.imported, first.not_understood), (2, 1, 1));
-/// let again = importer.import(|| Ok(log.as_bytes()), &mut |_| ())?;
+/// let again = importer.import(|| Ok(log.as_bytes()), &mut read)?;
 /// assert_eq!((again.read, again.imported), (0, 0));
 /// # Ok::<(), tollgate_history::Error>(())
 /// ```
@@ -107,7 +142,7 @@ impl<'a, H: History> Importer<'a, H> {
     }
 
     /// Imports what `open` gives; it is called twice if some of it may be known.
-    /// `progress` gets the bytes that are done.
+    /// `read` says what a line is; it gets all lines that are not known, in their order.
     ///
     /// # Errors
     ///
@@ -116,7 +151,7 @@ impl<'a, H: History> Importer<'a, H> {
     pub fn import<R: BufRead>(
         &mut self,
         open: impl Fn() -> std::io::Result<R>,
-        progress: &mut dyn FnMut(u64),
+        read: &mut dyn FnMut(&[u8]) -> ImportLine,
     ) -> Result<ImportReport> {
         let known = self.known_prefix(&open)?;
         let mut imported = ImportReport { known_bytes: known.bytes, ..ImportReport::default() };
@@ -132,14 +167,11 @@ impl<'a, H: History> Importer<'a, H> {
             if length > 0 {
                 prefix.add(&line);
                 imported.read += 1;
-                self.count(&line, &mut counts, &mut imported);
+                self.count(read(&line), &mut counts, &mut imported);
             }
             let is_full = imported.read.is_multiple_of(LINES_AT_ONCE);
             if imported.read > 0 && (length == 0 || is_full) {
                 self.write(&prefix, std::mem::take(&mut counts))?;
-            }
-            if length == 0 || imported.read.is_multiple_of(1_000) {
-                progress(prefix.bytes);
             }
             if length == 0 {
                 return Ok(imported);
@@ -169,19 +201,20 @@ impl<'a, H: History> Importer<'a, H> {
         Ok(longest)
     }
 
-    fn count(&self, line: &[u8], counts: &mut TrafficCounts, imported: &mut ImportReport) {
-        let text = String::from_utf8_lossy(line);
-        let parsed = AccessLogLine::parse(text.trim_end());
-        let minute = parsed.and_then(|line| u32::try_from(line.second / 60).ok());
-        match (parsed, minute) {
-            (Some(line), _) if is_future(line.second, self.now) && !self.allows_future => {
-                imported.future += 1;
-            }
-            (Some(line), Some(minute)) => {
-                counts.add_request(minute, Some(&normalise(line.target)), Outcome::Allowed);
+    fn count(&self, line: ImportLine, counts: &mut TrafficCounts, imported: &mut ImportReport) {
+        let (second, route, outcome) = match line {
+            ImportLine::Request { second, route, outcome } => (second, route, outcome),
+            ImportLine::Comment => return,
+            ImportLine::NotUnderstood => return imported.not_understood += 1,
+        };
+        match u32::try_from(second / 60) {
+            Ok(_) if is_future(second, self.now) && !self.allows_future => imported.future += 1,
+            Ok(minute) => {
+                counts.add_request(minute, Some(&route), outcome);
                 imported.imported += 1;
+                imported.denied += u64::from(outcome == Outcome::Denied);
             }
-            _ => imported.not_understood += 1,
+            Err(_) => imported.not_understood += 1,
         }
     }
 

@@ -118,6 +118,11 @@ const KEYS: &[RuleKey] = {
 /// does, so ignoring them would be wrong.
 const LATER: &[&str] = &["consistency", "concurrency", "penalty"];
 
+/// The keys that the reference lets stand in such a map, where they mean nothing.
+pub(crate) fn idle_keys(kind: RuleMapKind) -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter(move |key| key.is_old && !key.maps.contains(&kind)).map(|key| key.name)
+}
+
 /// The key of that name.
 pub(crate) fn find(name: &str) -> Option<&'static RuleKey> {
     KEYS.iter().find(|key| key.name == name)

@@ -8,6 +8,7 @@
 //! | `tollgate_yaml` | text → a tree of nodes, each with its place |
 //! | `fields`, `keys` | a map → known fields; unknown and misplaced keys |
 //! | `domain`, `limit`, `metadata` | fields → the specification of a domain |
+//! | `schema` | [`schema`]: the same keys as JSON Schema, for editors |
 //! | `siblings` | what descriptors of one level do to each other |
 //!
 //! Invariant: the outcome does not depend on the order in which files are
@@ -23,6 +24,7 @@ mod files;
 mod keys;
 mod limit;
 mod metadata;
+mod schema;
 mod siblings;
 
 use std::collections::HashMap;
@@ -36,6 +38,7 @@ use domain::FileDomain;
 pub use domain::LIMITS_MAX;
 pub use files::{FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read, read_what_can_be, test_files};
 pub use limit::MESSAGE_MAX;
+pub use schema::schema;
 use siblings::Siblings;
 
 /// How to put files together.

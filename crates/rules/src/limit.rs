@@ -32,7 +32,7 @@ pub(crate) enum OneLimit {
 type HasParameter = fn(&Parameters) -> bool;
 
 /// The keys of a limit that only some algorithms have, and whether one has it.
-const PARAMETERS: [(&str, HasParameter); 4] = [
+pub(crate) const PARAMETERS: [(&str, HasParameter); 4] = [
     ("burst", |parameters| parameters.burst.is_some()),
     ("refill", |parameters| parameters.refill.is_some()),
     ("buckets", |parameters| parameters.buckets.is_some()),
@@ -40,7 +40,7 @@ const PARAMETERS: [(&str, HasParameter); 4] = [
 ];
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-const NOT_WITH_UNLIMITED: [&str; 11] = [
+pub(crate) const NOT_WITH_UNLIMITED: [&str; 11] = [
     "algorithm",
     "unit_multiplier",
     "burst",

@@ -5,8 +5,8 @@
 //! | `upstreams` | groups of upstreams |
 //! | `routes` | which requests go to which group |
 
-mod routes;
-mod upstreams;
+pub(crate) mod routes;
+pub(crate) mod upstreams;
 
 use std::sync::Arc;
 use std::time::Duration;

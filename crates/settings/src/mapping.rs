@@ -6,9 +6,9 @@
 //! | `charge` | when they are charged, and what |
 //! | `jwt` | which tokens are valid |
 
-mod actions;
-mod charge;
-mod jwt;
+pub(crate) mod actions;
+pub(crate) mod charge;
+pub(crate) mod jwt;
 
 use tollgate_gateway::config::DEFAULT_DOMAIN;
 use tollgate_http::request::token::TokenSpec;
@@ -22,13 +22,13 @@ use crate::settings_reader::SettingsReader;
 /// Who is believed where nobody is named: proxies on this machine.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
-const MAPPING: MapSchema = MapSchema {
+pub(crate) const MAPPING: MapSchema = MapSchema {
     what: "a mapping",
     keys: &["domain", "descriptors", "trusted_proxies", "address_from", "jwt"],
     example: "domain: NAME and descriptors: below mapping:",
 };
 
-const ROUTE_MAPPING: MapSchema = MapSchema {
+pub(crate) const ROUTE_MAPPING: MapSchema = MapSchema {
     what: "the mapping of a route",
     keys: &["domain", "descriptors"],
     example: "descriptors: and a list below mapping:",

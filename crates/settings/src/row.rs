@@ -30,6 +30,8 @@ pub struct SettingRow {
     pub help: &'static str,
     /// Whether its value must not be shown.
     pub is_secret: bool,
+    /// Its type, as written in the table.
+    pub type_name: &'static str,
 }
 
 /// A setting of one type: its row, and how its value is read.
@@ -92,6 +94,7 @@ const NAMELESS: SettingRow = SettingRow {
     default: "",
     help: "",
     is_secret: false,
+    type_name: "",
 };
 
 impl SettingRow {
@@ -153,6 +156,7 @@ impl<T, const HAS_DEFAULT: bool> Setting<T, HAS_DEFAULT> {
     /// With its type as written; one that is or has a `Secret` must not be shown.
     pub(crate) const fn of_type(mut self, name: &'static str) -> Self {
         self.row.is_secret |= has_secret(name.as_bytes());
+        self.row.type_name = name;
         self
     }
 

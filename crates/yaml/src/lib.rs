@@ -9,6 +9,7 @@
 //! | `parse` | its text → a tree of [`YamlNode`]s, each with its [`Location`] |
 //! | `node`, `scalar` | what a node is: a map, a list, or a bare word of YAML 1.1 |
 //! | `map` | a map → a [`YamlMap`]: known fields by type; unknown and missing ones |
+//! | [`json_schema`] | what a field may be, for editors |
 //! | `suggest` | the word that a misspelled one was meant to be |
 //! | `problem` | [`Problems`] collects what is wrong; a [`Problem`] prints it |
 //!
@@ -41,6 +42,7 @@
 //! );
 //! ```
 
+pub mod json_schema;
 mod map;
 mod node;
 mod parse;

@@ -205,3 +205,64 @@ fn a_folder_in_use_is_refused_with_who_uses_it() {
     assert!(errors.contains(&format!("is in use by process {}", std::process::id())), "{errors}");
     drop(held);
 }
+
+/// Lines of several formats: a 429 is a denial, templates apply, and standard input is a log as any.
+#[test]
+fn a_log_of_any_format_counts_with_its_statuses_and_templates() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").to_string_lossy().into_owned();
+    let save = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.to_string_lossy().into_owned()
+    };
+    let caddy = r#"{"ts":1767323045.5,"request":{"remote_ip":"192.0.2.1","method":"GET","host":"a","uri":"/users/7?x=1"},"duration":0.5,"status":429}"#;
+    let combined = r#"192.0.2.1 - - [02/Jan/2026:03:04:05 +0000] "GET /users/8 HTTP/1.1" 200 17 "-" "curl""#;
+    let logs = [
+        save("caddy.log", &format!("{caddy}\n")),
+        save("combined.log", &format!("{combined}\n\nnonsense \u{1b}[31m\n")),
+    ];
+    let config = save("tollgate.yaml", "history: { templates: [\"/users/{id}\"] }\n");
+    let text = printed(&["history", "import", &logs[0], &logs[1], "--data", &data, "--config", &config]);
+    let expected = "done: 2 files, 4 lines read, 2 imported, 1 not understood\n1 had the status 429 and count as denied\n";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.contains("\nnot understood:\n  nonsense \u{fffd}[31m\n"), "{text}");
+    let args =
+        ["history", "top", "--from", "2026-01-01", "--to", "2026-02-01", "--data", &data, "--format", "csv"];
+    assert_eq!(printed(&args), "domain,rule,name,total,denied\r\n,,/users/{id},2,1\r\n,,(other),0,0\r\n");
+}
+
+/// It must not count as imported: with the format it can be.
+#[test]
+fn a_log_of_which_nothing_is_understood_is_an_error_and_leaves_no_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").to_string_lossy().into_owned();
+    let log = folder.path().join("odd.log");
+    fs::write(&log, "2026-01-02T03:04:05Z|192.0.2.1|GET /a HTTP/1.1|200\n".repeat(3)).expect("a file");
+    let log = log.to_string_lossy().into_owned();
+    for format in [None, Some("combined")] {
+        let mut args = vec!["history", "import", &log, "--data", &data];
+        args.extend(format.iter().flat_map(|format| ["--log-format", format]));
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(1), "{format:?}");
+        let told = String::from_utf8(output.stderr).expect("only text is printed");
+        assert!(told.contains("odd.log is understood") && told.contains("--log-format"), "{told}");
+        let shown = String::from_utf8(output.stdout).expect("only text is printed");
+        assert!(shown.starts_with("not understood:\n  2026-01-02T03:04:05Z|192"), "{shown}");
+    }
+    let format = "$time_iso8601|$remote_addr|$request|$status";
+    let text = printed(&["history", "import", &log, "--data", &data, "--log-format", format]);
+    assert!(text.starts_with("done: 1 file, 3 lines read, 3 imported, 0 not understood\n"), "{text}");
+}
+
+#[test]
+fn standard_input_is_a_log_that_counts_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_string_lossy().into_owned();
+    let log = fs::read(fixtures().join("history/nasa.txt")).expect("the excerpt");
+    for imported in ["300 imported", "0 imported"] {
+        let (code, text) = crate::rule_tests::fed(&["history", "import", "-", "--data", &data], &log);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(imported), "{text}");
+    }
+}

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::golden::{fixtures, run};
 
 /// The binary, fed with `input`: its exit code and standard output.
-fn fed(args: &[&str], input: &[u8]) -> (Option<i32>, String) {
+pub(crate) fn fed(args: &[&str], input: &[u8]) -> (Option<i32>, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .args(args)
         .current_dir(fixtures())

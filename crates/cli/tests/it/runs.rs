@@ -44,13 +44,26 @@ fn the_help_teaches() {
     check("help_history", &["history", "--help"]);
     check("help_top", &["top", "--help"]);
     check("help_bench", &["bench", "--help"]);
+    check("help_schema", &["schema", "--help"]);
+    check("help_history_import", &["history", "import", "--help"]);
     check("help_demo", &["demo", "--help"]);
 }
 
 #[test]
 fn every_shell_is_taught_every_command() {
-    let commands =
-        ["serve", "check", "test", "explain", "history", "top", "bench", "demo", "completions", "man"];
+    let commands = [
+        "serve",
+        "check",
+        "test",
+        "explain",
+        "history",
+        "top",
+        "bench",
+        "schema",
+        "demo",
+        "completions",
+        "man",
+    ];
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let script = String::from_utf8(crate::golden::run(&["completions", shell]).stdout).unwrap();
         for word in commands.into_iter().chain(["merge-domains", "log-level"]) {

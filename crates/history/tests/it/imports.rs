@@ -10,11 +10,13 @@ use tollgate_history::tables::MemoryTables;
 use tollgate_history::{Bounds, Error, History, LocalHistory, SeriesKind};
 use tollgate_testkit::nasa_log;
 
+use crate::log::common_lines;
+
 const NOW: Time = Time::from_secs(1_800_000_000);
 const ALWAYS: TimeRange = TimeRange { from_s: 0, to_s: 1 << 40 };
 
 fn import(history: &mut LocalHistory<MemoryTables>, log: &str) -> ImportReport {
-    Importer::new(history, NOW).import(|| Ok(log.as_bytes()), &mut |_| ()).unwrap()
+    Importer::new(history, NOW).import(|| Ok(log.as_bytes()), &mut common_lines()).unwrap()
 }
 
 fn total(history: &LocalHistory<MemoryTables>) -> u64 {
@@ -79,7 +81,7 @@ fn an_import_that_was_stopped_goes_on() {
     let log: String = (0..120_000).map(line).collect();
     let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let stops = || Ok(BufReader::new(Stops(log.as_bytes(), log.len() * 3 / 4)));
-    let stopped = Importer::new(&mut history, NOW).import(stops, &mut |_| ());
+    let stopped = Importer::new(&mut history, NOW).import(stops, &mut common_lines());
     assert!(matches!(stopped, Err(Error::File { .. })));
     assert_eq!(total(&history), 50_000, "whole pieces are written");
     let rest = import(&mut history, &log);
@@ -92,7 +94,7 @@ fn any_bytes_are_read_without_harm() {
     bytes.extend(std::iter::repeat_n(b'x', 300_000));
     let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let open = || Ok(bytes.as_slice());
-    let imported = Importer::new(&mut history, NOW).import(open, &mut |_| ()).unwrap();
+    let imported = Importer::new(&mut history, NOW).import(open, &mut common_lines()).unwrap();
     assert_eq!((imported.imported, imported.not_understood), (1, 5));
 }
 
@@ -105,6 +107,6 @@ fn lines_from_the_future_are_left_out_unless_they_are_allowed() {
     assert_eq!((report.imported, report.future, total(&history)), (1, 1, 1));
     let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
     let mut importer = Importer::new(&mut history, NOW).allow_future();
-    let report = importer.import(|| Ok(log.as_bytes()), &mut |_| ()).unwrap();
+    let report = importer.import(|| Ok(log.as_bytes()), &mut common_lines()).unwrap();
     assert_eq!((report.imported, report.future, total(&history)), (2, 0, 2));
 }

@@ -1,13 +1,38 @@
 //! A real day of a web server, and numbers that look random.
 
-use tollgate_history::import::AccessLogLine;
+use std::sync::Arc;
+
+use tollgate_accesslog::{LineParser, LogFormat, Parsed};
+use tollgate_core::{Micros, Outcome, Time};
+use tollgate_history::import::ImportLine;
+use tollgate_history::route::normalise;
 use tollgate_testkit::nasa_log;
 
-/// Second and target of every request in NASA's log, in order.
+/// Reads lines of the common format, as the command line does.
+pub(crate) fn common_lines() -> impl FnMut(&[u8]) -> ImportLine {
+    let format = LogFormat::parse("common").expect("a format");
+    let mut parser = LineParser::new(Arc::new(format));
+    move |line| match parser.parse(line) {
+        Parsed::Request(line) => ImportLine::Request {
+            second: line.time.since(Time::EPOCH).get() / Micros::from_secs(1).get(),
+            route: normalise(&String::from_utf8_lossy(&line.target)).into_owned(),
+            outcome: Outcome::Allowed,
+        },
+        Parsed::Comment => ImportLine::Comment,
+        Parsed::NotUnderstood => ImportLine::NotUnderstood,
+    }
+}
+
+/// Second and route of every request in NASA's log, in order.
 pub(crate) fn requests() -> Vec<(u64, String)> {
-    let log = nasa_log();
-    let lines = log.lines().filter_map(AccessLogLine::parse);
-    let mut requests: Vec<_> = lines.map(|line| (line.second, line.target.to_owned())).collect();
+    let mut read = common_lines();
+    let mut requests: Vec<_> = nasa_log()
+        .lines()
+        .filter_map(|line| match read(line.as_bytes()) {
+            ImportLine::Request { second, route, .. } => Some((second, route)),
+            ImportLine::Comment | ImportLine::NotUnderstood => None,
+        })
+        .collect();
     requests.sort();
     requests
 }

@@ -7,3 +7,4 @@
 )]
 
 mod rule_files;
+mod schema;

@@ -16,12 +16,12 @@ use crate::go_syntax::duration;
 use crate::mapping::{self, MappingSettings};
 use crate::values;
 
-const ROUTE: MapSchema = MapSchema {
+pub(crate) const ROUTE: MapSchema = MapSchema {
     what: "a route",
     keys: &["host", "path", "method", "headers", "upstream", "mapping", "timeouts"],
     example: "{ path: /PATH, upstream: NAME }",
 };
-const TIMEOUTS: MapSchema = MapSchema {
+pub(crate) const TIMEOUTS: MapSchema = MapSchema {
     what: "timeouts",
     keys: &["connect", "first_byte", "idle", "total"],
     example: "{ first_byte: 5s }",

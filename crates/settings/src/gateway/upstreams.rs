@@ -15,19 +15,19 @@ use crate::values;
 
 const EXAMPLE: &str = "NAME: [http://HOST:PORT]";
 
-const GROUP: MapSchema = MapSchema {
+pub(crate) const GROUP: MapSchema = MapSchema {
     what: "a group of upstreams",
     keys: &["servers", "host", "tls", "eject", "health_check"],
     example: "[http://HOST:PORT] or servers: [http://HOST:PORT]",
 };
-const TLS: MapSchema = MapSchema {
+pub(crate) const TLS: MapSchema = MapSchema {
     what: "tls",
     keys: &["ca", "server_name", "cert", "key", "danger_accept_any_certificate"],
     example: "{ ca: FILE }",
 };
-const EJECT: MapSchema =
+pub(crate) const EJECT: MapSchema =
     MapSchema { what: "eject", keys: &["after", "for"], example: "{ after: 5, for: 10s }" };
-const HEALTH_CHECK: MapSchema = MapSchema {
+pub(crate) const HEALTH_CHECK: MapSchema = MapSchema {
     what: "health_check",
     keys: &["path", "interval", "timeout", "healthy_after", "unhealthy_after", "status"],
     example: "{ path: /healthz }",

@@ -26,7 +26,7 @@ const REQUIRED: &str = "required";
 /// The field of actions whose value may be a secret.
 const SHOW: &str = "show";
 
-const DESCRIPTOR: MapSchema = MapSchema {
+pub(crate) const DESCRIPTOR: MapSchema = MapSchema {
     what: "a descriptor",
     keys: &["actions", "charge", "refund_on", "cost"],
     example: "actions: and a list below it",
@@ -76,11 +76,24 @@ const JWT_CLAIM: MapSchema = MapSchema {
     keys: &["claim", "from", KEY, SKIP, MISSING, REQUIRED],
     example: "jwt_claim: { claim: NAME }",
 };
-const TOKEN_SOURCE: MapSchema = MapSchema {
+pub(crate) const TOKEN_SOURCE: MapSchema = MapSchema {
     what: "from",
     keys: &["header", "prefix", "cookie"],
     example: "from: { header: NAME } or from: { cookie: NAME }",
 };
+
+/// The name of every action, with what may stand below it.
+pub(crate) const SCHEMAS: [(&str, MapSchema); 9] = [
+    ("remote_address", REMOTE_ADDRESS),
+    ("request_headers", REQUEST_HEADERS),
+    ("request_header", REQUEST_HEADERS),
+    ("path", PATH),
+    ("method", METHOD),
+    ("query", QUERY),
+    ("cookie", COOKIE),
+    ("generic_key", GENERIC_KEY),
+    ("jwt_claim", JWT_CLAIM),
+];
 
 /// A list of actions, or Envoy's map with such a list and perhaps with when it is charged. What is
 /// wrong is left out.

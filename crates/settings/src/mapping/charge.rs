@@ -6,12 +6,12 @@ use tollgate_yaml::{Located, MapSchema, Problems, YamlMap, YamlNode};
 use super::required_text;
 use crate::go_syntax::choice;
 
-const CHARGE: MapSchema = MapSchema {
+pub(crate) const CHARGE: MapSchema = MapSchema {
     what: "charge",
     keys: &["when", "status"],
     example: "charge: { when: response, status: [401, 403] }",
 };
-const COST: MapSchema = MapSchema {
+pub(crate) const COST: MapSchema = MapSchema {
     what: "cost",
     keys: &["from", "header_name", "field", "default"],
     example: "cost: { from: json, field: usage.total_tokens }",

@@ -14,12 +14,12 @@ const LEEWAY: Micros = Micros::from_secs(60);
 const FORMS: [(&str, KeyForm); 3] =
     [("secret_file", KeyForm::Secret), ("pem_file", KeyForm::Pem), ("jwks_file", KeyForm::Jwks)];
 
-const JWT: MapSchema = MapSchema {
+pub(crate) const JWT: MapSchema = MapSchema {
     what: "jwt",
     keys: &["keys", "issuer", "audience", "leeway"],
     example: "keys: and a list of secret_file, pem_file or jwks_file below it",
 };
-const KEY_FILE: MapSchema = MapSchema {
+pub(crate) const KEY_FILE: MapSchema = MapSchema {
     what: "a key",
     keys: &["secret_file", "pem_file", "jwks_file", "algorithms"],
     example: "secret_file: PATH, pem_file: PATH or jwks_file: PATH",

@@ -8,6 +8,7 @@
 mod gateway;
 mod mapping;
 mod redis;
+mod schema;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
