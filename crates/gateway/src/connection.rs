@@ -20,6 +20,7 @@ use crate::bounds::{
     CONNECTION_WINDOW, HEAD_MAX, HEAD_WAIT_MAX, KEEP_ALIVE_MAX, LOCAL_RESETS_MAX, PING_EVERY, PING_WAIT_MAX,
     RESETS_MAX, STREAM_WINDOW, STREAMS_MAX, TUNNEL_DRAIN,
 };
+use crate::fields::PeerFields;
 use crate::forward::Lease;
 use crate::strict::{StrictStream, UpgradeSwitch};
 use crate::{ClientSocket, Gateway};
@@ -31,6 +32,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct ConnectionContext {
     pub(crate) socket: ClientSocket,
+    pub(crate) peer: PeerFields,
     pub(crate) switch: UpgradeSwitch,
     tunnel: Mutex<Option<Tunnel>>,
 }
@@ -74,6 +76,7 @@ impl<C: Checker> Gateway<C> {
             return Ok(());
         }
         let context = Arc::new(ConnectionContext {
+            peer: PeerFields::new(socket.peer, socket.is_tls),
             socket,
             switch: UpgradeSwitch::default(),
             tunnel: Mutex::default(),

@@ -180,14 +180,13 @@ impl<C: Checker> Gateway<C> {
     }
 }
 
-fn origin(context: &ConnectionContext, route: &Route, parts: &Parts) -> Origin {
+fn origin<'a>(context: &'a ConnectionContext, route: &Route, parts: &Parts) -> Origin<'a> {
     let (peer, proxies) = (context.socket.peer, route.admission.mapping().proxies());
     let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, &parts.headers));
     Origin {
-        peer,
+        peer: &context.peer,
         client,
         is_trusted: peer.is_some_and(|peer| proxies.trusts(peer)),
-        is_tls: context.socket.is_tls,
         version: parts.version,
     }
 }

@@ -13,6 +13,7 @@ use http::header::{
     PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, Version};
+use hyper::body::Bytes;
 use tollgate_core::Verdict;
 use tollgate_http::response::VERDICT;
 
@@ -38,22 +39,29 @@ const KEPT: [HeaderName; 7] = [
     X_FORWARDED_HOST,
 ];
 
+/// Fields that are about a connection alone, besides what `Connection` names.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
 /// Removes what is about a connection alone.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
-        let options: Vec<HeaderName> = options(headers, &CONNECTION)
-            .filter_map(|option| HeaderName::from_bytes(option).ok())
-            .filter(|name| !KEPT.contains(name))
-            .collect();
-        for name in options {
-            headers.remove(name);
-        }
-        headers.remove(CONNECTION);
+    // Looking at all names takes less time than looking for eight that are seldom there.
+    if !headers.keys().any(|name| HOP_BY_HOP.contains(name)) {
+        return;
     }
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION] {
-        headers.remove(name);
-    }
-    for name in [TE, TRANSFER_ENCODING, UPGRADE] {
+    let options: Vec<HeaderName> = options(headers, &CONNECTION)
+        .filter_map(|option| HeaderName::from_bytes(option).ok())
+        .filter(|name| !KEPT.contains(name))
+        .collect();
+    for name in options.into_iter().chain(HOP_BY_HOP) {
         headers.remove(name);
     }
 }
@@ -110,30 +118,56 @@ impl HopRequest {
     }
 }
 
+/// What is said about a connection's peer in all of its requests, written once.
+#[derive(Debug)]
+pub(crate) struct PeerFields {
+    peer: Option<IpAddr>,
+    address: Option<HeaderValue>,
+    proto: &'static str,
+    /// The beginning of an element of `Forwarded` (RFC 7239).
+    forwarded: String,
+}
+
+impl PeerFields {
+    pub(crate) fn new(peer: Option<IpAddr>, is_tls: bool) -> Self {
+        let peer = peer.map(|peer| peer.to_canonical());
+        let proto = if is_tls { "https" } else { "http" };
+        let forwarded = match peer {
+            Some(IpAddr::V4(address)) => format!("for={address};proto={proto}"),
+            Some(IpAddr::V6(address)) => format!("for=\"[{address}]\";proto={proto}"),
+            None => format!("for=unknown;proto={proto}"),
+        };
+        Self { peer, address: peer.and_then(address_value), proto, forwarded }
+    }
+}
+
+fn address_value(address: IpAddr) -> Option<HeaderValue> {
+    HeaderValue::from_str(&address.to_string()).ok()
+}
+
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
+pub(crate) struct Origin<'a> {
     /// Who is connected to us.
-    pub(crate) peer: Option<IpAddr>,
+    pub(crate) peer: &'a PeerFields,
     /// The address that was checked.
     pub(crate) client: Option<IpAddr>,
     /// Whether what the peer says about others is believed.
     pub(crate) is_trusted: bool,
-    pub(crate) is_tls: bool,
     pub(crate) version: Version,
 }
 
 /// Tells the upstream who asks, and what was decided by which limit.
 pub(crate) fn write_origin(
     headers: &mut HeaderMap,
-    origin: &Origin,
+    origin: &Origin<'_>,
     host: Option<&HeaderValue>,
     (verdict, rule): (Verdict, Option<&str>),
 ) {
     remove_claims(headers, origin.is_trusted);
-    let proto = if origin.is_tls { "https" } else { "http" };
-    if let Some(peer) = origin.peer {
-        append(headers, X_FORWARDED_FOR, &peer.to_canonical().to_string());
+    let PeerFields { peer, address, proto, forwarded } = origin.peer;
+    if let Some(address) = address {
+        append(headers, X_FORWARDED_FOR, address.clone());
     }
     if !headers.contains_key(X_FORWARDED_PROTO) {
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
@@ -143,9 +177,19 @@ pub(crate) fn write_origin(
     {
         headers.insert(X_FORWARDED_HOST, host.clone());
     }
-    append(headers, FORWARDED, &forwarded(origin.peer, proto, host));
-    append(headers, VIA, if origin.version == Version::HTTP_2 { "2 tollgate" } else { "1.1 tollgate" });
-    let client = origin.client.and_then(|client| HeaderValue::from_str(&client.to_string()).ok());
+    let mut element = forwarded.clone();
+    if let Some(host) = host.and_then(|host| host.to_str().ok()) {
+        element.extend([";host=\"", host, "\""]);
+    }
+    if let Ok(element) = HeaderValue::from_maybe_shared(Bytes::from(element)) {
+        append(headers, FORWARDED, element);
+    }
+    let via = if origin.version == Version::HTTP_2 { "2 tollgate" } else { "1.1 tollgate" };
+    append(headers, VIA, HeaderValue::from_static(via));
+    let client = match address {
+        Some(address) if origin.client == *peer => Some(address.clone()),
+        _ => origin.client.and_then(address_value),
+    };
     let rule = rule.and_then(|rule| HeaderValue::from_str(rule).ok());
     headers.extend(client.map(|client| (CLIENT, client)));
     headers.extend(rule.map(|rule| (RULE, rule)));
@@ -155,6 +199,10 @@ pub(crate) fn write_origin(
 /// Removes what only we, or a proxy that is trusted, may say.
 fn remove_claims(headers: &mut HeaderMap, is_trusted: bool) {
     let is_claim = |name: &HeaderName| {
+        // Most fields begin with neither, and are passed by.
+        if !name.as_str().starts_with(['x', 'f']) {
+            return false;
+        }
         let starts = |prefix: &str| {
             let start = name.as_str().get(..prefix.len()).unwrap_or_default();
             start.chars().map(|c| if c == '_' { '-' } else { c }).eq(prefix.chars())
@@ -170,31 +218,21 @@ fn remove_claims(headers: &mut HeaderMap, is_trusted: bool) {
 }
 
 /// Adds an element at the end of a list, and makes one field of it.
-fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+fn append(headers: &mut HeaderMap, name: HeaderName, element: HeaderValue) {
+    if !headers.contains_key(&name) {
+        headers.insert(name, element);
+        return;
+    }
     let mut list = Vec::new();
     for line in headers.get_all(&name) {
         list.extend_from_slice(line.as_bytes());
         list.extend_from_slice(b", ");
     }
     list.extend_from_slice(element.as_bytes());
-    // Made of the values of fields and of plain text.
-    if let Ok(value) = HeaderValue::from_maybe_shared(hyper::body::Bytes::from(list)) {
+    // Made of the values of fields.
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
         headers.insert(name, value);
     }
-}
-
-/// One element of `Forwarded` (RFC 7239).
-fn forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&HeaderValue>) -> String {
-    let mut element = match peer.map(|peer| peer.to_canonical()) {
-        Some(IpAddr::V4(address)) => format!("for={address}"),
-        Some(IpAddr::V6(address)) => format!("for=\"[{address}]\""),
-        None => "for=unknown".to_owned(),
-    };
-    element.push_str(&format!(";proto={proto}"));
-    if let Some(host) = host.and_then(|host| host.to_str().ok()) {
-        element.push_str(&format!(";host=\"{host}\""));
-    }
-    element
 }
 
 /// Makes one `Cookie` field of several, which HTTP/2 may send and HTTP/1.1 may not (RFC 9113, 8.2.3).
@@ -255,8 +293,9 @@ mod tests {
 
     fn written(fields: &[(&'static str, &'static str)], is_trusted: bool, peer: &str) -> Vec<String> {
         let mut fields = headers(fields);
-        let peer = peer.parse().ok();
-        let origin = Origin { peer, client: peer, is_trusted, is_tls: true, version: Version::HTTP_2 };
+        let client = peer.parse().ok();
+        let peer = PeerFields::new(client, true);
+        let origin = Origin { peer: &peer, client, is_trusted, version: Version::HTTP_2 };
         let host = HeaderValue::from_static("shop:1");
         write_origin(&mut fields, &origin, Some(&host), (Verdict::Allow, Some("by address")));
         shown(&fields)

@@ -134,7 +134,9 @@ impl Label {
         hash.update(u64::try_from(salt.len()).unwrap_or(u64::MAX).to_be_bytes());
         hash.update(salt);
         hash.update(name);
-        hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        // On the path of every decision about a hidden value, so that nothing is formatted.
+        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+        hash.finalize().iter().take(16).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
     }
 
     /// Bytes that no other label has, as files keep it.

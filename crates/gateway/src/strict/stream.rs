@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 
 use super::REJECTED;
 use super::chunked::ChunkedBody;
-use super::head::{self, Framing, HeadError};
+use super::head::{self, Framing, HeadError, HeadShape};
 use super::upgrade::{NextBytes, UpgradeSwitch};
 use crate::bounds::{HEAD_MAX, HEAD_WAIT_MAX, LINGER_BYTES, LINGER_MAX, WRITE_WAIT_MAX};
 
@@ -98,14 +98,8 @@ impl<I> StrictStream<I> {
                 match head::whole(rest) {
                     Ok(None) => {}
                     Ok(Some((end, shape))) => {
-                        self.head_timer = None;
                         self.cleared += end;
-                        self.state = match shape.framing {
-                            _ if shape.is_upgrade => ReadState::Upgrade,
-                            Framing::Length(0) => ReadState::Head,
-                            Framing::Length(length) => ReadState::Length(length),
-                            Framing::Chunked => ReadState::Chunked(ChunkedBody::new()),
-                        };
+                        self.passed(shape);
                     }
                     Err(error) => self.reject(error),
                 }
@@ -130,6 +124,17 @@ impl<I> StrictStream<I> {
             ReadState::Upgrade | ReadState::Rejected => {}
         }
         Ok(())
+    }
+
+    /// A head is whole and right; what follows it is known now.
+    fn passed(&mut self, shape: HeadShape) {
+        self.head_timer = None;
+        self.state = match shape.framing {
+            _ if shape.is_upgrade => ReadState::Upgrade,
+            Framing::Length(0) => ReadState::Head,
+            Framing::Length(length) => ReadState::Length(length),
+            Framing::Chunked => ReadState::Chunked(ChunkedBody::new()),
+        };
     }
 
     /// Lets hyper see a request that stands for the error.
@@ -163,6 +168,26 @@ fn is_over(timer: &mut Option<Pin<Box<Sleep>>>, time: Duration, cx: &mut Context
 }
 
 impl<I: AsyncRead + Unpin> StrictStream<I> {
+    /// Reads where nothing is held, straight to where it is wanted: nearly every head comes whole
+    /// and alone, and is never copied. Whatever else comes is held; false if nothing was passed on.
+    fn poll_whole_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<bool>> {
+        let start = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        let read = buf.filled().get(start..).unwrap_or_default();
+        self.is_eof = read.is_empty();
+        let end = match head::whole(read) {
+            Ok(Some((end, shape))) => {
+                self.passed(shape);
+                end
+            }
+            // Not whole, or wrong, or there are empty lines before it.
+            Ok(None) | Err(_) => 0,
+        };
+        self.held.extend_from_slice(read.get(end..).unwrap_or_default());
+        buf.set_filled(start + end);
+        Poll::Ready(Ok(end > 0))
+    }
+
     /// Reads more into what is held; false at the end of the stream.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let before = self.held.len();
@@ -230,8 +255,12 @@ impl<I: AsyncRead + Unpin> AsyncRead for StrictStream<I> {
                         continue;
                     }
                 }
+                ReadState::Head if this.held.is_empty() => {
+                    if ready!(this.poll_whole_head(cx, buf))? {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
                 ReadState::Head => match this.poll_more(cx) {
-                    Poll::Pending if this.held.is_empty() => return Poll::Pending,
                     Poll::Pending => {
                         if !is_over(&mut this.head_timer, HEAD_WAIT_MAX, cx) {
                             return Poll::Pending;
