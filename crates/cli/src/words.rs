@@ -45,6 +45,7 @@ fn extras(limit: &Limit) -> Vec<String> {
     if limit.counts_rejected() {
         parts.push("denied requests count".to_owned());
     }
+    parts.extend(limit.penalty().map(|penalty| format!("penalty: {penalty}")));
     parts
 }
 
@@ -81,6 +82,9 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 /// One decision: `allow, 9 of 10 remaining, 1 used, reset after 1m`.
 pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
     let mut text = verdict(decision.verdict);
+    if decision.is_blocked {
+        text.push_str(": blocked by the penalty");
+    }
     if decision.verdict == (Verdict::Deny { retry_after: None }) {
         let most = rule.limit.hard_capacity();
         text.push_str(&format!(": a cost of {} is more than the {most} that fit", decision.cost));

@@ -37,6 +37,8 @@ pub const COST_MAX: u64 = (1 << 36) - 1;
 /// No counter goes higher, so that a double holds it.
 pub(crate) const USED_MAX: u64 = (1 << 53) - 1;
 
+pub(crate) use rewind::STEP_BACK_MAX;
+
 /// What to do with the cost.
 ///
 /// ```

@@ -3,13 +3,14 @@
 //! [`crate::RuleSet::charges`] makes them; a store decides them together, all
 //! or nothing.
 
-use crate::algorithm::{Change, Operation, decide};
-use crate::decision::Decision;
+use crate::algorithm::{Change, Operation, decide, rewound};
+use crate::decision::{Decision, Verdict};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::rule::{Mode, RuleId};
-use crate::state::StateRef;
-use crate::time::Time;
+use crate::state::{State, StateRef};
+use crate::strikes::{self, PenaltyStep};
+use crate::time::{Micros, Time};
 
 /// Rule + key + limit + cost to apply.
 ///
@@ -65,8 +66,79 @@ impl<'a> Charge<'a> {
         }
     }
 
-    /// Decides it over the state of its key.
+    /// The charge of the penalty of this charge's limit, if it has one.
+    /// `operation` is that of the whole request: a question whose cost follows
+    /// later may be denied as any other request.
+    pub const fn penalty(self, operation: Operation) -> Option<Self> {
+        if self.key.limit.penalty().is_none() {
+            return None;
+        }
+        let operation = match (operation, self.operation) {
+            (Operation::Check, Operation::Check | Operation::Peek) => Operation::Check,
+            (_, own) => own,
+        };
+        Some(Self { key: self.key.penalty(), operation, ..self })
+    }
+
+    /// Whether it is the charge of a penalty. It follows that of its limit.
+    pub const fn is_penalty(&self) -> bool {
+        self.key.is_penalty()
+    }
+
+    /// Whether a denial by its limit is a strike: a request was denied, and not
+    /// a question, nor what takes nothing.
+    pub fn may_strike(&self) -> bool {
+        let takes = self.cost > 0 || self.limit().is_postpaid();
+        self.is_penalty() && self.operation == Operation::Check && takes
+    }
+
+    /// Notes a strike on the key of a penalty.
+    pub fn strike(&self, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
+        self.decide_penalty(state, now, PenaltyStep::Strike)
+    }
+
+    /// The state that a decision at `now` begins with, if it is another one.
+    pub fn rewound(&self, state: StateRef<'_>, now: Time) -> Option<State> {
+        if self.is_penalty() { None } else { rewound(state, self.limit(), now) }
+    }
+
+    /// Reads the written form of its key's state; none if it is not one.
+    pub fn read_state(&self, text: &[u8]) -> Option<State> {
+        if self.is_penalty() { strikes::read_text(text) } else { State::read_text(text, self.limit()) }
+    }
+
+    /// Appends the written form of its key's state.
+    pub fn write_state(&self, state: &State, out: &mut Vec<u8>) {
+        if self.is_penalty() {
+            out.extend_from_slice(strikes::write_text(state).as_bytes());
+        } else {
+            state.write_text(self.limit(), out);
+        }
+    }
+
+    fn decide_penalty(
+        &self,
+        state: Option<StateRef<'_>>,
+        now: Time,
+        step: PenaltyStep,
+    ) -> (Decision, Change) {
+        let penalty = self.limit().penalty().expect("only a limit with a penalty has such a charge");
+        let (decision, change) = strikes::decide(state, penalty, now, step);
+        // What was reported or given back has happened, blocked or not.
+        match self.operation {
+            Operation::Check | Operation::Peek => (decision, change),
+            Operation::Report | Operation::Refund => {
+                (Decision { verdict: Verdict::Allow, blocked_for: Micros::ZERO, ..decision }, change)
+            }
+        }
+    }
+
+    /// Decides it over the state of its key. That of a penalty only asks
+    /// whether the key is blocked.
     pub fn decide(&self, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
+        if self.is_penalty() {
+            return self.decide_penalty(state, now, PenaltyStep::Look);
+        }
         let (operation, cost) = self.step();
         let (decision, change) = decide(state, self.limit(), now, operation, cost);
         if cost == self.cost {

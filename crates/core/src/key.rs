@@ -15,6 +15,10 @@ use crate::request::Entry;
 /// The version of the encoding, its first byte.
 pub const VERSION: u8 = 1;
 
+/// Marks the key of a penalty, which is the limit's with this bit in the ordinal;
+/// no descriptor has so many limits.
+const PENALTY_ORDINAL: u32 = 1 << 30;
+
 /// The mark, the version, the algorithm, its parameter, the window, the ordinal.
 const TAIL_BYTES: usize = 4 + 1 + 1 + 4 + 8 + 4;
 
@@ -59,6 +63,22 @@ impl PartialEq for Key<'_> {
 impl Eq for Key<'_> {}
 
 impl<'a> Key<'a> {
+    /// The key of the penalty of this key's limit.
+    #[must_use]
+    pub const fn penalty(self) -> Self {
+        Self { ordinal: self.ordinal | PENALTY_ORDINAL, ..self }
+    }
+
+    /// Whether it is the key of a penalty.
+    pub const fn is_penalty(&self) -> bool {
+        self.ordinal & PENALTY_ORDINAL != 0
+    }
+
+    /// Which of several limits of the same kind it belongs to.
+    pub const fn limit_ordinal(&self) -> u32 {
+        self.ordinal & !PENALTY_ORDINAL
+    }
+
     /// The entries as they count: with the pattern where values share.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + '_ {
         let shared = self.shared.iter().map(Option::as_deref).chain(std::iter::repeat(None));

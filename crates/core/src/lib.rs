@@ -22,6 +22,7 @@
 //! | [`state`] | [`State`]: what a store keeps per key, packed |
 //! | [`algorithm`] | [`decide`], one file per algorithm |
 //! | `secret` | [`Secret`]: a text that nobody prints by accident |
+//! | [`penalty`], [`strikes`] | who is denied too often is blocked: the numbers, and what is known of a key |
 //! | `state_bytes`, `state_text` | a state as stores write it |
 //!
 //! Invariant: nothing here does I/O, reads a clock, allocates per matched
@@ -41,6 +42,7 @@ pub mod metadata;
 pub mod outcome;
 mod pace;
 mod pattern;
+pub mod penalty;
 pub mod request;
 pub mod rule;
 pub mod ruleset;
@@ -48,6 +50,7 @@ mod secret;
 pub mod state;
 mod state_bytes;
 mod state_text;
+pub mod strikes;
 pub mod time;
 
 pub use algorithm::{Change, Operation, decide};
@@ -59,9 +62,11 @@ pub use limit::{Algorithm, KeyTag, Limit, LimitError, OnStoreError, Parameters, 
 pub use limit_builder::LimitBuilder;
 pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
+pub use penalty::{Penalty, PenaltyError};
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, Rule, RuleId, Unit};
 pub use ruleset::{RuleError, RuleSet};
 pub use secret::Secret;
 pub use state::{Cell, Log, State, StateRef};
+pub use strikes::PenaltyStep;
 pub use time::{Micros, Time};

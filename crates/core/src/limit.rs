@@ -12,6 +12,7 @@
 use std::fmt;
 
 use crate::pace::{Pace, Span};
+use crate::penalty::Penalty;
 use crate::time::Micros;
 
 /// No window is longer: 50 years of 365 days. `now` (up to the year 2112)
@@ -306,6 +307,7 @@ pub struct Limit {
     count_rejected: bool,
     on_store_error: OnStoreError,
     postpaid: bool,
+    penalty: Option<Penalty>,
     base: u64,
     hard: u64,
     pub(crate) tick_us: u64,
@@ -341,6 +343,7 @@ impl Limit {
             count_rejected: false,
             on_store_error: OnStoreError::Local,
             postpaid: false,
+            penalty: None,
             base,
             hard: base,
             tick_us: 1,
@@ -385,6 +388,13 @@ impl Limit {
     #[must_use]
     pub const fn with_postpaid(mut self, postpaid: bool) -> Self {
         self.postpaid = postpaid;
+        self
+    }
+
+    /// The same, blocking for a while whoever it denies too often.
+    #[must_use]
+    pub const fn with_penalty(mut self, penalty: Option<Penalty>) -> Self {
+        self.penalty = penalty;
         self
     }
 
@@ -471,6 +481,11 @@ impl Limit {
     /// Whether costs become known afterwards.
     pub const fn is_postpaid(&self) -> bool {
         self.postpaid
+    }
+
+    /// What becomes of whoever it denies too often.
+    pub const fn penalty(&self) -> Option<&Penalty> {
+        self.penalty.as_ref()
     }
 
     /// How many parts of a microsecond the spans of a bucket are counted in.

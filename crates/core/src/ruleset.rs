@@ -265,7 +265,11 @@ impl<'a> Asked<'_, 'a> {
                         continue;
                     }
                     any = true;
-                    found(Found::Charge(self.charge(self.key(node, rule), Some(id), rule.mode)));
+                    let charge = self.charge(self.key(node, rule), Some(id), rule.mode);
+                    found(Found::Charge(charge));
+                    if let Some(penalty) = charge.penalty(self.operation) {
+                        found(Found::Charge(penalty));
+                    }
                 }
                 if !any {
                     found(free(Free::Replaced));

@@ -58,6 +58,8 @@ pub struct RuleDecision {
     pub degraded: bool,
     /// Denied from memory of an earlier denial, without asking the store.
     pub remembered: bool,
+    /// Blocked by the limit's penalty: denied until `retry_after`, whatever is left.
+    pub is_blocked: bool,
 }
 
 impl RuleDecision {
@@ -80,7 +82,31 @@ impl RuleDecision {
             blocked_for: decision.blocked_for,
             degraded: false,
             remembered: false,
+            is_blocked: false,
         }
+    }
+
+    /// Adds what the penalty of its limit decided.
+    fn block(&mut self, penalty: &Self) {
+        let Verdict::Deny { retry_after: Some(block) } = penalty.verdict else { return };
+        self.is_blocked = true;
+        self.verdict = match self.verdict {
+            Verdict::Deny { retry_after } => {
+                Verdict::Deny { retry_after: retry_after.map(|own| own.max(block)) }
+            }
+            Verdict::Allow | Verdict::Delay { .. } => Verdict::Deny { retry_after: Some(block) },
+        };
+        self.remaining = 0;
+        self.soft = false;
+        self.reset_after = self.reset_after.max(block);
+        self.blocked_for = self.blocked_for.max(penalty.blocked_for);
+        self.degraded |= penalty.degraded;
+        self.remembered |= penalty.remembered;
+    }
+
+    /// Why it denies, if there is more to say than that the limit is used up.
+    pub const fn reason(&self) -> Option<&'static str> {
+        if self.is_blocked { Some("penalty") } else { None }
     }
 
     /// Whether it says no and is not in shadow mode.
@@ -285,13 +311,20 @@ impl Decided {
     pub(crate) fn new(set: &ChargeSet<'_>, reply: &StoreReply) -> Self {
         let degraded = reply.degraded.iter().copied().chain(std::iter::repeat(false));
         let decided = set.charges.iter().zip(&reply.decisions).zip(degraded);
-        let decisions = decided.map(|((charge, decision), degraded)| RuleDecision {
-            degraded,
-            remembered: reply.remembered && decision.verdict.is_deny(),
-            ..RuleDecision::new(charge, decision)
-        });
+        let mut decisions: SmallVec<[RuleDecision; CHARGES_USUAL]> = SmallVec::new();
+        for ((charge, decision), degraded) in decided {
+            let decision = RuleDecision {
+                degraded,
+                remembered: reply.remembered && decision.verdict.is_deny(),
+                ..RuleDecision::new(charge, decision)
+            };
+            match decisions.last_mut() {
+                Some(limit) if charge.is_penalty() => limit.block(&decision),
+                Some(_) | None => decisions.push(decision),
+            }
+        }
         let denial = set.denial(reply.decisions.iter().map(Some));
-        Self { now: reply.now, decisions: decisions.collect(), denial }
+        Self { now: reply.now, decisions, denial }
     }
 }
 

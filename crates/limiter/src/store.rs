@@ -7,12 +7,12 @@
 //! Invariants: [`Denial`] alone knows which denials deny a request. Denied by
 //! one means that none is charged, but for limits that count rejected requests
 //! and for shadow limits, which decide on their own. A request that names one
-//! key twice is charged twice, one after the other.
+//! key twice is charged twice, one after the other. The charge of a penalty follows
+//! that of its limit and has a part in the same verdict: both deny as one.
 //!
 //! Deliberately not here: which rules apply, and what a reply looks like.
 
 use smallvec::SmallVec;
-use tollgate_core::algorithm::rewound;
 use tollgate_core::{Change, Charge, Decision, Key, Micros, Mode, Operation, State, StateRef, Time, decide};
 
 /// Most requests meet no more limits than this; more cost some allocations, and
@@ -93,10 +93,15 @@ impl ChargeSet<'_> {
     /// Which of these decisions deny the request; one that is not known yet
     /// denies nothing.
     pub fn denial<'d>(&self, decisions: impl Iterator<Item = Option<&'d Decision>>) -> Denial {
-        let verdicts = self.charges.iter().zip(decisions).map(|(charge, decision)| {
-            (charge.mode, decision.is_some_and(|decision| decision.verdict.is_deny()))
-        });
-        Denial::new(verdicts, self.quota_passes)
+        let mut verdicts: SmallVec<[(Mode, bool); CHARGES_USUAL]> = SmallVec::new();
+        for (charge, decision) in self.charges.iter().zip(decisions) {
+            let denies = decision.is_some_and(|decision| decision.verdict.is_deny());
+            match verdicts.last_mut() {
+                Some(limit) if charge.is_penalty() => limit.1 |= denies,
+                Some(_) | None => verdicts.push((charge.mode, denies)),
+            }
+        }
+        Denial::new(verdicts.into_iter(), self.quota_passes)
     }
 }
 
@@ -189,7 +194,7 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
     let mut undo: SmallVec<[(usize, Change); CHARGES_USUAL]> = SmallVec::new();
     for (index, charge) in set.charges.iter().enumerate() {
         let state = states.get(index);
-        let (decision, change) = match state.and_then(|state| rewound(state, charge.limit(), now)) {
+        let (decision, change) = match state.and_then(|state| charge.rewound(state, now)) {
             None => charge.decide(state, now),
             Some(rewound) => {
                 // A denial does not undo this: it is only what the clock did.
@@ -198,21 +203,48 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
             }
         };
         decisions.push(decision);
-        let is_change = change != Change::Keep;
+        // A penalty is only asked yet, and what the clock did is not undone.
+        let is_change = change != Change::Keep && !charge.is_penalty();
         let before = states.change(index, change, now);
         if is_change {
             undo.push((index, before.map_or(Change::Remove, Change::Put)));
         }
     }
+    let struck = struck(set, &decisions);
     // A single charge that is denied has taken what it should already.
     let is_alone = set.charges.len() == 1 && !set.is_denied_elsewhere;
-    if is_alone || !set.is_denied(&decisions) {
-        return decisions;
+    if !is_alone && set.is_denied(&decisions) {
+        for (index, change) in undo.into_iter().rev() {
+            drop(states.change(index, change, now));
+        }
+        tell_denied(set, states, &mut decisions, now);
     }
-    for (index, change) in undo.into_iter().rev() {
+    for index in struck {
+        let Some((charge, decision)) = set.charges.get(index).zip(decisions.get_mut(index)) else { continue };
+        let (after, change) = charge.strike(states.get(index), now);
+        *decision = after;
         drop(states.change(index, change, now));
     }
-    for ((index, charge), decision) in set.charges.iter().enumerate().zip(&mut decisions) {
+    decisions
+}
+
+/// The penalties whose limit denies, unless they do already.
+fn struck(set: &ChargeSet<'_>, decisions: &[Decision]) -> SmallVec<[usize; CHARGES_USUAL]> {
+    let denies = |index: usize| decisions.get(index).is_some_and(|decision| decision.verdict.is_deny());
+    let is_struck = |index: &usize| {
+        let may = set.charges.get(*index).is_some_and(Charge::may_strike);
+        may && !denies(*index) && index.checked_sub(1).is_some_and(denies)
+    };
+    (0..set.charges.len()).filter(is_struck).collect()
+}
+
+/// Counts what counts although the request is denied, and tells of the others
+/// what is there.
+fn tell_denied(set: &ChargeSet<'_>, states: &mut impl States, decisions: &mut Decisions, now: Time) {
+    for ((index, charge), decision) in set.charges.iter().enumerate().zip(&mut *decisions) {
+        if charge.is_penalty() {
+            continue;
+        }
         if counts_anyway(charge) {
             let (counted, change) = charge.decide(states.get(index), now);
             *decision = counted;
@@ -223,10 +255,11 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
             *decision = Decision { verdict: decision.verdict, soft: decision.soft, ..as_it_is };
         }
     }
-    for (index, decision) in decisions.iter_mut().enumerate() {
-        decision.blocked_for = blocked_for(set, index, states.get(index), now);
+    for ((index, charge), decision) in set.charges.iter().enumerate().zip(decisions) {
+        if !charge.is_penalty() {
+            decision.blocked_for = blocked_for(set, index, states.get(index), now);
+        }
     }
-    decisions
 }
 
 /// How long the charge number `index` keeps the request from passing, now that
@@ -280,9 +313,11 @@ const fn is_asking(charge: &Charge<'_>) -> bool {
 }
 
 /// Whether a charge stands although the request is denied. What was reported
-/// or given back has happened, whatever else is true of the request.
+/// or given back has happened, whatever else is true of the request, and a
+/// penalty is about denials.
 pub fn counts_anyway(charge: &Charge<'_>) -> bool {
-    charge.mode.is_shadow()
+    charge.is_penalty()
+        || charge.mode.is_shadow()
         || charge.limit().counts_rejected()
         || matches!(charge.step().0, Operation::Report | Operation::Refund)
 }

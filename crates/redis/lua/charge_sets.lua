@@ -17,12 +17,20 @@ local function is_quota(ask)
   return ask.mode == 'quota' or ask.mode == 'shadow_quota'
 end
 
--- Whether charges that fit or do not deny the request.
+local function is_penalty(ask)
+  return ask ~= nil and ask.algorithm == 'penalty'
+end
+
+-- Whether charges that fit or do not deny the request. A penalty follows its
+-- limit, and both deny as one.
 local function is_set_denied(asked, fits, quota_passes)
   local any_quota = false
   for i, ask in ipairs(asked) do
-    local denies = not fits[i] and not is_shadow(ask)
-    if is_quota(ask) then
+    local fit = fits[i] and (fits[i + 1] or not is_penalty(asked[i + 1]))
+    local denies = not fit and not is_shadow(ask)
+    if is_penalty(ask) and i > 1 then
+      denies = false
+    elseif is_quota(ask) then
       any_quota = true
       quota_passes = quota_passes or not denies
     elseif denies then
@@ -62,6 +70,18 @@ local function all()
   return true
 end
 
+-- Notes a strike for each penalty whose limit denies, unless it blocks already.
+local function take_strikes(asked, keys, before, changes, fits)
+  for i, ask in ipairs(asked) do
+    if is_penalty(ask) and ask.operation == 'check' and fits[i] and i > 1 and not fits[i - 1] then
+      local change = changes[keys[i]]
+      local text, deadline = strike(change and change[1] or before[keys[i]] or nil, ask)
+      if text then changes[keys[i]] = { text, deadline } end
+    end
+  end
+  return changes
+end
+
 -- What becomes of each key of a request; or nil and the charge whose state is
 -- not ours.
 local function changes_of(asked, keys, before, flag)
@@ -70,9 +90,11 @@ local function changes_of(asked, keys, before, flag)
   local denied_elsewhere = flag == '2'
   local denied = denied_elsewhere or is_set_denied(asked, fits, flag == '1')
   if denied and (#asked > 1 or denied_elsewhere) then
-    return take(asked, keys, before, counts_anyway)
+    local standing, foreign = take(asked, keys, before, counts_anyway)
+    if not standing then return nil, foreign end
+    changes = standing
   end
-  return changes
+  return take_strikes(asked, keys, before, changes, fits)
 end
 
 local now = time_of(ARGV[1])

@@ -134,7 +134,7 @@ impl DescriptorReader<'_> {
         let mut limits = match (fields.get("rate_limit"), fields.get("rate_limits")) {
             (Some(one), None) => match limit::read(&one.node, self.options, self.problems) {
                 Some(OneLimit::Unlimited { label, replaces }) => LimitsSpec::Unlimited { label, replaces },
-                Some(OneLimit::Limited(spec)) => LimitsSpec::Limits(vec![spec]),
+                Some(OneLimit::Limited(spec)) => LimitsSpec::Limits(vec![*spec]),
                 None => return LimitsSpec::None,
             },
             (None, Some(_)) => self.several(fields),
@@ -183,7 +183,7 @@ impl DescriptorReader<'_> {
         let mut specs = Vec::new();
         for item in items {
             match limit::read(item, self.options, self.problems) {
-                Some(OneLimit::Limited(spec)) => specs.push((spec, item.at)),
+                Some(OneLimit::Limited(spec)) => specs.push((*spec, item.at)),
                 Some(OneLimit::Unlimited { .. }) => {
                     let help = "write rate_limit: { unlimited: true } instead of rate_limits";
                     self.problems.error(item.at, "unlimited among several limits means nothing", help);

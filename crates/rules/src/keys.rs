@@ -13,6 +13,7 @@ pub(crate) enum RuleMapKind {
     Descriptor,
     Limit,
     Replaces,
+    Penalty,
 }
 
 impl RuleMapKind {
@@ -23,6 +24,7 @@ impl RuleMapKind {
             Self::Descriptor => "a descriptor",
             Self::Limit => "a limit",
             Self::Replaces => "a replaces entry",
+            Self::Penalty => "a penalty",
         }
     }
 
@@ -33,6 +35,7 @@ impl RuleMapKind {
             Self::Descriptor => "on a descriptor",
             Self::Limit => "inside a limit",
             Self::Replaces => "inside replaces",
+            Self::Penalty => "inside penalty",
         }
     }
 
@@ -43,6 +46,7 @@ impl RuleMapKind {
             Self::Descriptor => "write key: NAME, and below it rate_limit:",
             Self::Limit => "write { unit: minute, requests_per_unit: 10 }",
             Self::Replaces => "write { name: NAME }",
+            Self::Penalty => "write penalty: { after: 5, within: 1m, block: 10m }",
         }
     }
 
@@ -53,6 +57,7 @@ impl RuleMapKind {
             Self::Descriptor => "on the descriptor, beside its key",
             Self::Limit => "inside rate_limit",
             Self::Replaces => "inside replaces",
+            Self::Penalty => "inside penalty",
         }
     }
 
@@ -81,7 +86,7 @@ const fn new(name: &'static str, maps: &'static [RuleMapKind]) -> RuleKey {
 }
 
 const KEYS: &[RuleKey] = {
-    use RuleMapKind::{Descriptor, Limit, Replaces, Root};
+    use RuleMapKind::{Descriptor, Limit, Penalty, Replaces, Root};
     &[
         old("domain", &[Root]),
         old("descriptors", &[Root, Descriptor]),
@@ -110,13 +115,19 @@ const KEYS: &[RuleKey] = {
         new("throttle", &[Limit]),
         new("on_store_error", &[Limit]),
         new("postpaid", &[Limit]),
+        new("penalty", &[Limit]),
         new("message", &[Limit]),
+        new("after", &[Penalty]),
+        new("within", &[Penalty]),
+        new("block", &[Penalty]),
+        new("factor", &[Penalty]),
+        new("max", &[Penalty]),
     ]
 };
 
 /// Keys of a limit that a later version will know. They change what a limit
 /// does, so ignoring them would be wrong.
-const LATER: &[&str] = &["consistency", "concurrency", "penalty"];
+const LATER: &[&str] = &["consistency", "concurrency"];
 
 /// The keys that the reference lets stand in such a map, where they mean nothing.
 pub(crate) fn idle_keys(kind: RuleMapKind) -> impl Iterator<Item = &'static str> {

@@ -11,7 +11,8 @@
 use tollgate_core::limit::{EXCEED_MAX_PERCENT, WINDOW_MAX};
 use tollgate_core::rule::RuleSpec;
 use tollgate_core::{
-    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Parameters, Refill, Shape, Unit,
+    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Parameters, Penalty, PenaltyError, Refill,
+    Shape, Unit,
 };
 use tollgate_yaml::{Located, Location, Problems, YamlMap, YamlNode, YamlValue, one_of, quoted};
 
@@ -26,7 +27,7 @@ pub const MESSAGE_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(crate) enum OneLimit {
     Unlimited { label: String, replaces: Vec<String> },
-    Limited(RuleSpec),
+    Limited(Box<RuleSpec>),
 }
 
 type HasParameter = fn(&Parameters) -> bool;
@@ -40,7 +41,7 @@ pub(crate) const PARAMETERS: [(&str, HasParameter); 4] = [
 ];
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-pub(crate) const NOT_WITH_UNLIMITED: [&str; 11] = [
+pub(crate) const NOT_WITH_UNLIMITED: [&str; 12] = [
     "algorithm",
     "unit_multiplier",
     "burst",
@@ -51,6 +52,7 @@ pub(crate) const NOT_WITH_UNLIMITED: [&str; 11] = [
     "throttle",
     "on_store_error",
     "postpaid",
+    "penalty",
     "message",
 ];
 
@@ -73,7 +75,7 @@ pub(crate) fn read(node: &YamlNode, options: &Options, problems: &mut Problems) 
     let (limit, unit, unit_multiplier) = numbers.limit(&fields, options, problems)?;
     let mode = Mode::default();
     let spec = RuleSpec { label, limit, unit, unit_multiplier, mode, replaces, metadata: None, message };
-    Some(OneLimit::Limited(spec))
+    Some(OneLimit::Limited(Box::new(spec)))
 }
 
 fn replaces(fields: &YamlMap, own: &str, problems: &mut Problems) -> Vec<String> {
@@ -138,6 +140,7 @@ struct LimitFields {
     count_rejected: Option<bool>,
     on_store_error: Option<OnStoreError>,
     postpaid: Option<bool>,
+    penalty: Option<Penalty>,
     /// Something was wrong, so that there is no limit.
     is_wrong: bool,
 }
@@ -159,6 +162,7 @@ impl LimitFields {
             count_rejected: fields.flag("count_rejected", problems),
             on_store_error: on_store_error(fields, problems),
             postpaid: fields.flag("postpaid", problems),
+            penalty: penalty(fields, problems),
             is_wrong: false,
         };
         numbers.check_window(fields, problems);
@@ -214,7 +218,7 @@ impl LimitFields {
         let count_rejected = self.count_rejected.unwrap_or(by_default);
         let on_store_error = self.on_store_error.unwrap_or_default();
         let limit = limit.counting_rejected(count_rejected).with_on_store_error(on_store_error);
-        let limit = limit.with_postpaid(self.postpaid.unwrap_or(false));
+        let limit = limit.with_postpaid(self.postpaid.unwrap_or(false)).with_penalty(self.penalty);
         Some((limit, unit, multiplier))
     }
 
@@ -299,6 +303,47 @@ fn check_parameters(fields: &YamlMap, algorithm: AlgorithmField, problems: &mut 
         let help = format!("write algorithm: {}, or leave {key} out", owners.join(" or "));
         problems.error(field.key_at, format!("{has} has no {key}"), help);
     }
+}
+
+/// A block grows to this where only `factor` is written, and no further.
+const BLOCK_MAX_DEFAULT: Micros = Micros::from_secs(86_400);
+/// And it doubles where only `max` is.
+const FACTOR_DEFAULT: u32 = 2;
+
+/// What becomes of whoever is denied too often.
+fn penalty(fields: &YamlMap, problems: &mut Problems) -> Option<Penalty> {
+    let map = fields::read(&fields.get("penalty")?.node, RuleMapKind::Penalty, problems)?;
+    for key in ["after", "within", "block"] {
+        if map.get(key).is_none() && !map.is_reported(key) {
+            problems.error(map.at, format!("a penalty needs {key}"), RuleMapKind::Penalty.example());
+        }
+    }
+    let after = count(&map, "after", problems);
+    let mut span = |key| map.parsed(key, str::parse::<Micros>, problems).map(|span| span.value);
+    let (within, block, max) = (span("within"), span("block"), span("max"));
+    let factor = count(&map, "factor", problems);
+    let is_wrong = |key| map.get(key).is_some();
+    if max.is_none() && is_wrong("max") || factor.is_none() && is_wrong("factor") {
+        return None;
+    }
+    let block = block?;
+    let made = Penalty::new(after?, within?, block).and_then(|penalty| match (factor, max) {
+        (None, None) => Ok(penalty),
+        (factor, max) => {
+            penalty.growing(factor.unwrap_or(FACTOR_DEFAULT), max.unwrap_or(BLOCK_MAX_DEFAULT.max(block)))
+        }
+    });
+    made.map_err(|error| {
+        let key = match error {
+            PenaltyError::After { .. } => "after",
+            PenaltyError::Within { .. } => "within",
+            PenaltyError::Block { .. } => "block",
+            PenaltyError::Factor { .. } => "factor",
+            PenaltyError::Max { .. } | _ => "max",
+        };
+        problems.error_from(map.location(key), &error);
+    })
+    .ok()
 }
 
 const SOFT_HELP: &str = "write throttle: hard, or throttle: { soft: { exceed: 10% } }";

@@ -9,6 +9,7 @@
 //! refill; `tollgate check` tells all of it.
 
 use serde_json::{Map, Value, json};
+use tollgate_core::penalty::{FACTOR_MAX, STRIKES_MAX};
 use tollgate_core::{Algorithm, OnStoreError, Parameters, Refill, Shape, Unit};
 use tollgate_yaml::json_schema as piece;
 
@@ -28,6 +29,7 @@ pub fn schema() -> Value {
         ("descriptor", descriptor()),
         ("limit", limit()),
         ("replaced", piece::requiring(map(RuleMapKind::Replaces), &["name"])),
+        ("penalty", piece::requiring(map(RuleMapKind::Penalty), &["after", "within", "block"])),
     ];
     piece::document("A rule file of Tollgate", &root, definitions)
 }
@@ -154,6 +156,12 @@ fn field(key: &str) -> Option<(Value, &'static str)> {
             "What the limit does while the store cannot be asked.",
         ),
         "postpaid" => (piece::flag(), "Costs become known afterwards and are always recorded."),
+        "penalty" => (piece::reference("penalty"), "Who is denied that often is blocked that long."),
+        "after" => (piece::number(1..=u64::from(STRIKES_MAX)), "How many denials begin a block."),
+        "within" => (piece::duration(), "The time in which they come."),
+        "block" => (piece::duration(), "How long the block lasts."),
+        "factor" => (piece::number(2..=u64::from(FACTOR_MAX)), "By what each block in a row is longer."),
+        "max" => (piece::duration(), "No block is longer."),
         "message" => (piece::text(), "What whoever is refused is told."),
         _ => return None,
     })
@@ -181,8 +189,8 @@ mod tests {
 
     #[test]
     fn every_key_is_told() {
-        use RuleMapKind::{Descriptor, Limit, Replaces, Root};
-        for kind in [Root, Descriptor, Limit, Replaces] {
+        use RuleMapKind::{Descriptor, Limit, Penalty, Replaces, Root};
+        for kind in [Root, Descriptor, Limit, Penalty, Replaces] {
             for key in kind.keys() {
                 assert!(field(key).is_some(), "{key} has no schema");
             }

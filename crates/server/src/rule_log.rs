@@ -102,6 +102,10 @@ pub struct LoggedLimit {
     pub burst: Option<u32>,
     /// By how many percent it may be exceeded; 0 for a hard limit.
     pub soft_percent: u32,
+    /// What becomes of whoever it denies too often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub penalty: Option<String>,
     /// `enforce`, `shadow`, `quota` or `shadow_quota`.
     pub mode: String,
 }
@@ -116,6 +120,7 @@ impl LoggedLimit {
             window_ms: rule.limit.window().as_millis_ceil(),
             burst: rule.limit.shape().parameters().burst,
             soft_percent: rule.limit.exceed_percent(),
+            penalty: rule.limit.penalty().map(ToString::to_string),
             mode: mode_name(rule.mode).to_owned(),
         }
     }

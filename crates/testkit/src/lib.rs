@@ -12,6 +12,7 @@
 //! | [`boundaries`] | the largest and smallest limits, costs and instants, beside an oracle |
 //! | [`properties`] | what every algorithm promises, asked of the engine alone |
 //!
+//! [`penalty`] has an oracle and sequences of its own.
 //! [`redis`] starts real servers for stores that need one, and [`access_log`] holds a day of real
 //! traffic for the history.
 //!
@@ -26,6 +27,7 @@ pub mod boundaries;
 pub mod engine;
 pub mod exhaustive;
 pub mod oracle;
+pub mod penalty;
 pub mod properties;
 pub mod random;
 pub mod redis;

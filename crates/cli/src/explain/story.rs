@@ -123,6 +123,9 @@ pub(crate) struct Decided {
     pub(crate) remaining: u64,
     pub(crate) reset_after_us: u64,
     pub(crate) soft: bool,
+    /// Why it denies, if not because the limit is used up: `penalty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<&'static str>,
     /// The verdict on the request comes from this one.
     pub(crate) binding: bool,
     #[serde(skip)]
@@ -242,6 +245,7 @@ impl Teller<'_> {
             remaining: decision.remaining,
             reset_after_us: decision.reset_after.get(),
             soft: decision.soft,
+            reason: decision.reason(),
             binding: self.reply.binding().is_some_and(|binding| std::ptr::eq(binding, decision)),
             words: words::decision(decision, rule),
         }

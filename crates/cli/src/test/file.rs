@@ -31,7 +31,18 @@ const TEST: MapSchema = MapSchema {
 };
 const STEP: MapSchema = MapSchema {
     what: "a step",
-    keys: &["at", "times", "operation", "request", "expect", "wait", "retry_after", "remaining", "rule"],
+    keys: &[
+        "at",
+        "times",
+        "operation",
+        "request",
+        "expect",
+        "wait",
+        "retry_after",
+        "remaining",
+        "rule",
+        "reason",
+    ],
     example: "{ at: 0s, request: { domain: NAME, descriptors: [{ KEY: VALUE }] }, expect: allow }",
 };
 const REQUEST: MapSchema = MapSchema {
@@ -111,7 +122,13 @@ pub(super) struct Expect {
     pub(super) retry_after: Option<Option<Micros>>,
     pub(super) remaining: Option<u64>,
     pub(super) rule: Option<Located<String>>,
+    pub(super) reason: Option<&'static str>,
 }
+
+/// Why a limit denies.
+const REASONS: [&str; 2] = [LIMIT_REASON, "penalty"];
+/// It is used up.
+pub(super) const LIMIT_REASON: &str = "limit";
 
 /// Reads a file; none if anything is wrong with it, which is reported.
 pub(super) fn read(problems: &mut Problems) -> Option<TestFile> {
@@ -264,8 +281,10 @@ fn expect(fields: &YamlMap, problems: &mut Problems) -> Option<Expect> {
     let retry_after = fields.parsed("retry_after", parse_retry_after, problems);
     let remaining = fields.number("remaining", 0..=COST_MAX, problems);
     let rule = fields.text("rule", problems);
+    let find = |word: &str| REASONS.into_iter().find(|reason| *reason == word);
+    let reason = fields.choice("reason", &REASONS, find, problems);
     let verdict = verdict?;
-    for (key, goes_with) in [("wait", "delay"), ("retry_after", "deny")] {
+    for (key, goes_with) in [("wait", "delay"), ("retry_after", "deny"), ("reason", "deny")] {
         if let Some(field) = fields.get(key).filter(|_| verdict != goes_with) {
             let message = format!("{key} never comes with expect: {verdict}");
             problems.error(field.node.at, message, format!("write expect: {goes_with}, or leave {key} out"));
@@ -277,6 +296,7 @@ fn expect(fields: &YamlMap, problems: &mut Problems) -> Option<Expect> {
         retry_after: retry_after.map(|wait| wait.value),
         remaining,
         rule,
+        reason,
     })
 }
 

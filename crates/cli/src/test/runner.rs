@@ -18,7 +18,7 @@ use tollgate_limiter::{Limiter, MemoryStore, NoSink, Reply, SystemClock};
 use tollgate_rules::{Options, SourceFile};
 use tollgate_yaml::{Problem, Problems, nearest};
 
-use super::file::{self, Expect, RuleTest, StepDescriptor, TestFile, TestStep};
+use super::file::{self, Expect, LIMIT_REASON, RuleTest, StepDescriptor, TestFile, TestStep};
 use crate::explain::story::Story;
 use crate::words;
 
@@ -232,7 +232,7 @@ fn run_test(test: &RuleTest, limiter: &Limiter, rules: &[PathBuf]) -> Option<Tes
             if differs.is_empty() {
                 continue;
             }
-            let got = got_parts(&reply);
+            let got = got_parts(&reply, &step.expect);
             return Some(TestFailure {
                 step: index + 1,
                 line: step.location.line,
@@ -275,8 +275,15 @@ fn differences(expect: &Expect, reply: &Reply, is_last: bool) -> Vec<&'static st
         ("retry_after", !is_last || retry_fits),
         ("remaining", !is_last || expect.remaining.is_none_or(|expected| remaining == Some(expected))),
         ("rule", expect.rule.as_ref().is_none_or(|rule| name == Some(rule.value.as_str()))),
+        ("reason", !is_last || expect.reason.is_none_or(|expected| reason(reply) == Some(expected))),
     ];
     fits.into_iter().filter(|(_, fits)| !fits).map(|(field, _)| field).collect()
+}
+
+/// Why the request is denied; none if it is not.
+fn reason(reply: &Reply) -> Option<&'static str> {
+    let decision = reply.binding().filter(|_| reply.verdict.is_deny())?;
+    Some(decision.reason().unwrap_or(LIMIT_REASON))
 }
 
 fn expected_words(expect: &Expect) -> String {
@@ -285,11 +292,12 @@ fn expected_words(expect: &Expect) -> String {
     parts.extend(expect.retry_after.map(retry_words));
     parts.extend(expect.remaining.map(|remaining| format!("remaining {remaining}")));
     parts.extend(expect.rule.as_ref().map(|rule| format!("rule {}", rule.value)));
+    parts.extend(expect.reason.map(|reason| format!("reason {reason}")));
     parts.join(", ")
 }
 
 /// What came, each part with the fields that it answers.
-fn got_parts(reply: &Reply) -> Vec<(&'static [&'static str], String)> {
+fn got_parts(reply: &Reply, expect: &Expect) -> Vec<(&'static [&'static str], String)> {
     let mut parts: Vec<(&'static [&'static str], String)> =
         vec![(&["expect"], reply.verdict.word().to_owned())];
     match reply.verdict {
@@ -301,6 +309,8 @@ fn got_parts(reply: &Reply) -> Vec<(&'static [&'static str], String)> {
         Some(decision) => {
             parts.push((&["remaining"], format!("remaining {}", decision.remaining)));
             parts.extend(reply.rule(decision).map(|rule| (&["rule"][..], format!("rule {}", rule.name()))));
+            let shown = reason(reply).filter(|reason| expect.reason.is_some() || *reason != LIMIT_REASON);
+            parts.extend(shown.map(|reason| (&["reason"][..], format!("reason {reason}"))));
         }
         None if reply.decisions.is_empty() => {
             parts.push((&["remaining", "rule"], "no limit applies".to_owned()));

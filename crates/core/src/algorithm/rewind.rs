@@ -20,7 +20,7 @@ use crate::state::{State, StateRef};
 use crate::time::{Micros, Time};
 
 /// A clock that steps back by no more than this is waited for.
-const STEP_BACK_MAX: Micros = Micros::SECOND;
+pub(crate) const STEP_BACK_MAX: Micros = Micros::SECOND;
 
 /// The state as if it had been written now, if it is from a clock that was ahead.
 pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> Option<State> {

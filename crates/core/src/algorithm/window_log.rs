@@ -76,6 +76,22 @@ pub(crate) fn leaves(limit: &Limit, at: u64) -> Time {
     View::of(limit).leaves(at)
 }
 
+/// The entries of a log, `(tick, cost)`, oldest first.
+pub(crate) fn entries(log: &Log) -> Vec<(u64, u64)> {
+    Window::of(log).entries().collect()
+}
+
+/// The log of these ticks and costs, oldest first; none if there are none.
+pub(crate) fn log_of(entries: &[(u64, u64)], deadline: Time) -> Option<Log> {
+    let (&(first, _), &(last, last_cost)) = (entries.first()?, entries.last()?);
+    let mut gaps = Vec::new();
+    for (&(at, cost), &(next, _)) in entries.iter().zip(entries.iter().skip(1)) {
+        write_entry(&mut gaps, next.saturating_sub(at), cost);
+    }
+    let total = entries.iter().map(|(_, cost)| cost).sum();
+    Some(Log { deadline, first, last, last_cost, total, gaps: gaps.into_boxed_slice() })
+}
+
 /// Whether a log that was read somewhere is one that could have been written.
 pub(crate) fn adds_up(log: &Log) -> bool {
     let (mut at, mut sum, mut rest) = (log.first, 0_u64, &*log.gaps);
@@ -109,19 +125,7 @@ impl View {
 
     /// The log of these ticks and costs, oldest first; none if there are none.
     fn log(self, entries: &[(u64, u64)]) -> Option<Log> {
-        let (&(first, _), &(last, last_cost)) = (entries.first()?, entries.last()?);
-        let mut gaps = Vec::new();
-        for (&(at, cost), &(next, _)) in entries.iter().zip(entries.iter().skip(1)) {
-            write_entry(&mut gaps, next - at, cost);
-        }
-        Some(Log {
-            deadline: self.leaves(last),
-            first,
-            last,
-            last_cost,
-            total: entries.iter().map(|(_, cost)| cost).sum(),
-            gaps: gaps.into_boxed_slice(),
-        })
+        log_of(entries, self.leaves(entries.last()?.0))
     }
 }
 

@@ -9,6 +9,8 @@
     reason = "clippy knows the tests here, but not the functions that they share"
 )]
 
+mod penalty;
+
 use tollgate_core::LimitError;
 use tollgate_testkit::exhaustive::{self, Scope};
 use tollgate_testkit::{CoreEngine, Oracle, boundaries, random, vectors};

@@ -37,6 +37,9 @@ pub struct QuotaProblem {
     pub violated_policies: Vec<String>,
     /// When the same request would pass; none if it never would.
     pub retry_after_ms: Option<u64>,
+    /// `penalty` if the caller was denied so often that it is blocked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
 }
 
 impl QuotaProblem {
@@ -58,6 +61,7 @@ impl QuotaProblem {
             detail: detail(view),
             violated_policies,
             retry_after_ms: retry_after.map(|span| span.as_millis_ceil()),
+            reason: explained(view).and_then(RuleDecision::reason),
         }
     }
 
@@ -70,6 +74,7 @@ impl QuotaProblem {
             detail: detail.to_owned(),
             violated_policies: vec![level.to_owned()],
             retry_after_ms: Some(retry_after.as_millis_ceil()),
+            reason: None,
         }
     }
 
@@ -118,7 +123,11 @@ fn detail(view: &CallerView<'_>) -> String {
         return rule.message.clone();
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
+    let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s")).unwrap_or_default();
     match chosen.verdict {
+        _ if chosen.is_blocked => {
+            format!("blocked by the penalty of the limit '{name}', which denied too many requests{again}")
+        }
         Verdict::Deny { retry_after: None } if chosen.limit == 0 => {
             format!("the limit '{name}' lets nothing through")
         }
@@ -131,8 +140,6 @@ fn detail(view: &CallerView<'_>) -> String {
                 (left @ 1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
                 _ => "is used up".to_owned(),
             };
-            let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s"));
-            let again = again.unwrap_or_default();
             format!("the limit '{name}' of {count} per {window} {state}{again}")
         }
     }

@@ -53,6 +53,7 @@ const LEAKY_BUCKET: &str = include_str!("../../lua/leaky_bucket.lua");
 const WINDOW_LOG: &str = include_str!("../../lua/window_log.lua");
 const SLIDING_LOG: &str = include_str!("../../lua/sliding_log.lua");
 const SLIDING_BUCKETS: &str = include_str!("../../lua/sliding_buckets.lua");
+const PENALTY: &str = include_str!("../../lua/penalty.lua");
 const STORE: &str = include_str!("../../lua/store.lua");
 const SINGLE_CHARGES: &str = include_str!("../../lua/single_charges.lua");
 const CHARGE_SETS: &str = include_str!("../../lua/charge_sets.lua");
@@ -138,8 +139,9 @@ fn charge_sets_text() -> String {
         let _written = write!(table, "{name} = {name}, ");
     }
     text.push_str(&read_ask(&["algorithm", "mode", "operation", "counts_rejected"], &ChargeField::ALL));
+    text.push_str(PENALTY);
     text.push_str(STORE);
-    let _written = writeln!(text, "local ALGORITHMS = {{ {table}}}");
+    let _written = writeln!(text, "local ALGORITHMS = {{ {table}penalty = penalty }}");
     text.push_str(CHARGE_SETS);
     text
 }

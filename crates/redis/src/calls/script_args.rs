@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::COST_MAX;
-use tollgate_core::{Charge, Mode, Operation, Time};
+use tollgate_core::{Charge, Micros, Mode, Operation, Penalty, Time};
 use tollgate_limiter::ChargeSet;
 
 use super::script::{ChargeField, Script};
@@ -34,7 +34,7 @@ impl ScriptArgs {
     /// `not_after`, the script changes nothing.
     pub fn new(charge_set: &ChargeSet<'_>, keys: RedisKeys, not_after: Option<Time>) -> Self {
         match charge_set.charges.as_slice() {
-            [charge] if !charge_set.is_denied_elsewhere && not_after.is_none() => {
+            [charge] if !charge_set.is_denied_elsewhere && not_after.is_none() && !charge.is_penalty() => {
                 let script = Script::for_single(charge);
                 Self { script, keys, charges: smallvec::smallvec![line(charge, script)], charge_set: None }
             }
@@ -59,6 +59,9 @@ impl ScriptArgs {
 
 /// What is asked of the key of a charge.
 fn line(charge: &Charge<'_>, script: Script) -> String {
+    if let Some(penalty) = charge.limit().penalty().filter(|_| charge.is_penalty()) {
+        return penalty_line(charge, penalty);
+    }
     let mut line = String::with_capacity(96);
     if script == Script::ChargeSets {
         line.push_str(Script::for_single(charge).algorithm_name().unwrap_or_default());
@@ -74,6 +77,19 @@ fn line(charge: &Charge<'_>, script: Script) -> String {
         line.push_str(value(*field, charge).map_or("-1", |value| digits.format(value)));
     }
     line
+}
+
+/// What is asked of the key of a penalty: a check may end in a strike, a peek only
+/// looks.
+fn penalty_line(charge: &Charge<'_>, penalty: &Penalty) -> String {
+    let step = match charge.operation {
+        Operation::Check if !charge.may_strike() => Operation::Peek,
+        Operation::Check | Operation::Peek | Operation::Report | Operation::Refund => charge.operation,
+    };
+    let numbers = [penalty.within(), penalty.block(), penalty.max()].map(Micros::get);
+    let [within, block, max] = numbers;
+    let (after, factor) = (penalty.after(), penalty.factor());
+    format!("penalty {} {} {after} {within} {block} {factor} {max}", mode(charge.mode), operation(step))
 }
 
 const fn mode(mode: Mode) -> &'static str {

@@ -56,7 +56,7 @@ impl Replay {
         for (index, (charge, before)) in charge_set.charges.iter().zip(&reply.before).enumerate() {
             let state = match before {
                 StateBefore::Missing => Some(None),
-                StateBefore::Text(text) => State::read_text(text, charge.limit()).map(Some),
+                StateBefore::Text(text) => charge.read_state(text).map(Some),
                 StateBefore::Foreign => None,
             };
             if state.is_none() {

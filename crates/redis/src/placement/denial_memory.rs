@@ -8,7 +8,8 @@
 //! Invariants: nothing is denied longer than the store said, also if the clock
 //! steps back. Limits that count
 //! rejected requests are not remembered, except fixed windows, where the count
-//! changes no decision; envoyproxy/ratelimit's local cache does the same. The
+//! changes no decision; envoyproxy/ratelimit's local cache does the same. Of a limit
+//! with a penalty only the block is remembered. The
 //! memory never grows beyond its bytes.
 //!
 //! Deliberately not here: refunds on other nodes; they are noticed at T.
@@ -142,12 +143,19 @@ impl DenialMemory {
     /// counts rejected requests denies every cost.
     fn terms(&self, charge: &Charge<'_>) -> u64 {
         let limit = charge.limit();
+        if charge.is_penalty() {
+            return self.seed.hash_one(limit.penalty());
+        }
         let cost = if limit.counts_rejected() { 1 } else { charge.cost };
         self.seed.hash_one((cost, limit.hard_capacity(), limit.capacity(), limit.count(), limit.shape()))
     }
 }
 
 fn is_remembered(charge: &Charge<'_>) -> bool {
+    // Every denial of a limit with a penalty has to be counted, until it blocks.
+    if charge.limit().penalty().is_some() {
+        return charge.is_penalty() && charge.operation == Operation::Check;
+    }
     let changes_nothing =
         !charge.limit().counts_rejected() || charge.limit().algorithm() == Algorithm::FixedWindow;
     // A postpaid limit takes whatever it is charged, so that only a check of

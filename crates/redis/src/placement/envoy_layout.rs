@@ -23,6 +23,7 @@ pub(crate) fn fits(key: &Key<'_>) -> bool {
     limit.algorithm() == Algorithm::FixedWindow
         && limit.counts_rejected()
         && limit.exceed_percent() == 0
+        && limit.penalty().is_none()
         && limit.window().get().is_multiple_of(SECOND_US)
         && key.ordinal == 0
 }

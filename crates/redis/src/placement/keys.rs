@@ -88,8 +88,11 @@ fn kind(key: &Key<'_>, out: &mut String) {
     if let Some(parameter) = parameter {
         let _written = write!(out, ".{parameter}");
     }
-    if key.ordinal > 0 {
-        let _written = write!(out, "#{}", key.ordinal);
+    if key.limit_ordinal() > 0 {
+        let _written = write!(out, "#{}", key.limit_ordinal());
+    }
+    if key.is_penalty() {
+        out.push_str(".penalty");
     }
 }
 

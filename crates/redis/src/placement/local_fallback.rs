@@ -94,7 +94,12 @@ impl LocalFallback {
 
     /// What the mirror says of a request that is denied and counts nowhere.
     pub(crate) fn peek(&self, charge_set: &ChargeSet<'_>, now: Time) -> Decisions {
-        let charges = charge_set.charges.clone();
+        let look = |charge: &Charge<'_>| match charge.is_penalty() {
+            true => Operation::Peek,
+            false => charge.operation,
+        };
+        let charges = charge_set.charges.iter().map(|charge| Charge { operation: look(charge), ..*charge });
+        let charges = charges.collect();
         let denied = ChargeSet { charges, is_denied_elsewhere: true, ..ChargeSet::default() };
         self.mirror.decide(&denied, now)
     }
@@ -132,7 +137,11 @@ impl LocalFallback {
         let shares: SmallVec<[Option<Limit>; CHARGES_USUAL]> = charge_set
             .charges
             .iter()
-            .map(|charge| (!self.knows(charge, now, outage)).then(|| share(charge.limit(), outage.nodes)))
+            .map(|charge| {
+                // Whoever is denied here is denied everywhere, so that a penalty is not divided.
+                let is_divided = !charge.is_penalty() && !self.knows(charge, now, outage);
+                is_divided.then(|| share(charge.limit(), outage.nodes))
+            })
             .collect();
         let charges = charge_set.charges.iter().zip(&shares).map(|(charge, share)| match share {
             Some(limit) => Charge { key: share_key(&charge.key, limit), ..*charge },
@@ -202,6 +211,9 @@ fn of_the_whole(charge: &Charge<'_>, by_share: Decision, now: Time) -> Decision 
 
 /// The decision of a limit with `on_store_error: allow` or `deny`.
 fn allow_or_deny(charge: &Charge<'_>, now: Time) -> Decision {
+    if charge.is_penalty() {
+        return charge.decide(None, now).0;
+    }
     let (unused, _) = decide(None, charge.limit(), now, Operation::Peek, 0);
     let is_deny = charge.limit().on_store_error() == OnStoreError::Deny;
     // Reports and refunds tell what has happened, and a cost of 0 takes nothing.

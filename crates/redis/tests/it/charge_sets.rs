@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;
-use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Refill, Shape, Time};
+use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Penalty, Refill, Shape, Time};
 use tollgate_limiter::{ChargeSet, MemoryStore, Store};
 use tollgate_testkit::RedisServer;
 
@@ -14,6 +14,9 @@ type RandomCharge = (usize, usize, Mode, Operation, u64);
 
 fn limits() -> Vec<Limit> {
     let bucket = |refill| Shape::TokenBucket { burst: 3, refill };
+    let seconds = Micros::from_secs;
+    let penalty = Penalty::new(2, seconds(4), seconds(5)).unwrap();
+    let growing = Penalty::new(1, seconds(3), seconds(1)).unwrap().growing(2, seconds(9)).unwrap();
     vec![
         limit(3, 10, Shape::FixedWindow),
         limit(2, 10, Shape::FixedWindow).counting_rejected(true),
@@ -28,6 +31,9 @@ fn limits() -> Vec<Limit> {
         limit(2, 10, Shape::FixedWindow).counting_rejected(true).with_postpaid(true),
         limit(3, 10, Shape::SlidingLog).with_postpaid(true),
         limit(2, 10, Shape::LeakyBucket { burst: 2, max_wait: None }).with_postpaid(true),
+        limit(1, 10, Shape::SlidingLog).with_penalty(Some(penalty)),
+        limit(1, 10, Shape::FixedWindow).counting_rejected(true).with_penalty(Some(growing)),
+        limit(1, 10, bucket(Refill::Smooth)).with_postpaid(true).with_penalty(Some(growing)),
     ]
 }
 
@@ -44,7 +50,7 @@ fn random_charge() -> impl Strategy<Value = RandomCharge> {
         1 => Just(Operation::Report),
         1 => Just(Operation::Refund),
     ];
-    (0..3_usize, 0..13_usize, mode, operation, 0..3_u64)
+    (0..3_usize, 0..16_usize, mode, operation, 0..3_u64)
 }
 
 fn with_charge_set<R>(
@@ -54,7 +60,7 @@ fn with_charge_set<R>(
     then: impl FnOnce(&ChargeSet<'_>) -> R,
 ) -> R {
     let users = ["a", "b", "c"].map(|user| [Entry { key: "user", value: user }]);
-    let charges = charges.iter().map(|(user, limit, mode, operation, cost)| {
+    let charges = charges.iter().flat_map(|(user, limit, mode, operation, cost)| {
         let key = Key {
             domain: "shop",
             entries: &users[*user],
@@ -62,7 +68,9 @@ fn with_charge_set<R>(
             limit: &limits[*limit],
             ordinal: u32::try_from(*limit).unwrap(),
         };
-        Charge { descriptor: 0, rule: None, key, mode: *mode, operation: *operation, cost: *cost }
+        let (mode, operation) = (*mode, *operation);
+        let charge = Charge { descriptor: 0, rule: None, key, mode, operation, cost: *cost };
+        [Some(charge), charge.penalty(Operation::Check)].into_iter().flatten()
     });
     then(&ChargeSet {
         charges: charges.collect(),

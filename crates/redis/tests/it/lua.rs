@@ -13,7 +13,8 @@ use mlua::{Function, Lua, Table};
 use redis::Value;
 use smallvec::smallvec;
 use tollgate_core::{
-    Change, Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, State, Time, decide,
+    Change, Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, Penalty, PenaltyStep, Shape, State,
+    Time, decide,
 };
 use tollgate_limiter::ChargeSet;
 use tollgate_redis::calls::batch_call::BatchCall;
@@ -21,7 +22,7 @@ use tollgate_redis::calls::script::Script;
 use tollgate_redis::calls::script_args::ScriptArgs;
 use tollgate_redis::calls::script_reply::{Replay, ScriptReply, StateBefore};
 use tollgate_testkit::exhaustive::{self, Scope};
-use tollgate_testkit::{Engine, boundaries, random, vectors};
+use tollgate_testkit::{Engine, boundaries, penalty, random, vectors};
 
 use crate::support::every_algorithm;
 
@@ -241,6 +242,54 @@ fn the_requests_of_a_batch_are_decided_one_after_the_other() {
             }
         }
     }
+}
+
+/// The script of charge sets over a limit that denies everything, so that every
+/// check is a strike; the text that it keeps is that of the memory's state.
+fn penalty_engine(scripts: &Scripts, penalty: Penalty) -> impl FnMut(Time, PenaltyStep) -> Micros + use<> {
+    scripts.kept.clear().unwrap();
+    let scripts = scripts.clone();
+    let limit = Limit::new(0, Micros::SECOND, Shape::FixedWindow).unwrap().with_penalty(Some(penalty));
+    let mut core: Option<State> = None;
+    move |now, step| {
+        let operation = match step {
+            PenaltyStep::Look => Operation::Peek,
+            PenaltyStep::Strike => Operation::Check,
+        };
+        let mut set = charge_set(&limit, operation, 1);
+        let charge = set.charges[0].penalty(operation).unwrap();
+        set.charges.push(charge);
+        let keys = ["limit".to_owned(), "penalty".to_owned()];
+        let args = ScriptArgs::new(&set, smallvec![keys[0].clone(), keys[1].clone()], None);
+        let reply = scripts.run(&BatchCall::new(args, Some(now))).remove(0);
+        let decisions = Replay::new(&set, &reply, &keys).unwrap().decisions;
+        let before = core.as_ref().map(State::as_ref);
+        let (expected, change) = match step {
+            PenaltyStep::Look => charge.decide(before, now),
+            PenaltyStep::Strike => charge.strike(before, now),
+        };
+        if let Change::Put(state) = change {
+            core = Some(state);
+        }
+        assert_eq!(decisions[1], expected, "{penalty} {now:?} {step:?}");
+        let text = core.as_ref().map(|state| {
+            let mut text = Vec::new();
+            charge.write_state(state, &mut text);
+            String::from_utf8(text).unwrap()
+        });
+        let kept = scripts.kept("penalty").map(|kept| String::from_utf8(kept).unwrap());
+        assert_eq!(kept, text, "{penalty} {now:?} {step:?}");
+        decisions[1].blocked_for
+    }
+}
+
+#[test]
+fn penalties_are_decided_as_by_the_oracle() {
+    let scripts = Scripts::new(ScriptKind::ChargeSets);
+    let steps = penalty::beside_the_oracle(|penalty| penalty_engine(&scripts, penalty), 3, 100);
+    println!("penalties in Lua: {} steps compared", steps.unwrap_or_else(|failure| panic!("{failure}")));
+    let outcome = penalty::never_longer_than_its_length(|penalty| penalty_engine(&scripts, penalty), 100);
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]

@@ -61,6 +61,10 @@ pub(super) struct CounterBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     next_after_ms: Option<u64>,
+    /// Why it would be denied, if not because the limit is used up: `penalty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'static str>,
     /// What it says is not enforced.
     shadow: bool,
     /// It was looked up without the store, which could not be asked.
@@ -171,7 +175,7 @@ async fn look(service: &Service, wire: &V1Request<'_>) -> Result<Response, V1Err
 fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody<'a>> {
     let decision = now.decisions.get(index)?;
     // Between the two looks the rules may have changed.
-    let next = next.decisions.get(index).unwrap_or(decision).verdict;
+    let next = next.decisions.get(index).unwrap_or(decision);
     let rule = now.rule(decision);
     Some(CounterBody {
         descriptor: decision.descriptor,
@@ -182,8 +186,9 @@ fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody
         used: decision.used,
         remaining: decision.remaining,
         reset_after_ms: decision.reset_after.as_millis_ceil(),
-        next: next.into(),
-        next_after_ms: to_wire::next_after_ms(next),
+        next: next.verdict.into(),
+        next_after_ms: to_wire::next_after_ms(next.verdict),
+        reason: next.reason(),
         shadow: decision.mode.is_shadow(),
         degraded: decision.degraded,
     })

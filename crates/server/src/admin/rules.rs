@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::rule::Unlimited;
-use tollgate_core::{Refill, RuleId, RuleSet};
+use tollgate_core::{Penalty, Refill, RuleId, RuleSet};
 use utoipa::ToSchema;
 
 use crate::http::RuleStatusBody;
@@ -80,12 +80,44 @@ struct RuleBody<'a> {
     soft_percent: u32,
     /// Whether a denied request counts.
     count_rejected: bool,
+    /// What becomes of whoever it denies too often.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    penalty: Option<PenaltyBody>,
     /// `enforce`, `shadow`, `quota` or `shadow_quota`.
     mode: &'static str,
     /// What whoever is refused is told.
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(required = false)]
     message: &'a str,
+}
+
+/// A block for whoever is denied too often.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Penalty)]
+struct PenaltyBody {
+    /// So many denials
+    after: u32,
+    /// within this time
+    within_ms: u64,
+    /// block for this time.
+    block_ms: u64,
+    /// By what each further block is longer; 1 if it is not.
+    factor: u32,
+    /// The longest block.
+    max_ms: u64,
+}
+
+impl PenaltyBody {
+    const fn new(penalty: &Penalty) -> Self {
+        Self {
+            after: penalty.after(),
+            within_ms: penalty.within().as_millis_ceil(),
+            block_ms: penalty.block().as_millis_ceil(),
+            factor: penalty.factor(),
+            max_ms: penalty.max().as_millis_ceil(),
+        }
+    }
 }
 
 /// One level of a condition.
@@ -141,6 +173,7 @@ fn rule(rules: &RuleSet, id: RuleId) -> Option<RuleBody<'_>> {
         max_wait_ms: parameters.max_wait.flatten().map(|wait| wait.as_millis_ceil()),
         soft_percent: limit.exceed_percent(),
         count_rejected: limit.counts_rejected(),
+        penalty: limit.penalty().map(PenaltyBody::new),
         mode: mode_name(rule.mode),
         message: &rule.message,
     })

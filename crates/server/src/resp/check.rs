@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time, Verdict};
-use tollgate_limiter::Reply;
+use tollgate_limiter::{Reply, RuleDecision};
 
 use super::from_wire::{self, Excerpt, TextError};
 use super::to_wire::{RespVersion, RespWriter};
@@ -97,6 +97,7 @@ struct RespCheckReply<'a> {
     wait: Option<Micros>,
     reset_after: Option<Micros>,
     rule: &'a str,
+    reason: Option<&'static str>,
 }
 
 impl<'a> RespCheckReply<'a> {
@@ -115,6 +116,7 @@ impl<'a> RespCheckReply<'a> {
             wait,
             reset_after: decision.map(|decision| decision.reset_after),
             rule: decision.and_then(|decision| reply.rule(decision)).map_or("", |rule| rule.name()),
+            reason: decision.and_then(RuleDecision::reason),
         }
     }
 }
@@ -140,7 +142,7 @@ fn flat(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
 }
 
 fn map(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
-    writer.map(7);
+    writer.map(if reply.reason.is_some() { 8 } else { 7 });
     writer.text("verdict");
     writer.text(reply.verdict);
     let numbers = [
@@ -161,6 +163,10 @@ fn map(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
     match reply.rule {
         "" => writer.null(),
         rule => writer.text(rule),
+    }
+    if let Some(reason) = reply.reason {
+        writer.text("reason");
+        writer.text(reason);
     }
 }
 

@@ -47,7 +47,8 @@ pub(super) struct ReplyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     binding: Option<usize>,
-    /// Why no limit applies, if a name is probably misspelt: `unknown_domain` or `unknown_key`.
+    /// Why no limit applies, if a name is probably misspelt: `unknown_domain` or `unknown_key`. Or
+    /// `penalty`: it was denied so often that it is blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'static str>,
@@ -138,6 +139,10 @@ pub(super) struct DecisionBody<'a> {
     soft: bool,
     /// It was decided without the store, which could not be asked.
     degraded: bool,
+    /// For `deny`: `penalty` if it was denied so often that it is blocked; absent if the limit is used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'static str>,
     /// For `deny`: the message of the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -179,10 +184,11 @@ impl<'a> ReplyBody<'a> {
             wait_ms: wait_ms(verdict),
             retry_after_ms: retry_after_ms(verdict),
             binding: view.reply().binding_index(),
-            reason: unknown.map(|unknown| match unknown {
-                UnknownName::Domain(_) => "unknown_domain",
-                UnknownName::Key(_) => "unknown_key",
-            }),
+            reason: match unknown {
+                Some(UnknownName::Domain(_)) => Some("unknown_domain"),
+                Some(UnknownName::Key(_)) => Some("unknown_key"),
+                None => view.reply().binding().and_then(RuleDecision::reason),
+            },
             unknown: unknown.map(UnknownName::name),
             nearest: unknown.and_then(|unknown| unknown.nearest(view.request(), view.reply())),
             decisions: DecisionList(view.reply()),
@@ -217,6 +223,7 @@ impl<'a> DecisionList<'a> {
             shadow: self.0.is_shadow(decision),
             soft: decision.soft,
             degraded: decision.degraded,
+            reason: decision.reason(),
             message: message.filter(|text| decision.verdict.is_deny() && !text.is_empty()),
         }
     }

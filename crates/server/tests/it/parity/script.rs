@@ -89,6 +89,16 @@ pub(super) const SCENES: &[Scene] = &[
         ],
     },
     Scene {
+        name: "who is denied twice is blocked, whatever is left",
+        steps: &[
+            step(&[&[("punished", "a")]], 2, "allow 1"),
+            step(&[&[("punished", "a")]], 2, "deny 1"),
+            step(&[&[("punished", "a")]], 2, "deny 0"),
+            step(&[&[("punished", "a")]], 1, "deny 0"),
+            step(&[&[("punished", "b")]], 1, "allow 2"),
+        ],
+    },
+    Scene {
         name: "two limits on one descriptor",
         steps: &[
             step(&[&[("both", "a")]], 1, "allow 1"),
