@@ -43,7 +43,8 @@ pub fn descriptor(key: &str, value: Option<String>, limit: Limit) -> DescriptorS
 
 /// A set of one domain `shop`.
 pub fn rule_set(descriptors: Vec<DescriptorSpec>) -> RuleSet {
-    RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors }]).expect("rules that go together")
+    RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors, ..Default::default() }])
+        .expect("rules that go together")
 }
 
 /// governor with the same limit.

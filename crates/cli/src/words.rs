@@ -81,6 +81,9 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 
 /// One decision: `allow, 9 of 10 remaining, 1 used, reset after 1m`.
 pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
+    if decision.exception.is_some() {
+        return "deny, its deny list has this: nothing is counted, and waiting does not help".to_owned();
+    }
     let mut text = verdict(decision.verdict);
     if decision.is_blocked {
         text.push_str(": blocked by the penalty");
@@ -131,6 +134,7 @@ mod tests {
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),
+            lists: None,
             ordinal: 0,
         }
     }

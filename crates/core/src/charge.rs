@@ -22,7 +22,7 @@ use crate::time::{Micros, Time};
 /// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
 /// let limits = LimitsSpec::Limits(vec![RuleSpec::new(limit, Unit::Minute)]);
 /// let descriptors = vec![DescriptorSpec { key: "user_id".into(), limits, ..Default::default() }];
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors, ..Default::default() }])?;
 ///
 /// let entries = [Entry::from(("user_id", "42"))];
 /// let descriptors = [Descriptor::new(&entries)];

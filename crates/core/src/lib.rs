@@ -12,6 +12,7 @@
 //! | [`request`] | [`Request`], [`Descriptor`], [`Entry`], [`Override`] |
 //! | `pace` | the time that tokens take, to the fraction of a microsecond |
 //! | [`limit`] | [`Limit`]: the numbers of a rule, checked once |
+//! | [`list`] | [`list::ExceptionLists`]: who is let pass or denied whatever is counted |
 //! | [`rule`] | [`Rule`] and the specification a [`RuleSet`] is built from |
 //! | [`ruleset`] | [`RuleSet`]: which rules a request meets |
 //! | [`key`] | [`Key`]: the identity of one counter |
@@ -38,6 +39,7 @@ mod duration;
 pub mod key;
 pub mod limit;
 pub mod limit_builder;
+pub mod list;
 pub mod metadata;
 pub mod outcome;
 mod pace;

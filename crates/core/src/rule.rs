@@ -5,7 +5,10 @@
 //!
 //! Deliberately not here: YAML, positions in files, and where rules come from.
 
+use std::sync::Arc;
+
 use crate::limit::Limit;
+use crate::list::ExceptionLists;
 use crate::metadata::MetadataValue;
 use crate::time::Micros;
 
@@ -111,7 +114,7 @@ impl Mode {
 /// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
 /// let limits = LimitsSpec::Limits(vec![rule]);
 /// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// assert_eq!(rules.rules()[0].name(), "burst");
 /// assert_eq!(rules.rules()[0].path, "shop.user_id");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -136,6 +139,8 @@ pub struct Rule {
     pub metadata: Option<MetadataValue>,
     /// What to tell whom it denies, in the operator's own words; empty if none.
     pub message: String,
+    /// Whom it does not meet, and whom it always denies.
+    pub lists: Option<Arc<ExceptionLists>>,
     /// Tells apart limits of one descriptor with the same algorithm and window.
     pub ordinal: u32,
 }
@@ -156,7 +161,7 @@ impl Rule {
 /// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
 /// let limits = LimitsSpec::Limits(vec![rule]);
 /// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// assert_eq!(rules.domains().collect::<Vec<_>>(), ["shop"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -164,6 +169,8 @@ impl Rule {
 pub struct DomainSpec {
     /// The name that requests carry.
     pub name: String,
+    /// Whom no limit of it meets, and whom it always denies.
+    pub lists: Option<Arc<ExceptionLists>>,
     /// The first level.
     pub descriptors: Vec<DescriptorSpec>,
 }
@@ -222,7 +229,7 @@ pub enum LimitsSpec {
 /// use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec};
 /// let limits = LimitsSpec::Unlimited { label: "staff".into(), replaces: Vec::new() };
 /// let staff = DescriptorSpec { key: "staff".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![staff] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![staff], ..Default::default() }])?;
 /// assert_eq!((rules.unlimited()[0].name(), rules.unlimited()[0].path.as_str()), ("staff", "shop.staff"));
 /// # Ok::<(), tollgate_core::RuleError>(())
 /// ```
@@ -268,6 +275,8 @@ pub struct RuleSpec {
     pub metadata: Option<MetadataValue>,
     /// What to tell whom it denies, in the operator's own words; empty if none.
     pub message: String,
+    /// Whom it does not meet, and whom it always denies.
+    pub lists: Option<Arc<ExceptionLists>>,
 }
 
 impl RuleSpec {
@@ -282,6 +291,7 @@ impl RuleSpec {
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),
+            lists: None,
         }
     }
 }
@@ -295,7 +305,7 @@ impl RuleSpec {
 /// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
 /// let limits = LimitsSpec::Limits(vec![rule]);
 /// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
 /// assert_eq!(trace.rules[0].index(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

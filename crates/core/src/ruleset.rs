@@ -24,6 +24,7 @@ use std::fmt;
 use crate::algorithm::Operation;
 use crate::charge::Charge;
 use crate::key::Key;
+use crate::list::{EntryList, ExceptionLists};
 use crate::request::{Descriptor, Entry, Request};
 use crate::rule::{DomainSpec, Mode, Rule, RuleId, Unlimited};
 
@@ -42,6 +43,7 @@ pub const DEPTH_MAX: usize = 64;
 /// let shop = DomainSpec {
 ///     name: "shop".into(),
 ///     descriptors: vec![DescriptorSpec { key: "user_id".into(), ..Default::default() }],
+///     ..Default::default()
 /// };
 /// let rules = RuleSet::new(vec![shop])?;
 /// assert!(rules.has_domain("shop"));
@@ -78,6 +80,8 @@ pub enum Free {
     Unlimited,
     /// The rules that match were replaced by others.
     Replaced,
+    /// An allow list has it.
+    Allowed,
 }
 
 /// One thing found for a request, in the order of its descriptors.
@@ -90,7 +94,7 @@ pub enum Free {
 /// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
 /// let limits = LimitsSpec::Limits(vec![RuleSpec::new(limit, Unit::Minute)]);
 /// let descriptors = vec![DescriptorSpec { key: "user_id".into(), limits, ..Default::default() }];
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors, ..Default::default() }])?;
 ///
 /// let entries = [Entry::from(("nobody", "x"))];
 /// let descriptors = [Descriptor::new(&entries)];
@@ -103,6 +107,8 @@ pub enum Free {
 pub enum Found<'a> {
     /// Something to charge.
     Charge(Charge<'a>),
+    /// A deny list has it, whatever is counted.
+    Denied(ListDenial),
     /// Nothing to charge for this descriptor.
     Free {
         /// Which descriptor.
@@ -110,6 +116,38 @@ pub enum Found<'a> {
         /// Why.
         why: Free,
     },
+}
+
+/// A descriptor that a deny list has.
+///
+/// ```
+/// use tollgate_core::list::ExceptionLists;
+/// use tollgate_core::rule::DomainSpec;
+/// use tollgate_core::ruleset::Found;
+/// use tollgate_core::list::ListItem;
+/// use tollgate_core::{Descriptor, Entry, Operation, Request, RuleSet};
+/// let deny = vec![ListItem { key: None, value: "192.0.2.0/24".parse()? }];
+/// let lists = ExceptionLists::shared(Vec::new(), deny);
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), lists, ..Default::default() }])?;
+/// let entries = [Entry::from(("remote_address", "192.0.2.7"))];
+/// let descriptors = [Descriptor::new(&entries)];
+/// rules.charges(&Request::new("shop", &descriptors), Operation::Check, |found| {
+///     assert!(matches!(found, Found::Denied(denial) if denial.rule.is_none()));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct ListDenial {
+    /// Which descriptor.
+    pub descriptor: usize,
+    /// The rule whose list it is; none if it is the domain's.
+    pub rule: Option<RuleId>,
+    /// How it bears on the request.
+    pub mode: Mode,
+    /// What was asked for: a check or a peek.
+    pub operation: Operation,
+    /// And what it would have taken.
+    pub cost: u64,
 }
 
 /// The key of a level above a rule, and its value where it has one.
@@ -212,9 +250,20 @@ impl RuleSet {
             }
             return;
         };
+        let exception = tree.lists().and_then(|lists| DomainException::of(lists, request, operation));
+        if exception == Some(DomainException::Allowed) {
+            for descriptor in 0..request.descriptors.len() {
+                found(Found::Free { descriptor, why: Free::Allowed });
+            }
+            return;
+        }
         let replaced = tree.replaced_by(request.descriptors);
         for (index, descriptor) in request.descriptors.iter().enumerate() {
             let one = Asked { tree, request, descriptor, index, operation };
+            if exception.is_some() && one.is_on_deny_list(tree.lists()) {
+                found(one.denied(None, Mode::Enforce));
+                continue;
+            }
             one.charges(&self.rules, &replaced, &mut found);
         }
     }
@@ -258,24 +307,54 @@ impl<'a> Asked<'_, 'a> {
             Limits::Unlimited { label } if is_replaced(label, replaced) => found(free(Free::Replaced)),
             Limits::Unlimited { .. } => found(free(Free::Unlimited)),
             Limits::Rules(ids) => {
-                let mut any = false;
+                let mut free_because = Some(Free::Replaced);
                 for id in ids.clone().map(RuleId) {
                     let Some(rule) = rules.get(id.index()) else { continue };
                     if is_replaced(&rule.label, replaced) {
                         continue;
                     }
-                    any = true;
-                    let charge = self.charge(self.key(node, rule), Some(id), rule.mode);
-                    found(Found::Charge(charge));
-                    if let Some(penalty) = charge.penalty(self.operation) {
-                        found(Found::Charge(penalty));
+                    if self.is_on_deny_list(rule.lists.as_deref()) {
+                        found(self.denied(Some(id), rule.mode));
+                    } else if self.is_on_allow_list(rule) {
+                        free_because = free_because.and(Some(Free::Allowed));
+                        continue;
+                    } else {
+                        let charge = self.charge(self.key(node, rule), Some(id), rule.mode);
+                        found(Found::Charge(charge));
+                        if let Some(penalty) = charge.penalty(self.operation) {
+                            found(Found::Charge(penalty));
+                        }
                     }
+                    free_because = None;
                 }
-                if !any {
-                    found(free(Free::Replaced));
+                if let Some(why) = free_because {
+                    found(free(why));
                 }
             }
         }
+    }
+
+    /// Whether a deny list has it. What has happened already is charged all the same.
+    fn is_on_deny_list(&self, lists: Option<&ExceptionLists>) -> bool {
+        lists.is_some_and(|lists| self.is_asking() && is_on(&lists.deny, self.descriptor.entries))
+    }
+
+    fn is_on_allow_list(&self, rule: &Rule) -> bool {
+        rule.lists.as_ref().is_some_and(|lists| is_on(&lists.allow, self.descriptor.entries))
+    }
+
+    fn is_asking(&self) -> bool {
+        is_asking(self.descriptor.operation.unwrap_or(self.operation))
+    }
+
+    fn denied(&self, rule: Option<RuleId>, mode: Mode) -> Found<'a> {
+        Found::Denied(ListDenial {
+            descriptor: self.index,
+            rule,
+            mode,
+            operation: self.descriptor.operation.unwrap_or(self.operation),
+            cost: self.descriptor.cost.unwrap_or(self.request.cost),
+        })
     }
 
     fn key(&self, node: &'a DescriptorNode, rule: &'a Rule) -> Key<'a> {
@@ -298,6 +377,37 @@ impl<'a> Asked<'_, 'a> {
             cost: self.descriptor.cost.unwrap_or(self.request.cost),
         }
     }
+}
+
+/// What the lists of a domain say about a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DomainException {
+    Allowed,
+    Denied,
+}
+
+impl DomainException {
+    fn of(lists: &ExceptionLists, request: &Request<'_>, operation: Operation) -> Option<Self> {
+        let any = |list: &EntryList, is_asked: fn(Operation) -> bool| {
+            request.descriptors.iter().any(|descriptor| {
+                is_asked(descriptor.operation.unwrap_or(operation)) && is_on(list, descriptor.entries)
+            })
+        };
+        if any(&lists.deny, is_asking) {
+            return Some(Self::Denied);
+        }
+        any(&lists.allow, |_| true).then_some(Self::Allowed)
+    }
+}
+
+/// Whether any of these entries is on a list.
+fn is_on(list: &EntryList, entries: &[Entry<'_>]) -> bool {
+    entries.iter().any(|entry| list.contains(entry.key, entry.value))
+}
+
+/// Whether an operation asks for something that has not happened yet.
+const fn is_asking(operation: Operation) -> bool {
+    matches!(operation, Operation::Check | Operation::Peek)
 }
 
 fn is_replaced(label: &str, replaced: &[&str]) -> bool {

@@ -115,6 +115,10 @@ impl<'a> CallerView<'a> {
             headers.push((WAIT, wait.as_millis_ceil().into()));
         }
         let Some(chosen) = self.reply.binding() else { return headers };
+        // No limit denies it, so that there are no numbers to tell.
+        if self.reply.exception().is_some() {
+            return headers;
+        }
         if let Some(seconds) = self.retry_after_s {
             headers.push((RETRY_AFTER, seconds.into()));
         }

@@ -7,7 +7,7 @@
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.
 
-use tollgate_core::{Entry, Operation, Outcome, Request, Rule};
+use tollgate_core::{Entry, Operation, Outcome, Request};
 
 use crate::reply::{Reply, RuleDecision};
 
@@ -52,7 +52,13 @@ impl Event<'_> {
     /// The name of the rule that decided, for people to read.
     pub fn rule_name(&self) -> &str {
         let rule = self.decision.and_then(|decision| self.reply.rule(decision));
-        rule.map_or(if self.has_caller_limit() { THROTTLE } else { OVERRIDE }, Rule::name)
+        let exception = self.decision.and_then(|decision| decision.exception);
+        match (rule, exception) {
+            (Some(rule), _) => rule.name(),
+            (None, Some(exception)) => exception.reason(),
+            (None, None) if self.has_caller_limit() => THROTTLE,
+            (None, None) => OVERRIDE,
+        }
     }
 
     /// The domain of that rule; empty where the caller asked for no rule.

@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`limiter`] | [`Limiter`], the one service that everything calls |
+//! | `lookup` | what a request is charged for, and what lists say about it |
 //! | [`keyed`] | [`KeyedLimiter`]: one limit over keys of a type, without rules |
 //! | [`clock`] | [`Clock`]: where `now` comes from |
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod event;
 pub mod keyed;
 pub mod limiter;
+mod lookup;
 pub mod memory;
 pub mod pending;
 pub mod reply;
@@ -32,7 +34,7 @@ pub use limiter::Limiter;
 pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};
 pub use pending::Pending;
-pub use reply::{DescriptorReply, Reply, RuleDecision};
+pub use reply::{DescriptorReply, Exception, Reply, RuleDecision};
 /// The programs of the guide are compiled and run.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/guide/library.md")]

@@ -8,17 +8,17 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tollgate_core::ruleset::Free;
 use tollgate_core::{
     Charge, Descriptor, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict,
 };
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{CALLER_LIMITS, Event, EventSink, NoSink};
+use crate::lookup::Lookup;
 use crate::memory::MemoryStore;
 use crate::pending::Pending;
-use crate::reply::{self, Decided, FreeList, Reply, RuleDecision};
-use crate::store::{ChargeSet, Store};
+use crate::reply::{Decided, Reply, RuleDecision};
+use crate::store::Store;
 
 /// Decides requests by rules.
 ///
@@ -196,12 +196,11 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             let request = Request::new(CALLER_LIMITS, &descriptors);
             let key = Key { domain: CALLER_LIMITS, entries: &entries, shared: &[], limit, ordinal: 0 };
             let (mode, operation) = (Mode::Enforce, Operation::Check);
-            let mut set = ChargeSet::default();
-            set.charges.push(Charge { descriptor: 0, rule: None, key, mode, operation, cost });
-            let answer = self.store.check(&set, now).await;
-            let decided = Decided::new(&set, &answer);
-            let free = FreeList::from_elem(None, 1);
-            let reply = Reply::new(self.rules.load(), free, decided, self.is_all_shadow);
+            let charge = Charge { descriptor: 0, rule: None, key, mode, operation, cost };
+            let lookup = Lookup::of_charge(charge);
+            let answer = self.store.check(&lookup.set, now).await;
+            let decided = Decided::new(&lookup, &answer);
+            let reply = Reply::new(self.rules.load(), lookup.free, decided, self.is_all_shadow);
             self.offer(&request, operation, &reply);
             reply
         })
@@ -211,10 +210,10 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     pub fn reset(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = usize>> {
         Pending::new(async move {
             let rules = self.rules.load_full();
-            let (set, _) = self.lookup(&rules, request, Operation::Check);
+            let lookup = Lookup::new(&rules, request, Operation::Report, self.is_all_quota);
             let now = self.clock.now();
             let mut forgotten = 0;
-            for charge in &set.charges {
+            for charge in &lookup.set.charges {
                 forgotten += usize::from(self.store.reset(&charge.key, now).await);
             }
             forgotten
@@ -223,27 +222,11 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     async fn decide(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
         let rules = self.rules.load();
-        let (set, free) = self.lookup(&rules, request, operation);
-        let answer = self.store.check(&set, now).await;
-        let decided = Decided::new(&set, &answer);
-        drop(set);
+        let lookup = Lookup::new(&rules, request, operation, self.is_all_quota);
+        let answer = self.store.check(&lookup.set, now).await;
+        let decided = Decided::new(&lookup, &answer);
+        let free = lookup.into_free();
         Reply::new(rules, free, decided, self.is_all_shadow)
-    }
-
-    /// What `operation` on `request` charges, and why nothing for the rest.
-    fn lookup<'a>(
-        &self,
-        rules: &'a RuleSet,
-        request: &Request<'a>,
-        operation: Operation,
-    ) -> (ChargeSet<'a>, FreeList) {
-        let mut set = ChargeSet::default();
-        let mut free = FreeList::new();
-        rules.charges(request, operation, |found| reply::note(found, &mut set, &mut free));
-        if self.is_all_quota {
-            as_quotas(&mut set, &free);
-        }
-        (set, free)
     }
 
     /// Offers what happened. A peek is no traffic, so that nobody counts it.
@@ -278,15 +261,4 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 fn gives_back(request: &Request<'_>) -> bool {
     !request.descriptors.is_empty()
         && request.descriptors.iter().all(|descriptor| descriptor.operation == Some(Operation::Refund))
-}
-
-/// Makes every charge a quota; a descriptor that no rule matches is one that passes.
-fn as_quotas(set: &mut ChargeSet<'_>, free: &[Option<Free>]) {
-    set.quota_passes = free.iter().flatten().any(|why| *why != Free::Unlimited);
-    for charge in &mut set.charges {
-        charge.mode = match charge.mode {
-            Mode::Enforce | Mode::Quota => Mode::Quota,
-            Mode::Shadow | Mode::ShadowQuota => Mode::ShadowQuota,
-        };
-    }
 }

@@ -12,20 +12,22 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
-use tollgate_core::ruleset::{Found, Free};
+use tollgate_core::ruleset::{Free, ListDenial};
 use tollgate_core::{
     Algorithm, Charge, Decision, Micros, Mode, Operation, Outcome, OutcomeFlags, Rule, RuleId, RuleSet, Time,
     Verdict,
 };
 
-use crate::store::{CHARGES_USUAL, ChargeSet, Denial, StoreReply};
+use crate::lookup::Lookup;
+pub use crate::lookup::{Exception, FreeList};
+use crate::store::{CHARGES_USUAL, Denial, StoreReply};
 
 /// One decision, and the rule that it was made by.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleDecision {
     /// Which descriptor of the request it is for.
     pub descriptor: usize,
-    /// The rule; none if the caller brought the limit.
+    /// The rule; none if the caller brought the limit, or a list of the domain denies.
     pub rule: Option<RuleId>,
     /// The algorithm that decided.
     pub algorithm: Algorithm,
@@ -60,6 +62,8 @@ pub struct RuleDecision {
     pub remembered: bool,
     /// Blocked by the limit's penalty: denied until `retry_after`, whatever is left.
     pub is_blocked: bool,
+    /// What denied it, if it was no limit; then the numbers are those of a limit of 0.
+    pub exception: Option<Exception>,
 }
 
 impl RuleDecision {
@@ -83,6 +87,32 @@ impl RuleDecision {
             degraded: false,
             remembered: false,
             is_blocked: false,
+            exception: None,
+        }
+    }
+
+    /// The decision of a deny list.
+    fn of_list(denial: &ListDenial) -> Self {
+        Self {
+            descriptor: denial.descriptor,
+            rule: denial.rule,
+            algorithm: Algorithm::FixedWindow,
+            count: 0,
+            window: Micros::SECOND,
+            mode: denial.mode,
+            operation: denial.operation,
+            cost: denial.cost,
+            verdict: Verdict::Deny { retry_after: None },
+            limit: 0,
+            used: 0,
+            remaining: 0,
+            reset_after: Micros::ZERO,
+            soft: false,
+            blocked_for: Micros::MAX,
+            degraded: false,
+            remembered: false,
+            is_blocked: false,
+            exception: Some(Exception::DenyList),
         }
     }
 
@@ -106,7 +136,11 @@ impl RuleDecision {
 
     /// Why it denies, if there is more to say than that the limit is used up.
     pub const fn reason(&self) -> Option<&'static str> {
-        if self.is_blocked { Some("penalty") } else { None }
+        match self.exception {
+            Some(exception) => Some(exception.reason()),
+            None if self.is_blocked => Some("penalty"),
+            None => None,
+        }
     }
 
     /// Whether it says no and is not in shadow mode.
@@ -114,9 +148,6 @@ impl RuleDecision {
         self.verdict.is_deny() && !self.mode.is_shadow()
     }
 }
-
-/// By descriptor, why nothing was charged for it; none if something was.
-pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
 
 /// What there is to tell about one descriptor.
 #[derive(Debug, Clone, Copy)]
@@ -237,7 +268,9 @@ impl Reply {
     pub fn descriptor(&self, descriptor: usize) -> DescriptorReply<'_> {
         match self.free.get(descriptor) {
             Some(Some(Free::Unlimited)) => return DescriptorReply::Unlimited,
-            Some(Some(Free::NoRule | Free::UnknownDomain | Free::Replaced)) => return DescriptorReply::Free,
+            Some(Some(Free::NoRule | Free::UnknownDomain | Free::Replaced | Free::Allowed)) => {
+                return DescriptorReply::Free;
+            }
             Some(None) | None => {}
         }
         let own = || self.decisions.iter().filter(move |decision| decision.descriptor == descriptor);
@@ -266,6 +299,11 @@ impl Reply {
     /// Whether a decision is not enforced.
     pub const fn is_shadow(&self, decision: &RuleDecision) -> bool {
         self.is_all_shadow || decision.mode.is_shadow()
+    }
+
+    /// What denied the request, if it was no limit.
+    pub fn exception(&self) -> Option<Exception> {
+        self.told().find_map(|decision| decision.exception).filter(|_| self.verdict.is_deny())
     }
 
     /// Whether anything was decided without the store.
@@ -308,7 +346,8 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
-    pub(crate) fn new(set: &ChargeSet<'_>, reply: &StoreReply) -> Self {
+    pub(crate) fn new(lookup: &Lookup<'_>, reply: &StoreReply) -> Self {
+        let set = &lookup.set;
         let degraded = reply.degraded.iter().copied().chain(std::iter::repeat(false));
         let decided = set.charges.iter().zip(&reply.decisions).zip(degraded);
         let mut decisions: SmallVec<[RuleDecision; CHARGES_USUAL]> = SmallVec::new();
@@ -323,21 +362,13 @@ impl Decided {
                 Some(_) | None => decisions.push(decision),
             }
         }
-        let denial = set.denial(reply.decisions.iter().map(Some));
-        Self { now: reply.now, decisions, denial }
-    }
-}
-
-/// What is kept of a descriptor that was looked up.
-pub(crate) fn note<'a>(found: Found<'a>, set: &mut ChargeSet<'a>, free: &mut FreeList) {
-    match found {
-        Found::Free { why, .. } => free.push(Some(why)),
-        Found::Charge(charge) => {
-            if charge.descriptor == free.len() {
-                free.push(None);
-            }
-            set.charges.push(charge);
+        if !lookup.denied.is_empty() {
+            decisions.extend(lookup.denied.iter().map(RuleDecision::of_list));
+            decisions.sort_by_key(|decision| (decision.descriptor, decision.rule));
         }
+        let verdicts = decisions.iter().map(|decision| (decision.mode, decision.verdict.is_deny()));
+        let denial = Denial::new(verdicts, set.quota_passes);
+        Self { now: reply.now, decisions, denial }
     }
 }
 

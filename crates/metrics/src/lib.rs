@@ -282,6 +282,9 @@ impl Metrics {
         if let Some(row) = table.row(rules, id) {
             let stripe = row.counters.stripe();
             stripe.add_outcome(outcome);
+            if decision.exception.is_some() {
+                return;
+            }
             let hit = Hit::of(decision, row.counts_rejected);
             return self.count_hit(row.path_of(rules, id, entries).as_deref(), stripe, hit);
         }
@@ -290,6 +293,9 @@ impl Metrics {
         let known = table.by_path(&rule.path).map(Arc::clone);
         if let Some(counters) = known.or_else(|| self.strays.counters(&rule.path)) {
             counters.stripe().add_outcome(outcome);
+            if decision.exception.is_some() {
+                return;
+            }
             let hit = Hit::of(decision, rule.limit.counts_rejected());
             self.count_hit(table::path_in(rules, id, entries).as_deref(), counters.stripe(), hit);
         }
@@ -342,6 +348,8 @@ impl EventSink for Metrics {
         let Some(decision) = event.decision else { return self.count_unruled(&event) };
         match decision.rule {
             Some(id) => self.count_rule(&event, decision, id),
+            // A list of the domain denied it; the request is counted above.
+            None if decision.exception.is_some() => {}
             None => self.count_override(&event, decision),
         }
     }

@@ -14,6 +14,7 @@ use tollgate_yaml::{Location, Problems, ScalarType, YamlMap, YamlNode, YamlValue
 use crate::fields::{self, text};
 use crate::keys::RuleMapKind;
 use crate::limit::{self, OneLimit};
+use crate::lists::FileLists;
 use crate::siblings::{self, Siblings};
 use crate::{Options, metadata};
 
@@ -26,6 +27,7 @@ pub const LIMITS_MAX: usize = 16;
 pub(crate) struct FileDomain {
     pub(crate) name: String,
     pub(crate) name_at: Location,
+    pub(crate) lists: FileLists,
     /// The first level, not yet checked against each other: other files may
     /// add to it.
     pub(crate) level: Siblings,
@@ -48,13 +50,14 @@ pub(crate) fn read(root: &YamlNode, options: &Options, problems: &mut Problems) 
     }
     // Paths in messages need some name.
     let path = if name.is_empty() { "?" } else { &name };
+    let lists = FileLists::read(&fields, problems).unwrap_or_default();
     let level = DescriptorReader { options, problems }.level(&fields, path, 1);
     let is_said = |key| fields.get(key).is_some_and(|field| !is_empty_list(&field.node));
-    if problems.error_count() == errors_at_first && !is_said("descriptors") {
+    if problems.error_count() == errors_at_first && !is_said("descriptors") && !is_said("deny") {
         let message = format!("domain {} has no descriptors, so that nothing is limited", quoted(&name));
         problems.warning(name_at, message, "write descriptors: and below it - key: NAME with a rate_limit");
     }
-    (!name.is_empty()).then_some(FileDomain { name, name_at, level })
+    (!name.is_empty()).then_some(FileDomain { name, name_at, lists, level })
 }
 
 fn is_empty_list(node: &YamlNode) -> bool {

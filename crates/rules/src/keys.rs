@@ -14,6 +14,7 @@ pub(crate) enum RuleMapKind {
     Limit,
     Replaces,
     Penalty,
+    ListItem,
 }
 
 impl RuleMapKind {
@@ -25,6 +26,7 @@ impl RuleMapKind {
             Self::Limit => "a limit",
             Self::Replaces => "a replaces entry",
             Self::Penalty => "a penalty",
+            Self::ListItem => "an item of a list",
         }
     }
 
@@ -36,6 +38,7 @@ impl RuleMapKind {
             Self::Limit => "inside a limit",
             Self::Replaces => "inside replaces",
             Self::Penalty => "inside penalty",
+            Self::ListItem => "in an item of a list",
         }
     }
 
@@ -47,6 +50,7 @@ impl RuleMapKind {
             Self::Limit => "write { unit: minute, requests_per_unit: 10 }",
             Self::Replaces => "write { name: NAME }",
             Self::Penalty => "write penalty: { after: 5, within: 1m, block: 10m }",
+            Self::ListItem => "write 10.0.0.0/8, { key: NAME, value: VALUE } or { file: PATH }",
         }
     }
 
@@ -58,6 +62,7 @@ impl RuleMapKind {
             Self::Limit => "inside rate_limit",
             Self::Replaces => "inside replaces",
             Self::Penalty => "inside penalty",
+            Self::ListItem => "in an item of allow or deny",
         }
     }
 
@@ -86,12 +91,12 @@ const fn new(name: &'static str, maps: &'static [RuleMapKind]) -> RuleKey {
 }
 
 const KEYS: &[RuleKey] = {
-    use RuleMapKind::{Descriptor, Limit, Penalty, Replaces, Root};
+    use RuleMapKind::{Descriptor, Limit, ListItem, Penalty, Replaces, Root};
     &[
         old("domain", &[Root]),
         old("descriptors", &[Root, Descriptor]),
-        old("key", &[Descriptor]),
-        old("value", &[Descriptor]),
+        old("key", &[Descriptor, ListItem]),
+        old("value", &[Descriptor, ListItem]),
         old("rate_limit", &[Descriptor]),
         new("rate_limits", &[Descriptor]),
         old("shadow_mode", &[Descriptor]),
@@ -122,6 +127,9 @@ const KEYS: &[RuleKey] = {
         new("block", &[Penalty]),
         new("factor", &[Penalty]),
         new("max", &[Penalty]),
+        new("allow", &[Limit, Root]),
+        new("deny", &[Limit, Root]),
+        new("file", &[ListItem]),
     ]
 };
 
@@ -170,12 +178,15 @@ mod tests {
             ("Domain", RuleMapKind::Root, "write domain"),
             ("descriptor", RuleMapKind::Root, "write descriptors"),
             ("shadowmode", RuleMapKind::Limit, "write shadow_mode"),
-            ("colour", RuleMapKind::Root, "write domain or descriptors"),
+            ("colour", RuleMapKind::Root, "write domain, descriptors, allow or deny"),
             ("xyzzy", RuleMapKind::Replaces, "write name"),
         ];
         for (word, kind, help) in cases {
             assert_eq!(help_for(word, kind), help, "{word}");
         }
-        assert_eq!(help_for(&"x".repeat(1_000_000), RuleMapKind::Root), "write domain or descriptors");
+        assert_eq!(
+            help_for(&"x".repeat(1_000_000), RuleMapKind::Root),
+            "write domain, descriptors, allow or deny"
+        );
     }
 }

@@ -8,6 +8,7 @@
 //! | `tollgate_yaml` | text → a tree of nodes, each with its place |
 //! | `fields`, `keys` | a map → known fields; unknown and misplaced keys |
 //! | `domain`, `limit`, `metadata` | fields → the specification of a domain |
+//! | `lists` | `allow` and `deny`, written down or in files of their own |
 //! | `schema` | [`schema`]: the same keys as JSON Schema, for editors |
 //! | `siblings` | what descriptors of one level do to each other |
 //!
@@ -23,6 +24,7 @@ mod fields;
 mod files;
 mod keys;
 mod limit;
+mod lists;
 mod metadata;
 mod schema;
 mod siblings;
@@ -38,8 +40,8 @@ use domain::FileDomain;
 pub use domain::LIMITS_MAX;
 pub use files::{FILES_MAX, FOLDER_DEPTH_MAX, is_test_file, read, read_what_can_be, test_files};
 pub use limit::MESSAGE_MAX;
+pub use lists::{LIST_MAX, list_files};
 pub use schema::schema;
-use siblings::Siblings;
 
 /// How to put files together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,21 +120,23 @@ fn built(specs: Vec<DomainSpec>, problems: &mut Problems) -> Option<RuleSet> {
 #[derive(Default)]
 struct DomainList {
     by_name: HashMap<String, usize>,
-    list: Vec<(String, Location, Siblings)>,
+    list: Vec<FileDomain>,
 }
 
 impl DomainList {
     fn add(&mut self, domain: FileDomain, options: &Options, problems: &mut Problems) {
-        let FileDomain { name, name_at, level } = domain;
-        let known = self.by_name.get(&name).and_then(|index| self.list.get_mut(*index));
-        let Some((_, first, siblings)) = known else {
-            self.by_name.insert(name.clone(), self.list.len());
-            self.list.push((name, name_at, level));
+        let known = self.by_name.get(&domain.name).and_then(|index| self.list.get_mut(*index));
+        let Some(first) = known else {
+            self.by_name.insert(domain.name.clone(), self.list.len());
+            self.list.push(domain);
             return;
         };
+        let FileDomain { name, name_at, lists, level } = domain;
         if options.merge_domains {
-            return siblings.append(level);
+            first.lists.append(lists);
+            return first.level.append(level);
         }
+        let first = first.name_at;
         let error = RuleError::DomainTwice { domain: name.clone() }.to_string();
         let message = error.split_once("; ").map_or(error.as_str(), |(message, _)| message);
         let message = format!("{message}, first at line {} of {}", first.line, problems.name_of(first.file));
@@ -145,9 +149,9 @@ impl DomainList {
     }
 
     fn finish(self, problems: &mut Problems) -> Vec<DomainSpec> {
-        let specs = self.list.into_iter().map(|(name, _, level)| {
+        let specs = self.list.into_iter().map(|FileDomain { name, lists, level, .. }| {
             siblings::check(&level, &name, problems);
-            DomainSpec { name, descriptors: level.specs }
+            DomainSpec { name, lists: lists.shared(), descriptors: level.specs }
         });
         specs.collect()
     }

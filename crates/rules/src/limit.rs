@@ -19,6 +19,7 @@ use tollgate_yaml::{Located, Location, Problems, YamlMap, YamlNode, YamlValue, o
 use crate::Options;
 use crate::fields::{self, count, text};
 use crate::keys::RuleMapKind;
+use crate::lists::FileLists;
 
 /// A message goes out with every refusal, so it is a sentence or two and no page.
 pub const MESSAGE_MAX: usize = 1_000;
@@ -41,7 +42,7 @@ pub(crate) const PARAMETERS: [(&str, HasParameter); 4] = [
 ];
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-pub(crate) const NOT_WITH_UNLIMITED: [&str; 12] = [
+pub(crate) const NOT_WITH_UNLIMITED: [&str; 14] = [
     "algorithm",
     "unit_multiplier",
     "burst",
@@ -54,6 +55,8 @@ pub(crate) const NOT_WITH_UNLIMITED: [&str; 12] = [
     "postpaid",
     "penalty",
     "message",
+    "allow",
+    "deny",
 ];
 
 /// Reads one limit; none if it makes no limit, which is reported.
@@ -72,9 +75,11 @@ pub(crate) fn read(node: &YamlNode, options: &Options, problems: &mut Problems) 
     }
     let numbers = LimitFields::read(&fields, problems);
     let message = message(&fields, problems);
+    let lists = FileLists::read(&fields, problems);
     let (limit, unit, unit_multiplier) = numbers.limit(&fields, options, problems)?;
-    let mode = Mode::default();
-    let spec = RuleSpec { label, limit, unit, unit_multiplier, mode, replaces, metadata: None, message };
+    let (mode, lists) = (Mode::default(), lists?.shared());
+    let spec =
+        RuleSpec { label, limit, unit, unit_multiplier, mode, replaces, metadata: None, message, lists };
     Some(OneLimit::Limited(Box::new(spec)))
 }
 

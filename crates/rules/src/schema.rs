@@ -30,6 +30,7 @@ pub fn schema() -> Value {
         ("limit", limit()),
         ("replaced", piece::requiring(map(RuleMapKind::Replaces), &["name"])),
         ("penalty", piece::requiring(map(RuleMapKind::Penalty), &["after", "within", "block"])),
+        ("listed", map(RuleMapKind::ListItem)),
     ];
     piece::document("A rule file of Tollgate", &root, definitions)
 }
@@ -163,8 +164,17 @@ fn field(key: &str) -> Option<(Value, &'static str)> {
         "factor" => (piece::number(2..=u64::from(FACTOR_MAX)), "By what each block in a row is longer."),
         "max" => (piece::duration(), "No block is longer."),
         "message" => (piece::text(), "What whoever is refused is told."),
+        "allow" => (listed(), "Whom this does not meet: networks, values and patterns."),
+        "deny" => (listed(), "Who is always denied: networks, values and patterns."),
+        "file" => (piece::text(), "A file with one item on a line, as seen from the rule file."),
         _ => return None,
     })
+}
+
+/// Items of a list, each written down or in a file.
+fn listed() -> Value {
+    let value = json!({ "type": ["string", "number", "boolean"] });
+    piece::list(piece::any([value, piece::reference("listed")]))
 }
 
 /// A text that must be there.
@@ -189,8 +199,8 @@ mod tests {
 
     #[test]
     fn every_key_is_told() {
-        use RuleMapKind::{Descriptor, Limit, Penalty, Replaces, Root};
-        for kind in [Root, Descriptor, Limit, Penalty, Replaces] {
+        use RuleMapKind::{Descriptor, Limit, ListItem, Penalty, Replaces, Root};
+        for kind in [Root, Descriptor, Limit, ListItem, Penalty, Replaces] {
             for key in kind.keys() {
                 assert!(field(key).is_some(), "{key} has no schema");
             }

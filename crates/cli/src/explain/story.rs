@@ -9,7 +9,7 @@
 use serde::Serialize;
 use tollgate_core::ruleset::{Found, Free, How, Level as Walked, Trace};
 use tollgate_core::{Entry, Key, Operation, Request, Rule, RuleId, RuleSet, Verdict};
-use tollgate_limiter::{Reply, RuleDecision};
+use tollgate_limiter::{Exception, Reply, RuleDecision};
 
 use super::reasons::{how_name, reason};
 use crate::words;
@@ -48,8 +48,13 @@ pub(crate) struct Told {
     pub(crate) unknown_key: Option<String>,
     /// What that key may have been meant to be.
     pub(crate) nearest_key: Option<String>,
+    /// What denies it whatever is counted: `deny_list` of the domain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exception: Option<&'static str>,
     #[serde(skip)]
     pub(crate) free_words: Option<String>,
+    #[serde(skip)]
+    pub(crate) exception_words: Option<&'static str>,
 }
 
 /// One entry, of a request or of a counter.
@@ -99,10 +104,15 @@ pub(crate) struct LimitTold {
     pub(crate) mode: &'static str,
     /// The rule that makes this one step back.
     pub(crate) replaced_by: Option<String>,
+    /// The list that keeps this limit from being asked: `allow_list` or `deny_list`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) skipped: Option<&'static str>,
     pub(crate) counter: Option<Counter>,
     pub(crate) decision: Option<Decided>,
     #[serde(skip)]
     pub(crate) mode_words: Option<&'static str>,
+    #[serde(skip)]
+    pub(crate) skipped_words: Option<&'static str>,
 }
 
 /// What counts together.
@@ -163,10 +173,10 @@ impl Story {
             verdict: reply.verdict.word(),
             wait_us,
             retry_after_us,
-            binding: reply
-                .binding()
-                .and_then(|decision| reply.rule(decision))
-                .map(|rule| rule.name().to_owned()),
+            binding: reply.binding().and_then(|decision| {
+                let exception = decision.exception.map(Exception::reason);
+                Some(reply.rule(decision).map(Rule::name).or(exception)?.to_owned())
+            }),
             verdict_words: words::verdict(reply.verdict),
         }
     }
@@ -195,6 +205,8 @@ impl Teller<'_> {
         let levels = trace.map_or(&[][..], |trace| &trace.levels);
         let why = self.reply.free.get(index).copied().flatten();
         let unknown_key = (why == Some(Free::NoRule)).then(|| self.unknown_key(entries)).flatten();
+        let is_domains = |decision: &&RuleDecision| decision.descriptor == index && decision.rule.is_none();
+        let exception = self.reply.decisions.iter().find(is_domains).and_then(|decision| decision.exception);
         Told {
             unknown_key: unknown_key.map(str::to_owned),
             nearest_key: unknown_key
@@ -208,6 +220,10 @@ impl Teller<'_> {
                 .filter_map(|id| self.limit(index, *id))
                 .collect(),
             free: why.map(free_name),
+            exception: exception.map(Exception::reason),
+            exception_words: exception.map(
+                |_| "the deny list of the domain has this: denied, nothing counted, waiting does not help",
+            ),
             free_words: why.map(|why| self.free_words(why, trace, entries)),
         }
     }
@@ -221,6 +237,8 @@ impl Teller<'_> {
         let rule = self.rules.rule(id)?;
         let is_it = |decision: &&RuleDecision| decision.descriptor == descriptor && decision.rule == Some(id);
         let decision = self.reply.decisions.iter().find(is_it);
+        let skipped = if decision.is_none() { self.skipped(descriptor, rule) } else { None };
+        let is_replaced = decision.is_none() && skipped.is_none();
         Some(LimitTold {
             rule: rule.name().to_owned(),
             path: rule.path.clone(),
@@ -228,10 +246,27 @@ impl Teller<'_> {
             limit: words::limit(rule),
             mode: words::mode_name(rule.mode),
             mode_words: words::mode(rule.mode),
-            replaced_by: if decision.is_none() { Some(self.replacing(&rule.label)) } else { None },
+            replaced_by: if is_replaced { Some(self.replacing(&rule.label)) } else { None },
+            skipped: skipped.map(|(name, _)| name),
+            skipped_words: skipped.map(|(_, words)| words),
             counter: self.counter(descriptor, id),
             decision: decision.map(|decision| self.decided(decision, rule)),
         })
+    }
+
+    /// The list that keeps a limit from being asked, in one word and in several.
+    fn skipped(&self, descriptor: usize, rule: &Rule) -> Option<(&'static str, &'static str)> {
+        let entries = self.request.descriptors.get(descriptor)?.entries;
+        if self.reply.free.get(descriptor) == Some(&Some(Free::Allowed)) {
+            return Some(("allow_list", "an allow list has this"));
+        }
+        if entries.iter().any(|entry| {
+            rule.lists.as_ref().is_some_and(|lists| lists.allow.contains(entry.key, entry.value))
+        }) {
+            return Some(("allow_list", "its allow list has this"));
+        }
+        let is_listed = self.reply.decisions.iter().any(|decision| decision.exception.is_some());
+        is_listed.then_some(("deny_list", "a deny list has this request, so that no limit is asked"))
     }
 
     fn decided(&self, decision: &RuleDecision, rule: &Rule) -> Decided {
@@ -280,6 +315,7 @@ impl Teller<'_> {
                 format!("no rules for domain '{domain}': allowed, nothing counted")
             }
             Free::Unlimited => "the rule says unlimited: allowed, nothing counted".to_owned(),
+            Free::Allowed => "an allow list has this: allowed, nothing counted".to_owned(),
             Free::Replaced => "all rules here are replaced by others: allowed, nothing counted".to_owned(),
             Free::NoRule => {
                 let levels = trace.map_or(&[][..], |trace| &trace.levels);
@@ -309,6 +345,7 @@ const fn free_name(why: Free) -> &'static str {
         Free::NoRule => "no_rule",
         Free::Unlimited => "unlimited",
         Free::Replaced => "replaced",
+        Free::Allowed => "allow_list",
     }
 }
 

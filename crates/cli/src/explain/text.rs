@@ -71,6 +71,9 @@ pub(crate) fn limits(told: &Told, indent: &str, out: &mut dyn Write) -> io::Resu
     if let Some((key, nearest)) = told.unknown_key.as_ref().zip(told.nearest_key.as_ref()) {
         writeln!(out, "{indent}no rule has the key '{}'; did you mean '{}'?", clean(key), clean(nearest))?;
     }
+    if let Some(words) = told.exception_words {
+        writeln!(out, "{indent}{WARN}{words}{WARN:#}")?;
+    }
     for limit in &told.limits {
         one_limit(limit, indent, out)?;
     }
@@ -87,6 +90,9 @@ fn one_limit(limit: &LimitTold, indent: &str, out: &mut dyn Write) -> io::Result
     }
     if let Some(by) = &limit.replaced_by {
         return writeln!(out, "{indent}  {WARN}does not apply{WARN:#}: replaced by {}", clean(by));
+    }
+    if let Some(why) = limit.skipped_words {
+        return writeln!(out, "{indent}  {WARN}does not apply{WARN:#}: {why}");
     }
     if let Some(counter) = &limit.counter {
         writeln!(out, "{indent}  counter  {}", clean(&counter_words(counter)))?;

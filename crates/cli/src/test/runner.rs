@@ -306,6 +306,10 @@ fn got_parts(reply: &Reply, expect: &Expect) -> Vec<(&'static [&'static str], St
         Verdict::Deny { retry_after } => parts.push((&["retry_after"], retry_words(retry_after))),
     }
     match reply.binding() {
+        Some(decision) if decision.exception.is_some() => {
+            parts.push((&["remaining"], "on a deny list".to_owned()));
+            parts.extend(reply.rule(decision).map(|rule| (&["rule"][..], format!("rule {}", rule.name()))));
+        }
         Some(decision) => {
             parts.push((&["remaining"], format!("remaining {}", decision.remaining)));
             parts.extend(reply.rule(decision).map(|rule| (&["rule"][..], format!("rule {}", rule.name()))));

@@ -24,7 +24,7 @@ use crate::request::Entry;
 /// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
 /// let limits = LimitsSpec::Limits(vec![rule]);
 /// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// # use tollgate_core::ruleset::How;
 /// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
 /// assert_eq!(trace.levels[0].chosen, Some(("user_id", How::KeyOnly)));

@@ -15,7 +15,7 @@ fn node(key: &str, value: &str, label: &str) -> DescriptorSpec {
 }
 
 fn set(descriptors: Vec<DescriptorSpec>) -> RuleSet {
-    RuleSet::new(vec![DomainSpec { name: "d".into(), descriptors }]).unwrap()
+    RuleSet::new(vec![DomainSpec { name: "d".into(), descriptors, ..Default::default() }]).unwrap()
 }
 
 /// The label of the rule found for these entries, or why there is none.
@@ -27,6 +27,7 @@ fn found(rules: &RuleSet, entries: &[(&str, &str)]) -> String {
         answer.push(match found {
             Found::Charge(charge) => rules.rule(charge.rule.unwrap()).unwrap().label.clone(),
             Found::Free { why, .. } => format!("{why:?}"),
+            Found::Denied(denial) => format!("{denial:?}"),
         });
     });
     answer.join(",")
@@ -93,7 +94,8 @@ fn a_replaced_rule_is_not_charged() {
 #[test]
 fn two_descriptors_of_one_text_are_refused() {
     let twice = vec![node("a_b", "", ""), node("a", "b", "")];
-    let error = RuleSet::new(vec![DomainSpec { name: "d".into(), descriptors: twice }]).unwrap_err();
+    let error = RuleSet::new(vec![DomainSpec { name: "d".into(), descriptors: twice, ..Default::default() }])
+        .unwrap_err();
     assert_eq!(error, RuleError::DescriptorTwice { path: "d.a_b".into() });
 }
 

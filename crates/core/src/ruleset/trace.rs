@@ -15,7 +15,7 @@ use crate::request::Entry;
 /// use tollgate_core::RuleSet;
 /// use tollgate_core::ruleset::Free;
 /// let user = DescriptorSpec { key: "user_id".into(), ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
 /// assert_eq!((trace.levels.len(), trace.free), (1, Some(Free::NoRule)));
 /// # Ok::<(), tollgate_core::RuleError>(())
@@ -39,7 +39,7 @@ pub struct Trace<'a> {
 /// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
 /// let limits = LimitsSpec::Limits(vec![rule]);
 /// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// let trace = rules.trace("shop", &[("user_id", "42").into()]).expect("a known domain");
 /// assert!(!trace.levels[0].passed_limits, "the last entry uses the limits it reaches");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -64,7 +64,7 @@ pub struct Level<'a> {
 /// let rule = RuleSpec { label: "burst".into(), ..RuleSpec::new(limit, Unit::Minute) };
 /// let limits = LimitsSpec::Limits(vec![rule]);
 /// let user = DescriptorSpec { key: "user_id".into(), limits, ..Default::default() };
-/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user] }])?;
+/// let rules = RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors: vec![user], ..Default::default() }])?;
 /// let trace = rules.trace("shop", &[("path", "/").into()]).expect("a known domain");
 /// let candidate = &trace.levels[0].candidates[0];
 /// assert_eq!((candidate.text, candidate.how, candidate.is_chosen), ("user_id", None, false));

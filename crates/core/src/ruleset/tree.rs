@@ -5,9 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::children::{Children, How, text_of};
 use super::{DEPTH_MAX, RuleError, RuleSet};
+use crate::list::ExceptionLists;
 use crate::pattern::Pattern;
 use crate::request::{Descriptor, Entry};
 use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, Rule, RuleSpec, Unlimited};
@@ -16,6 +18,8 @@ use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, Rule, RuleSpec, Unlimi
 #[derive(Debug)]
 pub(super) struct Tree {
     name: String,
+    /// Whom no limit here meets, and who is always denied.
+    lists: Option<Arc<ExceptionLists>>,
     /// The first is the root; it stands for no entry.
     nodes: Vec<DescriptorNode>,
     /// Whether any rule of this domain replaces another.
@@ -63,15 +67,21 @@ impl Tree {
     pub(super) fn build(domain: DomainSpec, index: usize, set: &mut RuleSet) -> Result<Self, RuleError> {
         let nodes = vec![DescriptorNode::default()];
         let keys = BTreeSet::new();
-        let tree = Self { name: domain.name, nodes, has_replaces: false, keys, has_key_patterns: false };
+        let DomainSpec { name, lists, descriptors } = domain;
+        let tree = Self { name, lists, nodes, has_replaces: false, keys, has_key_patterns: false };
         let path = tree.name.clone();
         let mut builder = Builder { tree, index, set };
-        builder.level(0, &path, domain.descriptors, 1)?;
+        builder.level(0, &path, descriptors, 1)?;
         Ok(builder.tree)
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The lists of the whole domain.
+    pub(super) fn lists(&self) -> Option<&ExceptionLists> {
+        self.lists.as_deref()
     }
 
     pub(super) fn node(&self, index: usize) -> Option<&DescriptorNode> {
@@ -291,6 +301,7 @@ impl Builder<'_> {
             replaces: spec.replaces,
             metadata: spec.metadata,
             message: spec.message,
+            lists: spec.lists,
             ordinal,
         });
     }

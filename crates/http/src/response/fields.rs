@@ -152,7 +152,11 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 impl<'a> CallerView<'a> {
     /// What the rule of a decision is called.
     pub(super) fn name_of(&self, decision: &RuleDecision) -> &'a str {
-        self.reply.rule(decision).map_or(BROUGHT, |rule| rule.name())
+        match (self.reply.rule(decision), decision.exception) {
+            (Some(rule), _) => rule.name(),
+            (None, Some(exception)) => exception.reason(),
+            (None, None) => BROUGHT,
+        }
     }
 }
 

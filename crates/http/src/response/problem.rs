@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use http::StatusCode;
 use serde::Serialize;
 use tollgate_core::{Micros, Verdict};
-use tollgate_limiter::RuleDecision;
+use tollgate_limiter::{Exception, RuleDecision};
 
 use super::CallerView;
 use crate::request::mapping::MappingDenial;
@@ -17,6 +17,10 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 /// Its title.
 const TITLE: &str = "Quota exceeded";
+/// The kind of a denial that is about no quota, so that nothing comes back by waiting.
+const NO_QUOTA: &str = "about:blank";
+/// The title that goes with it.
+const NO_QUOTA_TITLE: &str = "Too Many Requests";
 /// More names than this are not told; the request has met enough by then.
 const NAMES_MAX: usize = 64;
 
@@ -37,7 +41,8 @@ pub struct QuotaProblem {
     pub violated_policies: Vec<String>,
     /// When the same request would pass; none if it never would.
     pub retry_after_ms: Option<u64>,
-    /// `penalty` if the caller was denied so often that it is blocked.
+    /// Why it is denied, if there is more to say than that a limit is used up: `penalty` if the
+    /// caller was denied so often that it is blocked, `deny_list` if a list has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
 }
@@ -54,9 +59,14 @@ impl QuotaProblem {
                 violated_policies.push(name.to_owned());
             }
         }
+        let exception = view.reply.exception();
+        let (kind, title) = match exception {
+            None => (QUOTA_EXCEEDED, TITLE),
+            Some(_) => (NO_QUOTA, NO_QUOTA_TITLE),
+        };
         Self {
-            kind: QUOTA_EXCEEDED,
-            title: TITLE,
+            kind,
+            title,
             status,
             detail: detail(view),
             violated_policies,
@@ -121,6 +131,9 @@ fn detail(view: &CallerView<'_>) -> String {
         && !rule.message.is_empty()
     {
         return rule.message.clone();
+    }
+    if let Some(Exception::DenyList) = chosen.exception {
+        return "this caller is on a deny list; waiting does not help".to_owned();
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
     let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s")).unwrap_or_default();

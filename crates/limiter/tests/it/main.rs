@@ -11,6 +11,7 @@ mod events;
 mod flood;
 #[cfg(feature = "tokio")]
 mod keyed;
+mod lists;
 mod penalty;
 mod postpaid;
 mod reload;

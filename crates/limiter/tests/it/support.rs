@@ -38,7 +38,7 @@ pub(crate) fn node(key: &str, rules: Vec<RuleSpec>) -> DescriptorSpec {
 }
 
 pub(crate) fn rules(descriptors: Vec<DescriptorSpec>) -> RuleSet {
-    RuleSet::new(vec![DomainSpec { name: "d".into(), descriptors }]).unwrap()
+    RuleSet::new(vec![DomainSpec { name: "d".into(), descriptors, ..Default::default() }]).unwrap()
 }
 
 pub(crate) fn limiter(descriptors: Vec<DescriptorSpec>) -> TestLimiter {

@@ -6,5 +6,6 @@
     reason = "a test that cannot go on says so by failing"
 )]
 
+mod lists;
 mod rule_files;
 mod schema;

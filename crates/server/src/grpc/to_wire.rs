@@ -87,6 +87,10 @@ fn descriptor_status(request: &Request<'_>, reply: &Reply, index: usize) -> Desc
         DescriptorReply::Unlimited => {
             DescriptorStatus { code: code(false), limit_remaining: u32::MAX, ..DescriptorStatus::default() }
         }
+        // No limit denies it, so that there are no numbers to tell.
+        DescriptorReply::Decided(decision) if decision.exception.is_some() => {
+            DescriptorStatus { code: code(decision.is_denying()), ..DescriptorStatus::default() }
+        }
         DescriptorReply::Decided(decision) => DescriptorStatus {
             code: code(decision.is_denying()),
             current_limit: Some(current_limit(request, reply, decision)),

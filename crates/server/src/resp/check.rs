@@ -107,7 +107,10 @@ impl<'a> RespCheckReply<'a> {
             Verdict::Delay { wait } => ("delay", None, Some(wait)),
             Verdict::Allow => ("allow", None, None),
         };
-        let decision = reply.binding();
+        let rule = reply.binding().and_then(|decision| reply.rule(decision)).map_or("", |rule| rule.name());
+        let exception = reply.exception();
+        // Where no limit denies there are no numbers to tell.
+        let decision = reply.binding().filter(|_| exception.is_none());
         Self {
             verdict,
             limit: decision.map(|decision| decision.limit),
@@ -115,8 +118,8 @@ impl<'a> RespCheckReply<'a> {
             retry_after,
             wait,
             reset_after: decision.map(|decision| decision.reset_after),
-            rule: decision.and_then(|decision| reply.rule(decision)).map_or("", |rule| rule.name()),
-            reason: decision.and_then(RuleDecision::reason),
+            rule,
+            reason: reply.binding().and_then(RuleDecision::reason),
         }
     }
 }

@@ -46,7 +46,7 @@ impl<'a> UnknownName<'a> {
                 let mut keys = descriptor.entries.iter().map(|entry| entry.key);
                 keys.find(|key| !rules.has_key(request.domain, key)).map(Self::Key)
             }
-            Some(Free::Unlimited | Free::Replaced) | None => None,
+            Some(Free::Unlimited | Free::Replaced | Free::Allowed) | None => None,
         })
     }
 

@@ -13,10 +13,13 @@ mod runtime;
 mod watch_folders;
 
 use std::collections::hash_map::DefaultHasher;
+use std::fs::File;
 use std::hash::{Hash as _, Hasher as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use tollgate_rules::{LoadError, SourceFile};
+use tollgate_rules::{LoadError, SourceFile, list_files};
+use tollgate_yaml::FILE_BYTES_MAX;
 
 use tollgate_settings::{RuleOrigin, RuntimeLayout};
 
@@ -41,6 +44,8 @@ pub(super) struct FileScan {
     pub(super) origin: String,
     /// The texts, or why they could not be read.
     pub(super) sources: Result<Vec<SourceFile>, LoadError>,
+    /// The files of lists that they name; loading reads them.
+    pub(super) lists: Vec<PathBuf>,
     /// What was left out.
     pub(super) warnings: Vec<String>,
     /// Where a change would be seen first.
@@ -54,11 +59,17 @@ impl RuleFiles {
 
     /// Reads everything.
     pub(super) fn scan(&self) -> FileScan {
-        match &self.origin {
+        let mut scan = match &self.origin {
             RuleOrigin::Paths(paths) => self.paths(paths),
             RuleOrigin::Runtime(layout) => runtime::scan(layout),
             RuleOrigin::Default | RuleOrigin::Xds(_) => self.anywhere(),
-        }
+        };
+        let lists = scan.sources.as_ref().map_or_else(|_| Vec::new(), |sources| list_files(sources));
+        scan.folders.extend(watch_folders::of(&lists));
+        scan.folders.sort();
+        scan.folders.dedup();
+        scan.lists = lists;
+        scan
     }
 
     fn paths(&self, paths: &[PathBuf]) -> FileScan {
@@ -67,6 +78,7 @@ impl RuleFiles {
         FileScan {
             origin: shown.join(", "),
             sources: tollgate_rules::read(&paths),
+            lists: Vec::new(),
             warnings: Vec::new(),
             folders: watch_folders::of(&paths),
         }
@@ -86,6 +98,7 @@ impl RuleFiles {
         FileScan {
             origin: EXAMPLE_NAME.to_owned(),
             sources: Ok(vec![example]),
+            lists: Vec::new(),
             warnings: Vec::new(),
             folders: watch_folders::of(&[folder]),
         }
@@ -105,9 +118,24 @@ impl FileScan {
             }
             Err(error) => error.to_string().hash(&mut hasher),
         }
+        for list in &self.lists {
+            (list, list_content(list)).hash(&mut hasher);
+        }
         self.warnings.hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// The bytes of a list; none if it cannot be read, which loading tells.
+fn list_content(path: &Path) -> Option<Vec<u8>> {
+    // Opening a FIFO would wait until somebody writes to it.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Whether a path is a folder, and no link to one.

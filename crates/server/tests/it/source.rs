@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tollgate_core::{Descriptor, Entry, Request};
 use tollgate_limiter::{Limiter, SystemClock};
 use tollgate_server::source::{RuleSource, RuleStatus};
 use tollgate_settings::{RuleOrigin, RuleSettings};
@@ -72,6 +73,16 @@ impl Running {
     async fn domains(&mut self, names: &[&str]) {
         let limiter = Arc::clone(&self.limiter);
         self.until(&format!("the domains {names:?}"), |_| domains_of(&limiter) == names).await;
+    }
+
+    /// Those of these addresses that are denied.
+    fn denied<'a>(&self, addresses: &[&'a str]) -> Vec<&'a str> {
+        let is_denied = |address: &&&str| {
+            let entries = [Entry::from(("remote_address", **address))];
+            let descriptors = [Descriptor::new(&entries)];
+            self.limiter.check(&Request::new("shop", &descriptors)).at_once().verdict.is_deny()
+        };
+        addresses.iter().filter(is_denied).copied().collect()
     }
 
     /// How many a user of the domain may send, by its first rule.

@@ -13,6 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::{Serialize, Serializer};
+use tollgate_core::ruleset::Free;
 use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 use utoipa::ToSchema;
@@ -47,8 +48,9 @@ pub(super) struct ReplyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     binding: Option<usize>,
-    /// Why no limit applies, if a name is probably misspelt: `unknown_domain` or `unknown_key`. Or
-    /// `penalty`: it was denied so often that it is blocked.
+    /// Why it is so, if no limit is used up: a list denies or allows the request (`deny_list`,
+    /// `allow_list`), it was denied so often that it is blocked (`penalty`), or a name is probably
+    /// misspelt (`unknown_domain`, `unknown_key`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'static str>,
@@ -139,7 +141,8 @@ pub(super) struct DecisionBody<'a> {
     soft: bool,
     /// It was decided without the store, which could not be asked.
     degraded: bool,
-    /// For `deny`: `penalty` if it was denied so often that it is blocked; absent if the limit is used up.
+    /// For `deny`: why, if the limit is not used up: `penalty` if it was denied so often that it is
+    /// blocked, `deny_list` if a list has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'static str>,
@@ -184,15 +187,22 @@ impl<'a> ReplyBody<'a> {
             wait_ms: wait_ms(verdict),
             retry_after_ms: retry_after_ms(verdict),
             binding: view.reply().binding_index(),
-            reason: match unknown {
-                Some(UnknownName::Domain(_)) => Some("unknown_domain"),
-                Some(UnknownName::Key(_)) => Some("unknown_key"),
-                None => view.reply().binding().and_then(RuleDecision::reason),
-            },
+            reason: reason(view.reply(), unknown),
             unknown: unknown.map(UnknownName::name),
             nearest: unknown.and_then(|unknown| unknown.nearest(view.request(), view.reply())),
             decisions: DecisionList(view.reply()),
         }
+    }
+}
+
+/// Why no limit decides a request; none if limits do, or if it simply meets none.
+fn reason(reply: &Reply, unknown: Option<UnknownName<'_>>) -> Option<&'static str> {
+    let is_allowed = || reply.decisions.is_empty() && reply.free.contains(&Some(Free::Allowed));
+    match unknown {
+        Some(UnknownName::Domain(_)) => Some("unknown_domain"),
+        Some(UnknownName::Key(_)) => Some("unknown_key"),
+        None if is_allowed() => Some("allow_list"),
+        None => reply.binding().and_then(RuleDecision::reason),
     }
 }
 

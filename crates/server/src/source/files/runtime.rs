@@ -31,6 +31,7 @@ pub(super) fn scan(layout: &RuntimeLayout) -> FileScan {
     FileScan {
         origin: app.display().to_string(),
         sources: if problems.is_empty() { Ok(sources) } else { Err(LoadError { problems }) },
+        lists: Vec::new(),
         warnings,
         folders: watch_folders::of(&[layout.root.clone(), top]),
     }

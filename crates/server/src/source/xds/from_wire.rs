@@ -112,7 +112,7 @@ impl ResourceReader<'_> {
     fn domain(&mut self, resource: RateLimitConfig) -> DomainSpec {
         let RateLimitConfig { domain, descriptors, .. } = resource;
         let descriptors = descriptors.into_iter().map(|one| self.descriptor(one, &domain)).collect();
-        DomainSpec { name: domain, descriptors }
+        DomainSpec { name: domain, descriptors, ..Default::default() }
     }
 
     /// The wire's messages nest at most as deep as the decoder allows, which bounds this.
@@ -185,6 +185,7 @@ impl ResourceReader<'_> {
                     replaces,
                     metadata,
                     message: String::new(),
+                    lists: None,
                 }])
             }
             Err(error) => {

@@ -80,6 +80,30 @@ pub(super) const SCENES: &[Scene] = &[
         ],
     },
     Scene {
+        name: "lists of a rule",
+        steps: &[
+            step(&[&[("listed", "10.1.2.3")]], 1, "allow"),
+            step(&[&[("listed", "10.1.2.3")]], 1, "allow"),
+            step(&[&[("listed", "staff-7")]], 1, "allow"),
+            step(&[&[("listed", "10.66.0.1")]], 1, "deny"),
+            step(&[&[("listed", "evil")]], 1, "deny"),
+            step(&[&[("listed", "bob")]], 1, "allow 0"),
+            step(&[&[("listed", "bob")]], 1, "deny 0"),
+            step(&[&[("trial_listed", "evil")]], 1, "allow"),
+        ],
+    },
+    Scene {
+        name: "lists of the domain, and what a denial by a list counts",
+        steps: &[
+            step(&[&[("log", "mallory-1")]], 1, "deny"),
+            step(&[&[("fixed", "203.0.113.9")]], 1, "deny"),
+            step(&[&[("tokens", "list")], &[("listed", "evil")]], 1, "deny"),
+            step(&[&[("log", "mallory-1")], &[("tokens", "list")]], 1, "deny"),
+            step(&[&[("log", "staff")], &[("tokens", "list")]], 1, "allow"),
+            step(&[&[("tokens", "list")]], 1, "allow 2"),
+        ],
+    },
+    Scene {
         name: "a queue",
         steps: &[
             step(&[&[("queue", "a")]], 1, "allow 2"),

@@ -106,6 +106,27 @@ async fn a_bad_set_keeps_the_old_rules_until_it_is_good_again() {
 }
 
 #[tokio::test]
+async fn a_list_is_loaded_again_when_its_file_changes_wherever_it_lies() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let list = elsewhere.path().join("blocked.txt");
+    let rules = format!("domain: shop\ndeny:\n  - {{ file: {} }}\n", list.display());
+    fs::write(folder.path().join("shop.yaml"), rules).unwrap();
+    let mut running = of_paths(&[folder.path().to_path_buf()]);
+    let problems = running.failures(1).await.last_error.unwrap().problems;
+    assert!(problems[0].contains("there is no list "), "{problems:?}");
+    fs::write(&list, "192.0.2.1\n").unwrap();
+    running.loads(1).await;
+    assert_eq!(running.denied(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1"]);
+    replace(&list, "192.0.2.2\n");
+    running.loads(2).await;
+    assert_eq!(running.denied(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.2"]);
+    replace(&list, "192.0.2.300/32\n");
+    running.failures(2).await;
+    assert_eq!(running.denied(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.2"], "a bad list changes nothing");
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn bad_rules_at_the_start_are_told_and_replaced_by_good_ones() {
     let folder = TempDir::new().unwrap();
     let missing = folder.path().join("rules.yaml");
