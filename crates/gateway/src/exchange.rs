@@ -116,7 +116,7 @@ impl<C: Checker> Gateway<C> {
                 tokio::spawn(drain(body));
             }
             let client = ClientProtocol::of(parts.version, &parts.headers);
-            return Ok(denial(&admission, problem.to_bytes(), client));
+            return Ok(denial(&mut admission, problem.to_bytes(), client));
         }
         let held = Instant::now();
         admission.turn().await;
@@ -260,7 +260,7 @@ fn is_idempotent(method: &Method) -> bool {
 
 /// The answer to a request that does not pass; the same that forward-auth gives.
 fn denial<C: Checker>(
-    admission: &Admission<C>,
+    admission: &mut Admission<C>,
     problem: Vec<u8>,
     client: ClientProtocol,
 ) -> Response<ResponseBody> {
@@ -274,8 +274,10 @@ fn denial<C: Checker>(
 }
 
 /// Tells the client about its limits, instead of what the upstream says about others.
-fn tell<C: Checker>(headers: &mut HeaderMap, admission: &Admission<C>) {
-    for (name, value) in &admission.headers {
-        headers.insert(name.clone(), value.clone());
+fn tell<C: Checker>(headers: &mut HeaderMap, admission: &mut Admission<C>) {
+    let told = std::mem::take(&mut admission.headers);
+    headers.reserve(told.len());
+    for (name, value) in told {
+        headers.insert(name, value);
     }
 }

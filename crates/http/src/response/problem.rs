@@ -21,6 +21,8 @@ const TITLE: &str = "Quota exceeded";
 const NO_QUOTA: &str = "about:blank";
 /// The title that goes with it.
 const NO_QUOTA_TITLE: &str = "Too Many Requests";
+/// Most bodies are no larger.
+const USUAL_BYTES: usize = 384;
 /// More names than this are not told; the request has met enough by then.
 const NAMES_MAX: usize = 64;
 
@@ -90,7 +92,9 @@ impl QuotaProblem {
 
     /// The bytes to send.
     pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("texts and numbers are always JSON")
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        serde_json::to_writer(&mut bytes, self).expect("texts and numbers are always JSON");
+        bytes
     }
 }
 
