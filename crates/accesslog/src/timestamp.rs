@@ -18,31 +18,84 @@ pub(crate) struct Timestamp {
 /// The longest text that is remembered; RFC 3339 with nanoseconds has 35.
 const REMEMBERED_MAX: usize = 40;
 
-/// Remembers the last time stamp: a busy log has many lines of one second.
+/// Remembers the last minute, `02/Jan/2026:03:04:` with its offset: nearly all lines of a log are of
+/// the same minute as the one before, and then only the seconds are read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TimeCache {
-    text: Vec<u8>,
-    time: Option<Timestamp>,
+    /// What stands before the seconds; empty if nothing is remembered.
+    minute: Vec<u8>,
+    /// What stands behind them and their fraction.
+    zone: Vec<u8>,
+    /// Its first second.
+    start_s: u64,
 }
 
 impl TimeCache {
     /// The time that the text says.
     pub(crate) fn parse(&mut self, text: &[u8]) -> Option<Timestamp> {
-        if self.text == text && self.time.is_some() {
-            return self.time;
+        if let Some(time) = self.remembered(text) {
+            return Some(time);
         }
         let time = timestamp(std::str::from_utf8(text).ok()?)?;
-        if text.len() <= REMEMBERED_MAX {
-            self.text.clear();
-            self.text.extend_from_slice(text);
-            self.time = Some(time);
-        }
+        self.remember(text, time);
         Some(time)
+    }
+
+    fn remembered(&self, text: &[u8]) -> Option<Timestamp> {
+        if self.minute.is_empty() {
+            return None;
+        }
+        let Clock { second, fraction_us, rest } = Clock::read(text.strip_prefix(&*self.minute)?)?;
+        if rest != self.zone {
+            return None;
+        }
+        let us = (self.start_s + second) * 1_000_000 + fraction_us.unwrap_or(0);
+        Some(Timestamp { time: Time::new(us), whole_second: fraction_us.is_none() })
+    }
+
+    fn remember(&mut self, text: &[u8], time: Timestamp) {
+        let length = match text {
+            [_, _, b'/', _, _, _, b'/', _, _, _, _, b':', _, _, b':', _, _, b':', ..] => 18,
+            [_, _, _, _, b'-', _, _, b'-', _, _, b'T' | b' ', _, _, b':', _, _, b':', ..] => 17,
+            _ => return,
+        };
+        let Some((minute, clock)) = text.split_at_checked(length) else { return };
+        if let Some(Clock { second, rest, .. }) = Clock::read(clock)
+            && text.len() <= REMEMBERED_MAX
+            && let Some(start_s) = (time.time.get() / 1_000_000).checked_sub(second)
+        {
+            self.minute.clear();
+            self.minute.extend_from_slice(minute);
+            self.zone.clear();
+            self.zone.extend_from_slice(rest);
+            self.start_s = start_s;
+        }
     }
 
     /// The same of a date and a time of day.
     pub(crate) fn parse_pair(&mut self, date: &[u8], clock: &[u8]) -> Option<Timestamp> {
         self.parse(&[date, b"T", clock].concat())
+    }
+}
+
+/// What stands behind hour and minute: `05 +0100` or `05.678Z`.
+struct Clock<'a> {
+    second: u64,
+    fraction_us: Option<u64>,
+    rest: &'a [u8],
+}
+
+impl<'a> Clock<'a> {
+    fn read(text: &'a [u8]) -> Option<Self> {
+        let [tens @ b'0'..=b'5', ones @ b'0'..=b'9', rest @ ..] = text else { return None };
+        let second = u64::from(tens - b'0') * 10 + u64::from(ones - b'0');
+        let [b'.', fraction @ ..] = rest else { return Some(Self { second, fraction_us: None, rest }) };
+        let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (fraction, rest) = fraction.split_at_checked(digits)?;
+        // Finer digits than microseconds are cut off.
+        let padded = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(6);
+        let us = padded.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+        (1..=9).contains(&digits).then_some(Self { second, fraction_us: Some(us), rest })
     }
 }
 
@@ -186,12 +239,30 @@ mod tests {
     }
 
     #[test]
-    fn the_last_time_is_remembered_and_not_mistaken() {
+    fn the_last_minute_is_remembered_and_not_mistaken() {
         let mut cache = TimeCache::default();
-        let first = cache.parse(b"1767323045").unwrap();
-        assert_eq!(cache.parse(b"1767323045"), Some(first));
-        assert_ne!(cache.parse(b"1767323046"), Some(first));
-        assert_eq!(cache.parse(b"nonsense"), None);
-        assert_eq!(cache.parse(b"1767323045"), Some(first));
+        // Each twice, the second time from memory, and behind what may be mistaken for it.
+        for text in [
+            "02/Jan/2026:03:04:05 +0000",
+            "02/Jan/2026:03:04:59 +0000",
+            "02/Jan/2026:03:04:05 +0130",
+            "02/Jan/2026:03:05:05 +0130",
+            "02/Jan/2026:03:05:05.678",
+            "02/Jan/2026:03:05:06",
+            "2026-01-02T03:04:05.678123456Z",
+            "2026-01-02T03:04:07.5Z",
+            "2026-01-02T03:04:07Z",
+            "2026-01-02T03:04:07.5+01:00",
+            "2026-01-02 03:04:07",
+            "1767323045",
+            "1767323046.25",
+        ] {
+            assert!(timestamp(text).is_some(), "{text}");
+            assert_eq!([text, text].map(|text| cache.parse(text.as_bytes())), [timestamp(text); 2], "{text}");
+            for wrong in ["nonsense", "2026-01-02T03:04:61Z", "02/Jan/2026:03:05:0", "2026-01-02T03:04:07.Z"]
+            {
+                assert_eq!(cache.parse(wrong.as_bytes()), timestamp(wrong), "{wrong} behind {text}");
+            }
+        }
     }
 }

@@ -5,24 +5,21 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Operation, Time};
 use tollgate_http::MappedRequest;
 
-/// Requests in the order in which they were added, or sorted by time.
+/// So many entries and descriptors of a request fit without an allocation.
+const ENTRIES_USUAL: usize = 8;
+const DESCRIPTORS_USUAL: usize = 4;
+
+/// Requests in the order of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     text: String,
     entries: Vec<BatchEntry>,
-    descriptors: Vec<DescriptorEnd>,
+    descriptors: Vec<BatchDescriptor>,
     pub(crate) requests: Vec<RecordedRequest>,
-}
-
-/// Where a descriptor's entries end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DescriptorEnd {
-    end: usize,
-    /// It is charged; otherwise it is only asked whether anything is left.
-    is_charged: bool,
 }
 
 /// One entry, in the text.
@@ -30,6 +27,16 @@ pub(crate) struct DescriptorEnd {
 struct BatchEntry {
     key: Range<usize>,
     value: Range<usize>,
+}
+
+/// One descriptor: its entries are those from where the one before it ends.
+#[derive(Debug, Clone)]
+struct BatchDescriptor {
+    /// `key=value,key=value`, as history writes keys.
+    name: Range<usize>,
+    end: usize,
+    /// It is charged; otherwise it is only asked whether anything is left.
+    is_charged: bool,
 }
 
 /// One request of a log.
@@ -53,21 +60,46 @@ pub(crate) struct RequestNote<'a> {
     pub(crate) route: &'a str,
 }
 
+/// The entries of a request's descriptors.
+pub(crate) type EntryList<'b> = SmallVec<[Entry<'b>; ENTRIES_USUAL]>;
+
 impl Batch {
-    /// Adds a request.
-    pub(crate) fn push(&mut self, note: RequestNote<'_>, mapped: Option<&MappedRequest<'_>>) {
+    /// Adds a request with those of its descriptors that are wanted.
+    pub(crate) fn push(
+        &mut self,
+        note: RequestNote<'_>,
+        mapped: Option<&MappedRequest<'_>>,
+        is_wanted: impl Fn(&[Entry<'_>]) -> bool,
+    ) {
         let route = self.add_text(note.route);
         let (first_entry, first_descriptor) = (self.entries.len(), self.descriptors.len());
+        let mut own: EntryList<'_> = SmallVec::new();
         for (key, value, ended) in mapped.into_iter().flat_map(|mapped| mapped.parts(note.status)) {
-            let (key, value) = (self.add_text(key), self.add_text(value));
-            self.entries.push(BatchEntry { key, value });
-            if let Some(is_charged) = ended {
-                self.descriptors.push(DescriptorEnd { end: self.entries.len(), is_charged });
+            own.push(Entry { key, value });
+            let Some(is_charged) = ended else { continue };
+            if is_wanted(&own) {
+                self.add_descriptor(&own, is_charged);
             }
+            own.clear();
         }
         let descriptors = first_descriptor..self.descriptors.len();
         let RequestNote { time, whole_second, status, .. } = note;
         self.requests.push(RecordedRequest { time, whole_second, status, route, first_entry, descriptors });
+    }
+
+    fn add_descriptor(&mut self, entries: &[Entry<'_>], is_charged: bool) {
+        let start = self.text.len();
+        for entry in entries {
+            if self.text.len() > start {
+                self.text.push(',');
+            }
+            let key = self.add_text(entry.key);
+            self.text.push('=');
+            let value = self.add_text(entry.value);
+            self.entries.push(BatchEntry { key, value });
+        }
+        let (name, end) = (start..self.text.len(), self.entries.len());
+        self.descriptors.push(BatchDescriptor { name, end, is_charged });
     }
 
     fn add_text(&mut self, text: &str) -> Range<usize> {
@@ -77,19 +109,15 @@ impl Batch {
     }
 
     /// Adds one request of another batch.
-    pub(crate) fn take(&mut self, from: &Self, request: &RecordedRequest) {
-        let route = self.add_text(from.text_at(&request.route));
+    pub(crate) fn copy(&mut self, from: &Self, request: &RecordedRequest) {
+        let route = self.add_text(from.route(request));
         let (first_entry, first_descriptor) = (self.entries.len(), self.descriptors.len());
-        let mut start = request.first_entry;
-        for DescriptorEnd { end, is_charged } in
-            from.descriptors.get(request.descriptors.clone()).unwrap_or_default()
-        {
-            for entry in from.entries.get(start..*end).unwrap_or_default() {
-                let [key, value] = [&entry.key, &entry.value].map(|range| self.add_text(from.text_at(range)));
-                self.entries.push(BatchEntry { key, value });
-            }
-            self.descriptors.push(DescriptorEnd { end: self.entries.len(), is_charged: *is_charged });
-            start = *end;
+        let entries = from.entries(request);
+        let mut start = 0;
+        for BatchDescriptor { end, is_charged, .. } in from.descriptors_of(request) {
+            let end = end - request.first_entry;
+            self.add_descriptor(entries.get(start..end).unwrap_or_default(), *is_charged);
+            start = end;
         }
         let descriptors = first_descriptor..self.descriptors.len();
         self.requests.push(RecordedRequest { route, first_entry, descriptors, ..request.clone() });
@@ -100,35 +128,41 @@ impl Batch {
         self.text_at(&request.route)
     }
 
+    /// The key of one of a request's descriptors, as history writes it.
+    pub(crate) fn key(&self, request: &RecordedRequest, descriptor: usize) -> &str {
+        self.descriptors_of(request).get(descriptor).map_or("", |descriptor| self.text_at(&descriptor.name))
+    }
+
     fn text_at(&self, range: &Range<usize>) -> &str {
         self.text.get(range.clone()).unwrap_or_default()
     }
 
-    /// The entries of a request of this batch, and where each descriptor ends among them.
-    pub(crate) fn entries<'b>(
-        &'b self,
-        request: &RecordedRequest,
-        entries: &mut Vec<Entry<'b>>,
-        ends: &mut Vec<DescriptorEnd>,
-    ) {
-        entries.clear();
-        ends.clear();
-        let own = self.descriptors.get(request.descriptors.clone()).unwrap_or_default();
-        let last = own.last().map_or(request.first_entry, |last| last.end);
-        for entry in self.entries.get(request.first_entry..last).unwrap_or_default() {
-            entries.push(Entry { key: self.text_at(&entry.key), value: self.text_at(&entry.value) });
-        }
-        ends.extend(own.iter().map(|own| DescriptorEnd { end: own.end - request.first_entry, ..*own }));
+    fn descriptors_of(&self, request: &RecordedRequest) -> &[BatchDescriptor] {
+        self.descriptors.get(request.descriptors.clone()).unwrap_or_default()
     }
-}
 
-/// The descriptors that entries make up.
-pub(crate) fn descriptors<'e>(entries: &'e [Entry<'e>], ends: &[DescriptorEnd]) -> Vec<Descriptor<'e>> {
-    let mut start = 0;
-    let mut descriptor = |DescriptorEnd { end, is_charged }: &DescriptorEnd| {
-        let own = Descriptor::new(entries.get(start..*end).unwrap_or_default());
-        start = *end;
-        if *is_charged { own } else { own.with_operation(Operation::Peek) }
-    };
-    ends.iter().map(&mut descriptor).collect()
+    /// The entries of all descriptors of a request of this batch, for [`Batch::descriptors`].
+    pub(crate) fn entries(&self, request: &RecordedRequest) -> EntryList<'_> {
+        let last = self.descriptors_of(request).last().map_or(request.first_entry, |last| last.end);
+        let own = self.entries.get(request.first_entry..last).unwrap_or_default();
+        let entry =
+            |entry: &BatchEntry| Entry { key: self.text_at(&entry.key), value: self.text_at(&entry.value) };
+        own.iter().map(entry).collect()
+    }
+
+    /// The descriptors, made of what [`Batch::entries`] gave.
+    pub(crate) fn descriptors<'e>(
+        &self,
+        request: &RecordedRequest,
+        entries: &'e [Entry<'e>],
+    ) -> SmallVec<[Descriptor<'e>; DESCRIPTORS_USUAL]> {
+        let mut start = 0;
+        let descriptor = |BatchDescriptor { end, is_charged, .. }: &BatchDescriptor| {
+            let end = end - request.first_entry;
+            let own = Descriptor::new(entries.get(start..end).unwrap_or_default());
+            start = end;
+            if *is_charged { own } else { own.with_operation(Operation::Peek) }
+        };
+        self.descriptors_of(request).iter().map(descriptor).collect()
+    }
 }

@@ -4,11 +4,11 @@
 //! [`ROUTES_MAX`] routes are told apart; whatever comes beyond counts in its rule, and the report says
 //! so.
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher as _;
 
-use tollgate_core::{Entry, RuleId, Verdict};
+use tollgate_core::{RuleId, Verdict};
 
 /// About 100 bytes each: 100 MB at most.
 const KEYS_MAX: usize = 1 << 20;
@@ -47,14 +47,14 @@ pub(crate) struct NamedTally {
 #[derive(Debug)]
 pub(crate) struct TallyTable {
     table: HashTable<NamedTally>,
-    hasher: FixedState,
+    hasher: RandomState,
     max: usize,
     pub(crate) is_full: bool,
 }
 
 impl TallyTable {
     fn new(max: usize) -> Self {
-        Self { table: HashTable::new(), hasher: FixedState::default(), max, is_full: false }
+        Self { table: HashTable::new(), hasher: RandomState::default(), max, is_full: false }
     }
 
     /// The tally of a name; none if there are too many names.
@@ -83,21 +83,19 @@ impl TallyTable {
 pub(crate) struct Ledger {
     pub(crate) rules: Vec<Tally>,
     pub(crate) keys: TallyTable,
-    text: String,
 }
 
 impl Ledger {
     pub(crate) fn new(rules: usize) -> Self {
-        Self { rules: vec![Tally::default(); rules], keys: TallyTable::new(KEYS_MAX), text: String::new() }
+        Self { rules: vec![Tally::default(); rules], keys: TallyTable::new(KEYS_MAX) }
     }
 
     /// Counts one decision.
-    pub(crate) fn count(&mut self, rule: RuleId, entries: &[Entry<'_>], verdict: Verdict) {
+    pub(crate) fn count(&mut self, rule: RuleId, key: &str, verdict: Verdict) {
         if let Some(tally) = self.rules.get_mut(rule.index()) {
             tally.count(verdict);
         }
-        write_key(entries, &mut self.text);
-        if let Some(tally) = self.keys.entry(rule.index(), &self.text) {
+        if let Some(tally) = self.keys.entry(rule.index(), key) {
             tally.count(verdict);
         }
     }
@@ -111,19 +109,6 @@ pub(crate) fn routes() -> TallyTable {
 /// A table for keys.
 pub(crate) fn keys() -> TallyTable {
     TallyTable::new(KEYS_MAX)
-}
-
-/// `key=value,key=value`, as history writes keys.
-pub(crate) fn write_key(entries: &[Entry<'_>], text: &mut String) {
-    text.clear();
-    for (place, entry) in entries.iter().enumerate() {
-        if place > 0 {
-            text.push(',');
-        }
-        text.push_str(entry.key);
-        text.push('=');
-        text.push_str(entry.value);
-    }
 }
 
 #[cfg(test)]

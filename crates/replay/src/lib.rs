@@ -3,7 +3,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | `batch` | requests of a log, mapped to descriptors, many in one piece of memory |
-//! | `stream` | one log → batches in the order of time |
+//! | `reader` | one log → batches, on all cores |
+//! | `stream` | its requests in the order of time |
 //! | `merge` | several logs → one second after the other |
 //! | `ledger` | what was decided, by rule, key and route |
 //! | `curve` | what was decided, over time |
@@ -21,11 +22,12 @@ mod batch;
 mod curve;
 mod ledger;
 mod merge;
+mod reader;
 mod replay;
 mod report;
 mod stream;
 
 pub use merge::Spread;
+pub use reader::LogSource;
 pub use replay::{Replay, ReplayError, ReplaySettings};
 pub use report::{ChangedKey, CurvePoint, KeyRow, ReplayReport, RouteRow, RuleChange, RuleRow};
-pub use stream::LogSource;

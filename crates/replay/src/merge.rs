@@ -9,7 +9,7 @@ use std::io;
 use tollgate_core::Time;
 
 use crate::batch::{Batch, RecordedRequest};
-use crate::stream::{LogStream, second_of};
+use crate::stream::{HeldRequest, LogStream, second_of};
 
 /// Where in a second its requests are, if the log has whole seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,39 +32,30 @@ impl Spread {
 }
 
 /// Logs that are read side by side.
-pub(crate) struct MergedLogs<'m> {
-    streams: Vec<MergedStream<'m>>,
+pub(crate) struct MergedLogs {
+    streams: Vec<LogStream>,
     spread: Spread,
+    /// The requests of a second; kept for its memory.
+    order: Vec<PlacedRequest>,
+    /// Time goes on, even where a second is too full to be held at once.
+    last: Time,
 }
 
-struct MergedStream<'m> {
-    stream: LogStream<'m>,
-    batch: Batch,
-    next: usize,
+/// A request of one of the logs.
+#[derive(Debug, Clone, Copy)]
+struct PlacedRequest {
+    held: HeldRequest,
+    stream: usize,
 }
 
-impl MergedStream<'_> {
-    fn next_second(&self) -> Option<Time> {
-        self.batch.requests.get(self.next).map(|request| second_of(request.time))
-    }
-
-    /// Where the requests of a second end.
-    fn end_of(&self, second: Time) -> usize {
-        let rest = self.batch.requests.get(self.next..).unwrap_or_default();
-        self.next + rest.partition_point(|request| second_of(request.time) <= second)
-    }
-}
-
-impl<'m> MergedLogs<'m> {
-    pub(crate) fn new(streams: Vec<LogStream<'m>>, spread: Spread) -> Self {
-        let streams =
-            streams.into_iter().map(|stream| MergedStream { stream, batch: Batch::default(), next: 0 });
-        Self { streams: streams.collect(), spread }
+impl MergedLogs {
+    pub(crate) const fn new(streams: Vec<LogStream>, spread: Spread) -> Self {
+        Self { streams, spread, order: Vec::new(), last: Time::EPOCH }
     }
 
     /// The logs.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = &LogStream<'m>> {
-        self.streams.iter().map(|merged| &merged.stream)
+    pub(crate) fn streams(&self) -> &[LogStream] {
+        &self.streams
     }
 
     /// Hands the requests of the next second to `decide`, in their order; whether there was one.
@@ -75,34 +66,28 @@ impl<'m> MergedLogs<'m> {
         &mut self,
         mut decide: impl FnMut(&Batch, &RecordedRequest, Time),
     ) -> Result<bool, (String, io::Error)> {
-        for merged in &mut self.streams {
-            if merged.next >= merged.batch.requests.len() {
-                let batch = merged.stream.next_batch();
-                merged.batch =
-                    batch.map_err(|error| (merged.stream.name.clone(), error))?.unwrap_or_default();
-                merged.next = 0;
-            }
+        for stream in &mut self.streams {
+            stream.fill().map_err(|error| (stream.name.clone(), error))?;
         }
-        let Some(second) = self.streams.iter().filter_map(MergedStream::next_second).min() else {
+        let Some(second) = self.streams.iter().filter_map(LogStream::next_second).min() else {
             return Ok(false);
         };
-        let mut order = Vec::new();
-        for (index, merged) in self.streams.iter_mut().enumerate() {
-            let end = merged.end_of(second);
-            for (place, request) in merged.batch.requests.iter().enumerate().take(end).skip(merged.next) {
-                order.push((request.time, request.whole_second, index, place));
+        self.order.clear();
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            let taken = stream.take_second(second);
+            self.order.extend(taken.iter().map(|held| PlacedRequest { held: *held, stream: index }));
+        }
+        if self.order.len() > 1 {
+            if self.spread == Spread::Even {
+                spread_evenly(&mut self.order);
             }
-            merged.next = end;
+            self.order.sort_by_key(|placed| placed.held.time);
         }
-        if self.spread == Spread::Even {
-            spread_evenly(&mut order);
-        }
-        order.sort_by_key(|(time, ..)| *time);
-        for (time, _, index, place) in order {
-            let batch = self.streams.get(index).map(|merged| &merged.batch);
-            if let Some((batch, request)) = batch.and_then(|batch| Some((batch, batch.requests.get(place)?)))
-            {
-                decide(batch, request, time);
+        for PlacedRequest { held, stream } in &self.order {
+            let found = self.streams.get(*stream).and_then(|stream| stream.request(held));
+            if let Some((batch, request)) = found {
+                self.last = self.last.max(held.time);
+                decide(batch, request, self.last);
             }
         }
         Ok(true)
@@ -110,11 +95,11 @@ impl<'m> MergedLogs<'m> {
 }
 
 /// Gives the requests of which only the second is known times at equal distances in it.
-fn spread_evenly(order: &mut [(Time, bool, usize, usize)]) {
-    let is_whole = |(_, whole, ..): &&mut (Time, bool, usize, usize)| *whole;
+fn spread_evenly(order: &mut [PlacedRequest]) {
+    let is_whole = |placed: &&mut PlacedRequest| placed.held.whole_second;
     let count = u64::try_from(order.iter_mut().filter(is_whole).count()).unwrap_or(u64::MAX).max(1);
-    for (place, (time, ..)) in (0_u64..).zip(order.iter_mut().filter(is_whole)) {
-        *time = Time::new(second_of(*time).get() + place * 1_000_000 / count);
+    for (place, placed) in (0_u64..).zip(order.iter_mut().filter(is_whole)) {
+        placed.held.time = Time::new(second_of(placed.held.time).get() + place * 1_000_000 / count);
     }
 }
 
@@ -125,9 +110,12 @@ mod tests {
     #[test]
     fn what_has_a_whole_second_is_spread_over_it_and_the_rest_stays() {
         let at = |us: u64| Time::new(7_000_000 + us);
-        let mut order =
-            [(at(0), true, 0, 0), (at(300), false, 0, 1), (at(0), true, 0, 2), (at(0), true, 1, 0)];
+        let placed = |us, whole_second| {
+            let held = HeldRequest { time: at(us), whole_second, ..HeldRequest::default() };
+            PlacedRequest { held, stream: 0 }
+        };
+        let mut order = [placed(0, true), placed(300, false), placed(0, true), placed(0, true)];
         spread_evenly(&mut order);
-        assert_eq!(order.map(|(time, ..)| time), [at(0), at(300), at(333_333), at(666_666)]);
+        assert_eq!(order.map(|placed| placed.held.time), [at(0), at(300), at(333_333), at(666_666)]);
     }
 }

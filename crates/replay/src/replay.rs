@@ -7,17 +7,22 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
-use tollgate_core::{Entry, Operation, Request, RuleSet, Time, Verdict};
+use tollgate_core::{Operation, Request, RuleSet, Time, Verdict};
 use tollgate_http::{Mapping, PathTemplates};
 use tollgate_limiter::{Capacity, Limiter, MemoryStore, NoSink, Reply, SystemClock};
 
-use crate::batch::{Batch, DescriptorEnd, RecordedRequest, descriptors};
+use crate::batch::{Batch, RecordedRequest};
 use crate::curve::{Curve, CurveCounts};
 use crate::ledger::{self, Ledger, NamedTally, Tally, TallyTable};
 use crate::merge::{MergedLogs, Spread};
+use crate::reader::{LineMapping, LogReader, LogSource, ParsedChunk, ReadCounts};
 use crate::report::{ChangedKey, CurvePoint, KeyRow, ReplayReport, RouteRow, RuleChange, RuleRow};
-use crate::stream::{LogSource, LogStream, ReadCounts};
+use crate::stream::LogStream;
+
+/// Chunks of each log that are parsed before they are wanted.
+const CHUNKS_AHEAD: usize = 1;
 
 /// What to replay by.
 #[derive(Debug, Clone)]
@@ -93,13 +98,12 @@ impl ReplaySide {
         Self { rules: Arc::clone(rules), limiter, ledger: Ledger::new(rules.rules().len()), denied: 0 }
     }
 
-    fn decide(&mut self, request: &Request<'_>, now: Time) -> Reply {
-        let reply = self.limiter.operate(request, Operation::Check, now).at_once();
+    fn decide(&mut self, request: &LoggedRequest<'_>) -> Reply {
+        let reply = self.limiter.operate(&request.request, Operation::Check, request.time).at_once();
         self.denied += u64::from(reply.verdict.is_deny());
         for decision in &reply.decisions {
-            let entries = request.descriptors.get(decision.descriptor).map(|descriptor| descriptor.entries);
-            if let (Some(rule), Some(entries)) = (decision.rule, entries) {
-                self.ledger.count(rule, entries, decision.verdict);
+            if let Some(rule) = decision.rule {
+                self.ledger.count(rule, request.key(decision.descriptor), decision.verdict);
             }
         }
         reply
@@ -127,19 +131,33 @@ impl Replay {
         progress: &mut dyn FnMut(u64),
     ) -> Result<ReplayReport, ReplayError> {
         let paths = settings.mapping.paths().cloned().unwrap_or_else(PathTemplates::default);
-        let streams =
-            sources.into_iter().map(|source| LogStream::new(source, &settings.mapping, &paths)).collect();
-        let mut logs = MergedLogs::new(streams, settings.spread);
-        let mut replay = Self::new(settings);
-        let mut decider = Decider { domain: settings.mapping.domain(), ends: Vec::new() };
-        let mut done = 0;
+        let rules: Vec<&RuleSet> =
+            [&settings.rules].into_iter().chain(&settings.against).map(|rules| &**rules).collect();
+        let line_mapping = LineMapping { mapping: &settings.mapping, paths: &paths, rules: &rules };
+        let logs = sources.len();
+        std::thread::scope(|scope| {
+            let mut streams = Vec::with_capacity(logs);
+            for source in sources {
+                let (sender, chunks) = sync_channel(CHUNKS_AHEAD);
+                streams.push(LogStream::new(source.name.clone(), chunks));
+                let reader = LogReader::new(source, line_mapping, logs);
+                scope.spawn(move || send_chunks(reader, &sender));
+            }
+            Self::new(settings).decide_all(MergedLogs::new(streams, settings.spread), settings, progress)
+        })
+    }
+
+    fn decide_all(
+        mut self,
+        mut logs: MergedLogs,
+        settings: &ReplaySettings,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<ReplayReport, ReplayError> {
+        let domain = settings.mapping.domain();
         loop {
-            let more = logs.next_second(|batch, request, time| {
-                replay.count(&mut decider, batch, request, time);
-                done += 1;
-            });
+            let more = logs.next_second(|batch, request, time| self.count(domain, batch, request, time));
             match more {
-                Ok(true) => progress(done),
+                Ok(true) => progress(self.total.requests),
                 Ok(false) => break,
                 Err((name, error)) => return Err(ReplayError { name, error }),
             }
@@ -148,10 +166,10 @@ impl Replay {
         let mut formats = BTreeSet::new();
         for stream in logs.streams() {
             counts.add(stream.counts.clone());
-            formats.extend(stream.format().map(|format| format.name().to_owned()));
+            formats.extend(stream.format.as_ref().map(|format| format.name().to_owned()));
         }
         let formats = formats.into_iter().collect();
-        Ok(ReplayReport { formats, ..replay.report(counts, settings) })
+        Ok(ReplayReport { formats, ..self.report(counts, settings) })
     }
 
     fn new(settings: &ReplaySettings) -> Self {
@@ -172,15 +190,14 @@ impl Replay {
         }
     }
 
-    fn count(&mut self, decider: &mut Decider<'_>, batch: &Batch, recorded: &RecordedRequest, time: Time) {
+    fn count(&mut self, domain: &str, batch: &Batch, recorded: &RecordedRequest, time: Time) {
         let (from, to) = self.times.unwrap_or((time, time));
         self.times = Some((from.min(time), to.max(time)));
         self.already_429 += u64::from(recorded.status == Some(429));
-        let mut entries: Vec<Entry<'_>> = Vec::new();
-        batch.entries(recorded, &mut entries, &mut decider.ends);
-        let descriptors = descriptors(&entries, &decider.ends);
-        let request = Request::new(decider.domain, &descriptors);
-        let verdict = if descriptors.is_empty() { Verdict::Allow } else { self.decide(&request, time) };
+        let entries = batch.entries(recorded);
+        let descriptors = batch.descriptors(recorded, &entries);
+        let request = LoggedRequest { request: Request::new(domain, &descriptors), batch, recorded, time };
+        let verdict = if descriptors.is_empty() { Verdict::Allow } else { self.decide(&request) };
         self.total.count(verdict);
         if let Some(tally) = self.routes.entry(0, batch.route(recorded)) {
             tally.count(verdict);
@@ -191,10 +208,10 @@ impl Replay {
     }
 
     /// Decides by both rule sets, and notes where they differ.
-    fn decide(&mut self, request: &Request<'_>, time: Time) -> Verdict {
-        let new = self.new.decide(request, time);
+    fn decide(&mut self, request: &LoggedRequest<'_>) -> Verdict {
+        let new = self.new.decide(request);
         if let Some(side) = &mut self.old {
-            let old = side.decide(request, time);
+            let old = side.decide(request);
             self.changes.note(request, &new, &old);
         }
         new.verdict
@@ -263,14 +280,33 @@ impl Replay {
     }
 }
 
-/// What is the same for all requests of a replay.
-struct Decider<'a> {
-    domain: &'a str,
-    ends: Vec<DescriptorEnd>,
+/// A request of a log, with the time at which it is decided.
+struct LoggedRequest<'a> {
+    request: Request<'a>,
+    batch: &'a Batch,
+    recorded: &'a RecordedRequest,
+    time: Time,
+}
+
+impl LoggedRequest<'_> {
+    /// The key of one of its descriptors.
+    fn key(&self, descriptor: usize) -> &str {
+        self.batch.key(self.recorded, descriptor)
+    }
+}
+
+/// Reads a log until its end, or until nobody wants the rest.
+fn send_chunks(mut reader: LogReader<'_>, chunks: &SyncSender<io::Result<ParsedChunk>>) {
+    while let Some(chunk) = reader.next_chunk().transpose() {
+        let is_over = chunk.is_err();
+        if chunks.send(chunk).is_err() || is_over {
+            return;
+        }
+    }
 }
 
 impl Changes {
-    fn note(&mut self, request: &Request<'_>, new: &Reply, old: &Reply) {
+    fn note(&mut self, request: &LoggedRequest<'_>, new: &Reply, old: &Reply) {
         let (table, by) = match (old.verdict.is_deny(), new.verdict.is_deny()) {
             (false, true) => {
                 self.denied += 1;
@@ -283,13 +319,9 @@ impl Changes {
             (false, false) | (true, true) => return,
         };
         let Some(decision) = by.binding() else { return };
-        let entries = request.descriptors.get(decision.descriptor).map(|descriptor| descriptor.entries);
-        if let (Some(rule), Some(entries)) = (decision.rule, entries) {
-            let mut name = String::new();
-            ledger::write_key(entries, &mut name);
-            if let Some(tally) = table.entry(rule.index(), &name) {
-                tally.count(Verdict::Deny { retry_after: None });
-            }
+        let Some(rule) = decision.rule else { return };
+        if let Some(tally) = table.entry(rule.index(), request.key(decision.descriptor)) {
+            tally.count(Verdict::Deny { retry_after: None });
         }
     }
 

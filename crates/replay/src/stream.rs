@@ -1,230 +1,188 @@
-//! One log → batches in the order of time.
+//! The requests of one log, in the order of time.
 //!
-//! A chunk of lines is read, parsed and mapped on all cores, and sorted; what may still be overtaken
-//! by a line of the next chunk is held back.
+//! [`LogReader`](crate::reader::LogReader) hands over chunks; what may still be overtaken by a line of the
+//! next chunk is held back. `merge.rs` takes what is ready.
 //!
-//! Invariants: a batch has only whole seconds: the next one begins later. Lines that are out of order by
-//! up to [`WINDOW`] are sorted; one that comes later counts at the time of the batch it comes in, and
-//! is counted as late.
+//! Invariants: what becomes ready ends with a whole second: what comes later begins after it. Lines that
+//! are out of order by up to [`WINDOW`] are sorted; one that comes later counts at the time of those it
+//! comes with, and is counted as late. A line with a date far ahead waits for the others to get there,
+//! and does not make them late.
 
-use std::io::{self, BufRead, Read as _};
-use std::net::IpAddr;
-use std::num::NonZero;
-use std::panic::resume_unwind;
+use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_accesslog::{LineParser, LogFormat, LogLine, Parsed};
+use tollgate_accesslog::LogFormat;
 use tollgate_core::{Micros, Time};
-use tollgate_http::{HttpRequestFacts, Mapping, PathTemplates};
 
-use crate::batch::{Batch, RequestNote};
+use crate::batch::{Batch, RecordedRequest};
+use crate::reader::{ParsedChunk, ReadCounts};
 
 /// Lines are out of order by up to this: requests that take longer are few.
 const WINDOW: Micros = Micros::from_secs(60);
-/// Bytes that are read and parsed at once.
-const CHUNK_BYTES: usize = 8 << 20;
 /// So many requests are held back at most, however many a log has within [`WINDOW`].
 const HELD_MAX: usize = 1 << 20;
-/// The longest line; a longer one is not understood, and the rest of it is skipped.
-const LINE_BYTES_MAX: usize = 1 << 20;
-/// Lines that were not understood are shown up to this number, and each up to this length.
-const SHOWN_MAX: usize = 5;
-const SHOWN_BYTES_MAX: usize = 200;
+/// So many requests that were handed out stay in memory for the sake of their batch.
+const USED_MAX: usize = 1 << 17;
+/// The time that a log has reached is the median of so many lines, so that a wrong date is no matter.
+const CLOCK_LINES: usize = 101;
 
-/// A log that was opened.
-pub struct LogSource {
-    /// What people call it.
-    pub name: String,
-    /// Its lines, unpacked.
-    pub lines: Box<dyn BufRead + Send>,
-    /// The format of its lines; found out by the first ones if none is given.
-    pub format: Option<LogFormat>,
-}
-
-impl std::fmt::Debug for LogSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogSource")
-            .field("name", &self.name)
-            .field("format", &self.format)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What was read of a log.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ReadCounts {
-    pub(crate) lines: u64,
-    pub(crate) not_understood: u64,
-    /// Lines that came too late to be sorted.
-    pub(crate) late: u64,
-    /// Requests that the mapping denies by itself.
-    pub(crate) unmapped: u64,
-    pub(crate) shown: Vec<String>,
-}
-
-impl ReadCounts {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.lines += other.lines;
-        self.not_understood += other.not_understood;
-        self.late += other.late;
-        self.unmapped += other.unmapped;
-        let room = SHOWN_MAX.saturating_sub(self.shown.len());
-        self.shown.extend(other.shown.into_iter().take(room));
-    }
-}
-
-/// A log that is being read.
-pub(crate) struct LogStream<'m> {
+/// One log, put in order.
+pub(crate) struct LogStream {
     pub(crate) name: String,
-    lines: Box<dyn BufRead + Send>,
-    format: Option<Arc<LogFormat>>,
-    /// What directives of the log have said so far.
-    parser: Option<LineParser>,
-    mapping: &'m Mapping,
-    paths: &'m PathTemplates,
-    chunk: Vec<u8>,
-    held: Batch,
+    chunks: Receiver<io::Result<ParsedChunk>>,
+    batches: VecDeque<Batch>,
+    /// Batches that were used up and dropped.
+    dropped: usize,
+    /// In the order of time; the first `ready` of them may be taken.
+    held: Vec<HeldRequest>,
+    ready: usize,
+    next: usize,
     /// Everything before this was handed out.
     begun: Time,
+    /// How far the log has come.
+    reached: Time,
     is_at_end: bool,
     pub(crate) counts: ReadCounts,
+    pub(crate) format: Option<Arc<LogFormat>>,
 }
 
-impl<'m> LogStream<'m> {
-    pub(crate) fn new(source: LogSource, mapping: &'m Mapping, paths: &'m PathTemplates) -> Self {
+/// Where a request is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HeldRequest {
+    pub(crate) time: Time,
+    pub(crate) whole_second: bool,
+    /// Its batch, counted from the beginning of the log.
+    pub(crate) batch: usize,
+    pub(crate) request: usize,
+}
+
+impl LogStream {
+    pub(crate) fn new(name: String, chunks: Receiver<io::Result<ParsedChunk>>) -> Self {
         Self {
-            name: source.name,
-            lines: source.lines,
-            format: source.format.map(Arc::new),
-            parser: None,
-            mapping,
-            paths,
-            chunk: Vec::new(),
-            held: Batch::default(),
+            name,
+            chunks,
+            batches: VecDeque::new(),
+            dropped: 0,
+            held: Vec::new(),
+            ready: 0,
+            next: 0,
             begun: Time::EPOCH,
+            reached: Time::EPOCH,
             is_at_end: false,
             counts: ReadCounts::default(),
+            format: None,
         }
     }
 
-    /// The format of its lines, once some of them were read.
-    pub(crate) fn format(&self) -> Option<&LogFormat> {
-        self.format.as_deref()
-    }
-
-    /// The next requests in the order of time; none at the end.
+    /// Waits until a request is ready, or the log is at its end.
     ///
     /// # Errors
     /// If the log cannot be read.
-    pub(crate) fn next_batch(&mut self) -> io::Result<Option<Batch>> {
-        loop {
-            if self.is_at_end && self.held.requests.is_empty() {
-                return Ok(None);
-            }
-            if !self.is_at_end {
-                self.read_chunk()?;
-                self.parse_chunk();
-            }
-            let batch = self.ready();
-            if !batch.requests.is_empty() {
-                return Ok(Some(batch));
-            }
-        }
-    }
-
-    /// Reads whole lines.
-    fn read_chunk(&mut self) -> io::Result<()> {
-        self.chunk.clear();
-        let wanted = u64::try_from(CHUNK_BYTES).unwrap_or(u64::MAX);
-        self.lines.by_ref().take(wanted).read_to_end(&mut self.chunk)?;
-        self.is_at_end = self.chunk.len() < CHUNK_BYTES;
-        let longest = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
-        while !self.is_at_end && self.chunk.last() != Some(&b'\n') {
-            let read = self.lines.by_ref().take(longest).read_until(b'\n', &mut self.chunk)?;
-            if read >= LINE_BYTES_MAX && self.chunk.last() != Some(&b'\n') {
-                // The rest of it is not worth the memory.
-                self.lines.skip_until(b'\n')?;
-                self.chunk.push(b'\n');
-            }
-            self.is_at_end = read == 0;
+    pub(crate) fn fill(&mut self) -> io::Result<()> {
+        while self.next >= self.ready && !(self.is_at_end && self.held.is_empty()) {
+            self.take_chunk()?;
         }
         Ok(())
     }
 
-    fn parse_chunk(&mut self) {
-        let chunk = std::mem::take(&mut self.chunk);
-        if self.format.is_none() {
-            let lines = chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            let wanted = self.mapping.header_names();
-            let format = LogFormat::detect(lines)
-                .map(|format| format.with_headers(|name| wanted.iter().any(|wanted| wanted == name)));
-            self.format = format.map(Arc::new);
+    /// Forgets what was taken, and adds a chunk to the rest.
+    fn take_chunk(&mut self) -> io::Result<()> {
+        self.drop_used();
+        match self.chunks.recv() {
+            Ok(chunk) => self.add(chunk?),
+            Err(_) => self.is_at_end = true,
         }
-        let Some(format) = self.format.clone() else {
-            let lines = chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            for line in lines {
-                self.counts.lines += 1;
-                note_unknown(&mut self.counts, line);
-            }
-            self.chunk = chunk;
-            return;
-        };
-        let parser = self.parser.take().unwrap_or_else(|| LineParser::new(Arc::clone(&format)));
-        let threads = match format.has_directives() {
-            true => 1,
-            false => std::thread::available_parallelism().map_or(1, NonZero::get),
-        };
-        let pieces = pieces(&chunk, threads);
-        let (mapping, paths) = (self.mapping, self.paths);
-        let parse = |piece: &[u8]| {
-            let mut reader = PieceReader::new(&format, parser.clone(), mapping, paths);
-            reader.read(piece);
-            reader
-        };
-        let parsed: Vec<PieceReader<'m>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = pieces.iter().map(|piece| scope.spawn(|| parse(piece))).collect();
-            // No line may be lost without a word, not even to a mistake of ours.
-            let joined =
-                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.collect()
-        });
-        for PieceReader { parser, batch, counts, .. } in parsed {
-            self.parser = Some(parser);
-            self.counts.add(counts);
-            for request in &batch.requests {
-                self.held.take(&batch, request);
-            }
-        }
-        self.chunk = chunk;
+        self.release();
+        Ok(())
     }
 
-    /// Takes out what no later line can come before.
-    fn ready(&mut self) -> Batch {
-        for request in &mut self.held.requests {
-            if request.time < self.begun {
-                request.time = self.begun;
-                self.counts.late += 1;
+    /// The second of the next request.
+    pub(crate) fn next_second(&self) -> Option<Time> {
+        (self.next < self.ready).then_some(())?;
+        self.held.get(self.next).map(|held| second_of(held.time))
+    }
+
+    /// Takes the requests of a second that is not later than the next one's.
+    pub(crate) fn take_second(&mut self, second: Time) -> &[HeldRequest] {
+        let ready = self.held.get(self.next..self.ready).unwrap_or_default();
+        let count = ready.iter().take_while(|held| second_of(held.time) <= second).count();
+        self.next += count;
+        ready.get(..count).unwrap_or_default()
+    }
+
+    /// A request that was taken, as long as the stream is not filled again.
+    pub(crate) fn request(&self, held: &HeldRequest) -> Option<(&Batch, &RecordedRequest)> {
+        let batch = self.batches.get(held.batch.checked_sub(self.dropped)?)?;
+        Some((batch, batch.requests.get(held.request)?))
+    }
+
+    fn add(&mut self, chunk: ParsedChunk) {
+        let ParsedChunk { batches, counts, format } = chunk;
+        self.counts.add(counts);
+        self.format = format;
+        let last = batches.iter().rev().flat_map(|batch| batch.requests.iter().rev());
+        let mut last: Vec<Time> = last.take(CLOCK_LINES).map(|request| request.time).collect();
+        last.sort_unstable();
+        let median = last.len().saturating_sub(1) / 2;
+        self.reached = last.get(median).map_or(self.reached, |time| self.reached.max(*time));
+        for batch in batches {
+            let place = self.dropped + self.batches.len();
+            for (request, RecordedRequest { time, whole_second, .. }) in batch.requests.iter().enumerate() {
+                self.counts.late += u64::from(*time < self.begun);
+                let time = self.begun.max(*time);
+                self.held.push(HeldRequest { time, whole_second: *whole_second, batch: place, request });
             }
+            self.batches.push_back(batch);
         }
-        self.held.requests.sort_by_key(|request| request.time);
-        let Some(last) = self.held.requests.last().map(|request| request.time) else {
-            return Batch::default();
-        };
-        let is_full = self.held.requests.len() > HELD_MAX;
-        let until = match (self.is_at_end, is_full) {
-            (true, _) => return std::mem::take(&mut self.held),
-            (false, true) => second_of(last),
-            (false, false) => second_of(last.before(WINDOW)),
-        };
-        let (mut ready, mut held) = (Batch::default(), Batch::default());
-        for request in &self.held.requests {
-            let to = if request.time < until { &mut ready } else { &mut held };
-            to.take(&self.held, request);
+        self.held.sort_by_key(|held| held.time);
+    }
+
+    /// Makes ready what no later line can come before.
+    fn release(&mut self) {
+        if self.is_at_end || self.held.len() > 2 * HELD_MAX {
+            self.ready = self.held.len();
+            self.begun = self.held.last().map_or(self.begun, |held| second_of(held.time));
+            return;
+        }
+        let mut until = second_of(self.reached.before(WINDOW));
+        if let Some(too_many) = self.held.len().checked_sub(HELD_MAX) {
+            until = self.held.get(too_many).map_or(until, |held| until.max(second_of(held.time)));
         }
         self.begun = self.begun.max(until);
-        self.held = held;
-        ready
+        self.ready = self.held.partition_point(|held| held.time < until);
+    }
+
+    /// Forgets what was taken.
+    fn drop_used(&mut self) {
+        self.held.drain(..self.next);
+        self.ready -= self.next;
+        self.next = 0;
+        let used = self.held.iter().map(|held| held.batch).min();
+        let used = used.map_or(self.batches.len(), |first| first - self.dropped);
+        self.batches.drain(..used);
+        self.dropped += used;
+        // A few lines with dates far ahead must not keep all batches in memory.
+        let kept: usize = self.batches.iter().map(|batch| batch.requests.len()).sum();
+        if kept > USED_MAX + 4 * self.held.len() {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        let mut batch = Batch::default();
+        for (place, held) in self.held.iter().enumerate() {
+            if let Some((from, request)) = self.request(held) {
+                batch.copy(from, request);
+            }
+            debug_assert_eq!(batch.requests.len(), place + 1, "a request that is held is in a batch");
+        }
+        self.dropped += self.batches.len();
+        for (request, held) in self.held.iter_mut().enumerate() {
+            (held.batch, held.request) = (self.dropped, request);
+        }
+        self.batches = VecDeque::from([batch]);
     }
 }
 
@@ -233,117 +191,74 @@ pub(crate) fn second_of(time: Time) -> Time {
     Time::new(time.get() - time.get() % 1_000_000)
 }
 
-/// A chunk in as many pieces of whole lines.
-fn pieces(chunk: &[u8], count: usize) -> Vec<&[u8]> {
-    let size = chunk.len().div_ceil(count.max(1)).max(1);
-    let mut pieces = Vec::with_capacity(count);
-    let mut rest = chunk;
-    while !rest.is_empty() {
-        let from = size.min(rest.len()) - 1;
-        let end = rest
-            .get(from..)
-            .and_then(|tail| memchr::memchr(b'\n', tail))
-            .map_or(rest.len(), |at| from + at + 1);
-        let (piece, tail) = rest.split_at(end);
-        pieces.push(piece);
-        rest = tail;
-    }
-    pieces
-}
-
-fn note_unknown(counts: &mut ReadCounts, line: &[u8]) {
-    counts.not_understood += 1;
-    if counts.shown.len() < SHOWN_MAX {
-        let shown = line.get(..line.len().min(SHOWN_BYTES_MAX)).unwrap_or_default();
-        counts.shown.push(String::from_utf8_lossy(shown).into_owned());
-    }
-}
-
-/// Parses and maps the lines of one piece.
-struct PieceReader<'m> {
-    is_written_at_end: bool,
-    parser: LineParser,
-    mapping: &'m Mapping,
-    paths: &'m PathTemplates,
-    headers: HeaderMap,
-    batch: Batch,
-    counts: ReadCounts,
-}
-
-impl<'m> PieceReader<'m> {
-    fn new(format: &LogFormat, parser: LineParser, mapping: &'m Mapping, paths: &'m PathTemplates) -> Self {
-        let is_written_at_end = format.is_written_at_end();
-        let (headers, batch, counts) = (HeaderMap::new(), Batch::default(), ReadCounts::default());
-        Self { is_written_at_end, parser, mapping, paths, headers, batch, counts }
-    }
-
-    fn read(&mut self, piece: &[u8]) {
-        let mut rest = piece;
-        while !rest.is_empty() {
-            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            let (line, tail) = rest.split_at(end);
-            rest = tail.get(1..).unwrap_or_default();
-            match self.parser.parse(line) {
-                Parsed::Comment => {}
-                Parsed::NotUnderstood => {
-                    self.counts.lines += 1;
-                    note_unknown(&mut self.counts, line);
-                }
-                Parsed::Request(line) => {
-                    self.counts.lines += 1;
-                    self.add(&line);
-                }
-            }
-        }
-    }
-
-    fn add(&mut self, line: &LogLine<'_>) {
-        let time = match line.duration {
-            Some(duration) if self.is_written_at_end => line.time.before(duration),
-            _ => line.time,
-        };
-        let time = if line.whole_second { second_of(time) } else { time };
-        self.headers.clear();
-        for (name, value) in &line.headers {
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(&**name), HeaderValue::from_bytes(value)) {
-                self.headers.append(name, value);
-            }
-        }
-        let address = line.address.as_deref();
-        let peer = address.and_then(|address| address.parse::<IpAddr>().ok());
-        let facts = HttpRequestFacts {
-            peer,
-            peer_name: address.filter(|_| peer.is_none()),
-            method: &line.method,
-            target: &line.target,
-            host: line.host.as_deref(),
-            headers: &self.headers,
-        };
-        let route = self.paths.value(facts.path());
-        let note = RequestNote { time, whole_second: line.whole_second, status: line.status, route: &route };
-        match self.mapping.map(&facts, time) {
-            Ok(mapped) => self.batch.push(note, Some(&mapped)),
-            Err(_) => {
-                self.counts.unmapped += 1;
-                self.batch.push(note, None);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::sync_channel;
+
     use super::*;
+    use crate::batch::RequestNote;
+
+    fn chunk(seconds: impl IntoIterator<Item = u64>) -> io::Result<ParsedChunk> {
+        let mut batch = Batch::default();
+        for second in seconds {
+            let time = Time::from_secs(second);
+            let note = RequestNote { time, whole_second: true, status: None, route: "/" };
+            batch.push(note, None, |_| true);
+        }
+        Ok(ParsedChunk { batches: vec![batch], ..ParsedChunk::default() })
+    }
+
+    /// The seconds of all requests in the order in which they are handed out, and how many were late.
+    fn handed_out(chunks: Vec<io::Result<ParsedChunk>>) -> (Vec<u64>, u64) {
+        let (sender, receiver) = sync_channel(chunks.len());
+        chunks.into_iter().for_each(|chunk| sender.send(chunk).unwrap());
+        drop(sender);
+        let (mut stream, mut seconds) = (LogStream::new("log".into(), receiver), Vec::new());
+        loop {
+            stream.fill().unwrap();
+            let Some(second) = stream.next_second() else { break };
+            let taken = stream.take_second(second).to_vec();
+            assert!(taken.iter().all(|held| stream.request(held).is_some()));
+            seconds.extend(taken.iter().map(|held| held.time.get() / 1_000_000));
+        }
+        (seconds, stream.counts.late)
+    }
 
     #[test]
-    fn pieces_are_whole_lines_and_all_of_them() {
-        let chunk = b"a\nbb\nccc\n\ndddd";
-        for count in 1..20 {
-            let pieces = pieces(chunk, count);
-            assert_eq!(pieces.concat(), chunk);
-            let (_last, all_but_last) = pieces.split_last().unwrap();
-            assert!(all_but_last.iter().all(|piece| piece.ends_with(b"\n")), "{count}: {pieces:?}");
+    fn lines_are_sorted_within_a_minute_across_chunks_and_later_ones_are_late() {
+        let chunks = [[1_000, 1_030, 1_031], [999, 1_200, 1_200], [900, 1_300, 1_300]];
+        let (seconds, late) = handed_out(chunks.map(chunk).into());
+        assert_eq!(seconds, [999, 1_000, 1_030, 1_031, 1_140, 1_200, 1_200, 1_300, 1_300]);
+        assert_eq!(late, 1, "the one of 900 s came when all before 1,140 s was handed out");
+    }
+
+    #[test]
+    fn a_date_far_ahead_makes_nobody_late_and_keeps_no_batch() {
+        let far = 4_000_000_000;
+        let chunks = (0..40_u64).map(|place| {
+            let seconds = (0..1_000).map(move |second| 10_000 + place * 1_000 + second);
+            chunk(seconds.chain([far]).chain([10_999 + place * 1_000]))
+        });
+        let (seconds, late) = handed_out(chunks.collect());
+        assert_eq!((seconds.len(), late), (40 * 1_002, 0));
+        assert!(seconds.is_sorted() && seconds.ends_with(&[far; 40]));
+    }
+
+    #[test]
+    fn what_is_held_for_long_is_copied_out_of_its_batch() {
+        let (sender, receiver) = sync_channel(1);
+        let mut stream = LogStream::new("log".into(), receiver);
+        let far = 4_000_000_000;
+        let count = USED_MAX / 2;
+        for place in 0..12 {
+            let seconds = std::iter::repeat_n(10_000 + place * 1_000, count);
+            sender.send(chunk([far].into_iter().chain(seconds))).unwrap();
+            stream.next = stream.ready;
+            stream.take_chunk().unwrap();
         }
-        assert!(pieces(b"", 2).is_empty());
+        let kept: usize = stream.batches.iter().map(|batch| batch.requests.len()).sum();
+        assert!(kept < USED_MAX + 6 * count, "{kept} of {}", 12 * count);
+        assert_eq!(stream.held.iter().filter(|held| held.time == Time::from_secs(far)).count(), 12);
+        assert!(stream.held.iter().all(|held| stream.request(held).is_some()));
     }
 }
