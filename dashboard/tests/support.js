@@ -9,8 +9,8 @@ import { chromium } from "playwright-core";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "../..");
-const BINARY = process.env.TOLLGATE_BIN ?? join(ROOT, "target/debug/tollgate");
-const LOG = join(ROOT, "crates/testkit/data/nasa-1995-08-01.log.gz");
+export const BINARY = process.env.TOLLGATE_BIN ?? join(ROOT, "target/debug/tollgate");
+export const LOG = join(ROOT, "crates/testkit/data/nasa-1995-08-01.log.gz");
 /** The day of that log, in UTC, with room around it. */
 export const NASA = "from=807148800&to=807408000";
 

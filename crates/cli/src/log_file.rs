@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,13 +15,23 @@ use crate::console::clean;
 /// The bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Draws on standard error, and only if that is a terminal.
-pub(crate) fn bar(path: &Path) -> ProgressBar {
-    let length = std::fs::metadata(path).map_or(0, |about| about.len());
-    let style = ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {eta}");
-    let name = path.to_string_lossy();
-    let bar = ProgressBar::new(length).with_message(clean(&name).into_owned());
+/// How far all of these are, how fast it goes, and how long it will take. Draws on standard error, and only
+/// if that is a terminal.
+pub(crate) fn bar_of(paths: &[PathBuf]) -> ProgressBar {
+    let length = paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|about| about.len()).sum();
+    let style =
+        ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left");
+    let name = match paths {
+        [path] => clean(&path.to_string_lossy()).into_owned(),
+        several => format!("{} logs", several.len()),
+    };
+    let bar = ProgressBar::new(length).with_message(name);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// The same for one log.
+pub(crate) fn bar(path: &Path) -> ProgressBar {
+    bar_of(&[path.to_owned()])
 }
 
 /// The log, unpacked if its first bytes say that it is packed; `-` is standard input.
@@ -33,7 +43,6 @@ pub(crate) fn open(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn BufRead
     if file.metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the logs in it"));
     }
-    bar.set_position(0);
     unpacked(BufReader::with_capacity(BUFFER_BYTES, bar.wrap_read(file)))
 }
 

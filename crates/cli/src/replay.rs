@@ -1,11 +1,13 @@
 //! `tollgate replay`: who would have been limited on recorded traffic, and by what.
 //!
-//! Rules, mapping and logs are read here; `tollgate_replay` decides; `replay/text.rs` shows the report to
-//! people.
+//! Rules, mapping and logs are read here; `tollgate_replay` decides; `replay/text.rs`,
+//! `replay/trials.rs` and `replay/html.rs` show the report to people.
 //!
 //! Deliberately not here: what a log line means, and what a rule decides.
 
+mod html;
 mod text;
+mod trials;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,11 +17,11 @@ use tollgate_accesslog::LogFormat;
 use tollgate_core::RuleSet;
 use tollgate_gateway::default_mapping;
 use tollgate_http::Mapping;
-use tollgate_replay::{LogSource, Replay, ReplayReport, ReplaySettings, Spread};
+use tollgate_replay::{LogSource, Replay, ReplayReport, ReplaySettings, Share, Spread};
 use tollgate_rules::Options;
 use tollgate_settings::{ConfigFile, Flags, Settings};
 
-use crate::console::{Console, Exit, Format, show_problems};
+use crate::console::{Console, Exit, Format, clean, show_problems};
 use crate::log_file;
 
 /// Who would have been limited on recorded traffic, and by what
@@ -36,6 +38,9 @@ Examples:
   tollgate replay --rules new/ access.log
   tollgate replay --rules new/ --against old/ access.log.*.gz access.log
   tollgate replay --rules new/ --mapping tollgate.yaml --format json access.log | jq '.rules[]'
+  tollgate replay --rules new/ --suggest 0.1% --algorithms access.log
+  tollgate replay --rules new/ --explain remote_address=192.0.2.1 access.log
+  tollgate replay --rules new/ --html report.html access.log
   zcat access.log.gz | tollgate replay --rules new/ --fail-if-denied 1% -
 
 Exit codes: 0 replayed, 1 more denied than --fail-if-denied or a log that cannot be read, 64 rules or
@@ -63,8 +68,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Exit 1 if more requests are denied than this share, such as 1% or 0.1%
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE")]
     fail_if_denied: Option<Share>,
+    /// Decide the same numbers by all six algorithms besides
+    #[arg(long)]
+    algorithms: bool,
+    /// For each rule, which limits would deny how much; the smallest that keeps below this share
+    #[arg(long, value_name = "SHARE")]
+    suggest: Option<Share>,
+    /// Tell one key's story: remote_address=10.0.0.1, or a value alone
+    #[arg(long, value_name = "KEY")]
+    explain: Option<String>,
+    /// Write the report as a page, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -83,32 +100,6 @@ enum SpreadArg {
     None,
 }
 
-/// A share in thousandths of a percent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Share(u64);
-
-impl Share {
-    const ALL: u64 = 100_000;
-
-    /// Whether `part` of `all` is more.
-    fn is_exceeded_by(self, part: u64, all: u64) -> bool {
-        u128::from(part) * u128::from(Self::ALL) > u128::from(all) * u128::from(self.0)
-    }
-}
-
-/// `1%` or `0.125%`.
-fn share(text: &str) -> Result<Share, String> {
-    let wrong = || format!("'{text}' is no share; write a percentage from 0% to 100%, such as 0.1%");
-    let number = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim();
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) || fraction.len() > 3 {
-        return Err(wrong());
-    }
-    let thousandths = format!("{whole}{fraction:0<3}").parse::<u64>().map_err(|_| wrong())?;
-    if thousandths > Share::ALL { Err(wrong()) } else { Ok(Share(thousandths)) }
-}
-
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
     let Some(rules) = load_rules(&args.rules, args, console)? else { return Ok(Exit::BadConfiguration) };
     let against = match args.against.as_slice() {
@@ -119,11 +110,11 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         },
     };
     let Some(mapping) = mapping(args.mapping.as_deref(), console)? else { return Ok(Exit::BadConfiguration) };
-    let bars: Vec<_> = args.logs.iter().map(|path| log_file::bar(path)).collect();
+    let bar = log_file::bar_of(&args.logs);
     let mut sources = Vec::new();
-    for (path, bar) in args.logs.iter().zip(&bars) {
+    for path in &args.logs {
         let name = path.to_string_lossy().into_owned();
-        match log_file::open(path, bar) {
+        match log_file::open(path, &bar) {
             Ok(lines) => sources.push(LogSource { name, lines, format: args.log_format.clone() }),
             Err(error) => {
                 console.complain(
@@ -138,11 +129,18 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         SpreadArg::Even => Spread::Even,
         SpreadArg::None => Spread::None,
     };
-    let settings = ReplaySettings { rules, against, mapping, spread, rows: args.limit };
+    let settings = ReplaySettings {
+        rules,
+        against,
+        mapping,
+        spread,
+        rows: args.limit,
+        algorithms: args.algorithms,
+        suggest: args.suggest,
+        explain: args.explain.clone(),
+    };
     let replayed = Replay::run(&settings, sources, &mut |_| ());
-    for bar in bars {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     match replayed {
         Ok(report) => show(args, &settings, &report, console),
         Err(error) => {
@@ -165,6 +163,13 @@ fn show(
         Format::Json => console.json(report)?,
         Format::Text => text::write(settings, report, console.out)?,
     }
+    if let Some(path) = &args.html
+        && let Err(error) = std::fs::write(path, html::page(settings, report))
+    {
+        let what = format!("cannot write {}: {error}", path.display());
+        console.complain(&what, "name a file in a folder that is there and may be written to")?;
+        return Ok(Exit::Failed);
+    }
     if report.requests == 0 {
         let what = if report.lines == 0 { "the logs are empty" } else { "no line of the logs is understood" };
         let help = format!(
@@ -172,6 +177,11 @@ fn show(
             tollgate_accesslog::FORMAT_NAMES.join(", ")
         );
         console.complain(what, &help)?;
+        return Ok(Exit::Failed);
+    }
+    if let (Some(key), Some([])) = (&args.explain, report.explain.as_deref()) {
+        let help = "name a key as the report does, such as remote_address=192.0.2.1; it must be one that a rule limits";
+        console.complain(&format!("no rule met a request of the key {}", clean(key)), help)?;
         return Ok(Exit::Failed);
     }
     let Some(share) = args.fail_if_denied else { return Ok(Exit::Fine) };
@@ -216,22 +226,5 @@ fn mapping(path: Option<&Path>, console: &mut Console<'_>) -> io::Result<Option<
             }
             Ok(None)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_exact_and_nonsense_is_refused() {
-        assert_eq!(share("1%"), Ok(Share(1_000)));
-        assert_eq!(share("0.125 %"), Ok(Share(125)));
-        assert_eq!(share("100%"), Ok(Share(100_000)));
-        for text in ["1", "%", "101%", "-1%", "1.%", "0.1234%", "one%", "1,5%"] {
-            assert!(share(text).is_err(), "{text}");
-        }
-        assert!(!Share(1_000).is_exceeded_by(1, 100) && Share(1_000).is_exceeded_by(2, 100));
-        assert!(Share(0).is_exceeded_by(1, u64::MAX) && !Share(0).is_exceeded_by(0, 0));
     }
 }

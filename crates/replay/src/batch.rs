@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use tollgate_core::{Descriptor, Entry, Operation, Time};
+use tollgate_core::{Descriptor, Entry, Operation, Request, Time};
 use tollgate_http::MappedRequest;
 
 /// So many entries and descriptors of a request fit without an allocation.
@@ -52,26 +52,37 @@ pub(crate) struct RecordedRequest {
 }
 
 /// What a log says about a request beside its descriptors.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RequestNote<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct RequestNote {
     pub(crate) time: Time,
     pub(crate) whole_second: bool,
     pub(crate) status: Option<u16>,
-    pub(crate) route: &'a str,
+    /// In the text: see [`Batch::add_text`].
+    pub(crate) route: Range<usize>,
 }
 
 /// The entries of a request's descriptors.
 pub(crate) type EntryList<'b> = SmallVec<[Entry<'b>; ENTRIES_USUAL]>;
 
 impl Batch {
+    /// One with room for the requests of so many bytes of a log, whose lines have a hundred or more.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        let lines = bytes / 96;
+        Self {
+            text: String::with_capacity(bytes / 2),
+            entries: Vec::with_capacity(lines),
+            descriptors: Vec::with_capacity(lines),
+            requests: Vec::with_capacity(lines),
+        }
+    }
+
     /// Adds a request with those of its descriptors that are wanted.
     pub(crate) fn push(
         &mut self,
-        note: RequestNote<'_>,
+        note: RequestNote,
         mapped: Option<&MappedRequest<'_>>,
         is_wanted: impl Fn(&[Entry<'_>]) -> bool,
     ) {
-        let route = self.add_text(note.route);
         let (first_entry, first_descriptor) = (self.entries.len(), self.descriptors.len());
         let mut own: EntryList<'_> = SmallVec::new();
         for (key, value, ended) in mapped.into_iter().flat_map(|mapped| mapped.parts(note.status)) {
@@ -83,7 +94,7 @@ impl Batch {
             own.clear();
         }
         let descriptors = first_descriptor..self.descriptors.len();
-        let RequestNote { time, whole_second, status, .. } = note;
+        let RequestNote { time, whole_second, status, route } = note;
         self.requests.push(RecordedRequest { time, whole_second, status, route, first_entry, descriptors });
     }
 
@@ -102,7 +113,8 @@ impl Batch {
         self.descriptors.push(BatchDescriptor { name, end, is_charged });
     }
 
-    fn add_text(&mut self, text: &str) -> Range<usize> {
+    /// Keeps a text; where it is.
+    pub(crate) fn add_text(&mut self, text: &str) -> Range<usize> {
         let start = self.text.len();
         self.text.push_str(text);
         start..self.text.len()
@@ -165,4 +177,24 @@ impl Batch {
         };
         self.descriptors_of(request).iter().map(descriptor).collect()
     }
+}
+
+/// A request of a log, with the time at which it is decided.
+pub(crate) struct LoggedRequest<'a> {
+    pub(crate) request: Request<'a>,
+    pub(crate) batch: &'a Batch,
+    pub(crate) recorded: &'a RecordedRequest,
+    pub(crate) time: Time,
+}
+
+impl LoggedRequest<'_> {
+    /// The key of one of its descriptors.
+    pub(crate) fn key(&self, descriptor: usize) -> &str {
+        self.batch.key(self.recorded, descriptor)
+    }
+}
+
+/// The second that an instant is in.
+pub(crate) fn second_of(time: Time) -> Time {
+    Time::new(time.get() - time.get() % 1_000_000)
 }

@@ -5,6 +5,8 @@
 
 use tollgate_core::{Micros, Time};
 
+use crate::report::CurvePoint;
+
 /// Enough for the width of a page.
 const POINTS_MAX: usize = 480;
 
@@ -70,8 +72,19 @@ impl Curve {
         self.step
     }
 
+    /// The points, as programs read them.
+    pub(crate) fn report(&self) -> Vec<CurvePoint> {
+        let point = |(at, CurveCounts { requests, denied, delayed }): (Time, CurveCounts)| CurvePoint {
+            at: at.get() / 1_000_000,
+            requests,
+            denied,
+            delayed,
+        };
+        self.points().map(point).collect()
+    }
+
     /// The points with their times.
-    pub(crate) fn points(&self) -> impl Iterator<Item = (Time, CurveCounts)> {
+    fn points(&self) -> impl Iterator<Item = (Time, CurveCounts)> {
         let (start, step) = (self.start.unwrap_or_default().get(), self.step.get());
         (0_u64..).zip(&self.points).map(move |(place, counts)| (Time::new(start + place * step), *counts))
     }

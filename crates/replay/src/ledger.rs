@@ -10,8 +10,10 @@ use std::hash::BuildHasher as _;
 
 use tollgate_core::{RuleId, Verdict};
 
+use crate::report::RouteRow;
+
 /// About 100 bytes each: 100 MB at most.
-const KEYS_MAX: usize = 1 << 20;
+pub(crate) const KEYS_MAX: usize = 1 << 20;
 /// Names beyond this are together in one row.
 const ROUTES_MAX: usize = 1 << 17;
 
@@ -34,47 +36,55 @@ impl Tally {
     }
 }
 
-/// A key of a rule, or a route, with its tally.
+/// A key of a rule, or a route, with what is known about it.
 #[derive(Debug)]
-pub(crate) struct NamedTally {
+pub(crate) struct Named<T> {
     /// Which rule; all routes have the same.
     pub(crate) rule: usize,
     pub(crate) name: Box<str>,
-    pub(crate) tally: Tally,
+    pub(crate) value: T,
 }
 
-/// Tallies by name, up to a number of them.
+/// Tallies by name.
+pub(crate) type TallyTable = NameTable<Tally>;
+
+/// Values by name, up to a number of them.
 #[derive(Debug)]
-pub(crate) struct TallyTable {
-    table: HashTable<NamedTally>,
+pub(crate) struct NameTable<T> {
+    table: HashTable<Named<T>>,
     hasher: RandomState,
     max: usize,
     pub(crate) is_full: bool,
 }
 
-impl TallyTable {
-    fn new(max: usize) -> Self {
+impl<T: Default> NameTable<T> {
+    pub(crate) fn new(max: usize) -> Self {
         Self { table: HashTable::new(), hasher: RandomState::default(), max, is_full: false }
     }
 
-    /// The tally of a name; none if there are too many names.
-    pub(crate) fn entry(&mut self, rule: usize, name: &str) -> Option<&mut Tally> {
+    /// The value of a name; none if there are too many names.
+    pub(crate) fn entry(&mut self, rule: usize, name: &str) -> Option<&mut T> {
         let hash = self.hasher.hash_one((rule, name));
         if self.table.len() >= self.max {
             self.is_full = true;
             let found = self.table.find_mut(hash, |known| known.rule == rule && *known.name == *name);
-            return found.map(|known| &mut known.tally);
+            return found.map(|known| &mut known.value);
         }
         let hasher = &self.hasher;
-        let rehash = |known: &NamedTally| hasher.hash_one((known.rule, &*known.name));
+        let rehash = |known: &Named<T>| hasher.hash_one((known.rule, &*known.name));
         let entry = self.table.entry(hash, |known| known.rule == rule && *known.name == *name, rehash);
-        let new = || NamedTally { rule, name: name.into(), tally: Tally::default() };
-        Some(&mut entry.or_insert_with(new).into_mut().tally)
+        let new = || Named { rule, name: name.into(), value: T::default() };
+        Some(&mut entry.or_insert_with(new).into_mut().value)
     }
 
     /// All of them, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &NamedTally> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Named<T>> {
         self.table.iter()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        u64::try_from(self.table.len()).unwrap_or(u64::MAX)
     }
 }
 
@@ -111,6 +121,31 @@ pub(crate) fn keys() -> TallyTable {
     TallyTable::new(KEYS_MAX)
 }
 
+/// The rows with the most denied, then the most requests.
+pub(crate) fn worst(table: &TallyTable, most: usize) -> Vec<&Named<Tally>> {
+    let mut all: Vec<&Named<Tally>> = table.iter().collect();
+    let order = |a: &&Named<Tally>, b: &&Named<Tally>| {
+        let (one, other) = (a.value, b.value);
+        (other.denied, other.requests).cmp(&(one.denied, one.requests)).then_with(|| a.name.cmp(&b.name))
+    };
+    if all.len() > most && most > 0 {
+        all.select_nth_unstable_by(most - 1, order);
+        all.truncate(most);
+    }
+    all.sort_by(order);
+    all.truncate(most);
+    all
+}
+
+/// The routes with the most denied.
+pub(crate) fn route_rows(routes: &TallyTable, most: usize) -> Vec<RouteRow> {
+    let row = |route: &Named<Tally>| {
+        let Tally { requests, denied, delayed } = route.value;
+        RouteRow { route: route.name.to_string(), requests, denied, delayed }
+    };
+    worst(routes, most).into_iter().map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,7 +158,7 @@ mod tests {
                 tally.count(Verdict::Allow);
             }
         }
-        let mut known: Vec<_> = table.iter().map(|known| (&*known.name, known.tally.requests)).collect();
+        let mut known: Vec<_> = table.iter().map(|known| (&*known.name, known.value.requests)).collect();
         known.sort_unstable();
         assert_eq!((known, table.is_full), (vec![("a", 2), ("b", 1)], true));
     }

@@ -8,6 +8,10 @@
 //! | `merge` | several logs → one second after the other |
 //! | `ledger` | what was decided, by rule, key and route |
 //! | `curve` | what was decided, over time |
+//! | `reshape` | a rule's limit with other numbers |
+//! | `algorithms` | the same numbers by all six algorithms |
+//! | `suggest` | which limits would fit the traffic |
+//! | `story` | one key's story |
 //! | `replay` | all of it, from logs and rules to a [`ReplayReport`] |
 //! | `report` | the answer, as programs read it |
 //!
@@ -18,6 +22,7 @@
 //!
 //! Deliberately not here: files, compression, formats of logs, and how a report looks.
 
+mod algorithms;
 mod batch;
 mod curve;
 mod ledger;
@@ -25,9 +30,17 @@ mod merge;
 mod reader;
 mod replay;
 mod report;
+mod reshape;
+mod share;
+mod story;
 mod stream;
+mod suggest;
 
 pub use merge::Spread;
 pub use reader::LogSource;
 pub use replay::{Replay, ReplayError, ReplaySettings};
-pub use report::{ChangedKey, CurvePoint, KeyRow, ReplayReport, RouteRow, RuleChange, RuleRow};
+pub use report::{
+    AlgorithmRow, ChangedKey, CurvePoint, Episode, KeyRow, KeyStory, LimitRow, PeakUse, ReplayReport,
+    RouteRow, RuleChange, RuleNames, RuleRow, SuggestRow,
+};
+pub use share::Share;

@@ -8,8 +8,8 @@ use std::io;
 
 use tollgate_core::Time;
 
-use crate::batch::{Batch, RecordedRequest};
-use crate::stream::{HeldRequest, LogStream, second_of};
+use crate::batch::{Batch, RecordedRequest, second_of};
+use crate::stream::{HeldRequest, LogStream};
 
 /// Where in a second its requests are, if the log has whole seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

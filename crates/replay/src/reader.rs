@@ -5,20 +5,23 @@
 //!
 //! Invariant: memory depends on the size of a chunk and of the longest line, not on the length of the log.
 
+use std::borrow::Cow;
+use std::hash::BuildHasher as _;
 use std::io::{self, BufRead, Read as _};
 use std::net::IpAddr;
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_accesslog::{LineParser, LogFormat, LogLine, Parsed};
 use tollgate_core::ruleset::{Found, Free};
 use tollgate_core::{Descriptor, Entry, Operation, Request, RuleSet};
 use tollgate_http::{HttpRequestFacts, Mapping, PathTemplates};
 
-use crate::batch::{Batch, RequestNote};
-use crate::stream::second_of;
+use crate::batch::{Batch, RequestNote, second_of};
 
 /// Bytes that are read and parsed at once, by all logs together.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -171,7 +174,7 @@ impl<'m> LogReader<'m> {
         };
         let line_mapping = self.line_mapping;
         let parse = |piece: &[u8]| {
-            let mut reader = PieceReader::new(format, parser.clone(), line_mapping);
+            let mut reader = PieceReader::new(format, parser.clone(), line_mapping, piece.len());
             reader.read(piece);
             reader
         };
@@ -232,13 +235,14 @@ struct PieceReader<'m> {
 }
 
 impl<'m> PieceReader<'m> {
-    fn new(format: &LogFormat, parser: LineParser, line_mapping: LineMapping<'m>) -> Self {
+    fn new(format: &LogFormat, parser: LineParser, line_mapping: LineMapping<'m>, bytes: usize) -> Self {
         let is_written_at_end = format.is_written_at_end();
-        let (headers, batch, counts) = (HeaderMap::new(), Batch::default(), ReadCounts::default());
+        let (headers, batch, counts) = (HeaderMap::new(), Batch::with_room(bytes), ReadCounts::default());
         Self { is_written_at_end, parser, line_mapping, headers, batch, counts }
     }
 
     fn read(&mut self, piece: &[u8]) {
+        let mut routes = RouteCache::new();
         let mut rest = piece;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
@@ -252,13 +256,13 @@ impl<'m> PieceReader<'m> {
                 }
                 Parsed::Request(line) => {
                     self.counts.lines += 1;
-                    self.add(&line);
+                    self.add(&line, &mut routes);
                 }
             }
         }
     }
 
-    fn add(&mut self, line: &LogLine<'_>) {
+    fn add<'p>(&mut self, line: &LogLine<'p>, routes: &mut RouteCache<'p>) {
         let time = match line.duration {
             Some(duration) if self.is_written_at_end => line.time.before(duration),
             _ => line.time,
@@ -281,13 +285,43 @@ impl<'m> PieceReader<'m> {
             headers: &self.headers,
         };
         let LineMapping { mapping, paths, rules } = self.line_mapping;
-        let route = paths.value(facts.path());
-        let note = RequestNote { time, whole_second: line.whole_second, status: line.status, route: &route };
+        let mut add_route = || self.batch.add_text(&paths.value(facts.path()));
+        let route = match line.target {
+            Cow::Borrowed(target) => routes.find(target, add_route),
+            Cow::Owned(_) => add_route(),
+        };
+        let note = RequestNote { time, whole_second: line.whole_second, status: line.status, route };
         let mapped = mapping.map(&facts, time).ok();
         self.counts.unmapped += u64::from(mapped.is_none());
         let is_wanted =
             |entries: &[Entry<'_>]| rules.iter().any(|rules| has_rule(rules, mapping.domain(), entries));
         self.batch.push(note, mapped.as_ref(), is_wanted);
+    }
+}
+
+/// So many targets are remembered; a power of two.
+const ROUTES_REMEMBERED: usize = 1 << 11;
+
+/// The routes of targets that came before: a few pages are most of what a log has.
+struct RouteCache<'p> {
+    hasher: RandomState,
+    /// Targets by their hash, with the place of their route in the batch.
+    known: Vec<(&'p [u8], Range<usize>)>,
+}
+
+impl<'p> RouteCache<'p> {
+    fn new() -> Self {
+        Self { hasher: RandomState::default(), known: vec![(&[], 0..0); ROUTES_REMEMBERED] }
+    }
+
+    /// The route of a target, found or made by `route`.
+    fn find(&mut self, target: &'p [u8], route: impl FnOnce() -> Range<usize>) -> Range<usize> {
+        let place = usize::try_from(self.hasher.hash_one(target)).unwrap_or(0) % ROUTES_REMEMBERED;
+        let Some(known) = self.known.get_mut(place) else { return route() };
+        if known.0 != target || target.is_empty() {
+            *known = (target, route());
+        }
+        known.1.clone()
     }
 }
 

@@ -13,13 +13,17 @@ use tollgate_core::{Operation, Request, RuleSet, Time, Verdict};
 use tollgate_http::{Mapping, PathTemplates};
 use tollgate_limiter::{Capacity, Limiter, MemoryStore, NoSink, Reply, SystemClock};
 
-use crate::batch::{Batch, RecordedRequest};
+use crate::algorithms::AlgorithmTrials;
+use crate::batch::{Batch, LoggedRequest, RecordedRequest};
 use crate::curve::{Curve, CurveCounts};
-use crate::ledger::{self, Ledger, NamedTally, Tally, TallyTable};
+use crate::ledger::{self, Ledger, Named, Tally, TallyTable, route_rows, worst};
 use crate::merge::{MergedLogs, Spread};
 use crate::reader::{LineMapping, LogReader, LogSource, ParsedChunk, ReadCounts};
-use crate::report::{ChangedKey, CurvePoint, KeyRow, ReplayReport, RouteRow, RuleChange, RuleRow};
+use crate::report::{ChangedKey, KeyRow, ReplayReport, RuleChange, RuleNames, RuleRow};
+use crate::share::Share;
+use crate::story::Stories;
 use crate::stream::LogStream;
+use crate::suggest::LimitSearch;
 
 /// Chunks of each log that are parsed before they are wanted.
 const CHUNKS_AHEAD: usize = 1;
@@ -37,6 +41,12 @@ pub struct ReplaySettings {
     pub spread: Spread,
     /// Rows of each list.
     pub rows: usize,
+    /// Decide by all six algorithms besides.
+    pub algorithms: bool,
+    /// Look for limits that deny no more than this share.
+    pub suggest: Option<Share>,
+    /// Tell the story of this key.
+    pub explain: Option<String>,
 }
 
 /// Why a replay ended.
@@ -62,6 +72,9 @@ pub struct Replay {
     new: ReplaySide,
     old: Option<ReplaySide>,
     changes: Changes,
+    algorithms: Option<AlgorithmTrials>,
+    search: Option<LimitSearch>,
+    stories: Option<Stories>,
     routes: TallyTable,
     curve: Curve,
     total: Tally,
@@ -109,13 +122,13 @@ impl ReplaySide {
         reply
     }
 
-    fn names(&self, rule: usize) -> (String, String) {
-        let Some(named) = self.rules.rules().get(rule) else { return Default::default() };
+    fn names(&self, rule: usize) -> RuleNames {
+        let Some(named) = self.rules.rules().get(rule) else { return RuleNames::default() };
         let domain = named.path.split('.').next().unwrap_or_default();
         // A domain may have dots; the longest that the path begins with is meant.
         let of_path = |name: &&str| named.path.strip_prefix(*name).is_some_and(|rest| rest.starts_with('.'));
         let domain = self.rules.domains().filter(of_path).max_by_key(|name| name.len()).unwrap_or(domain);
-        (domain.to_owned(), named.name().to_owned())
+        RuleNames { domain: domain.to_owned(), rule: named.name().to_owned() }
     }
 }
 
@@ -133,7 +146,11 @@ impl Replay {
         let paths = settings.mapping.paths().cloned().unwrap_or_else(PathTemplates::default);
         let rules: Vec<&RuleSet> =
             [&settings.rules].into_iter().chain(&settings.against).map(|rules| &**rules).collect();
-        let line_mapping = LineMapping { mapping: &settings.mapping, paths: &paths, rules: &rules };
+        let domain = settings.mapping.domain();
+        // What no rule can match need not be made.
+        let may_match = |key: &str| rules.iter().any(|rules| rules.has_key(domain, key));
+        let mapping = settings.mapping.clone().retain(may_match);
+        let line_mapping = LineMapping { mapping: &mapping, paths: &paths, rules: &rules };
         let logs = sources.len();
         std::thread::scope(|scope| {
             let mut streams = Vec::with_capacity(logs);
@@ -182,6 +199,9 @@ impl Replay {
                 denied: 0,
                 allowed: 0,
             },
+            algorithms: settings.algorithms.then(|| AlgorithmTrials::new(&settings.rules)),
+            search: settings.suggest.map(|share| LimitSearch::new(&settings.rules, share)),
+            stories: settings.explain.as_deref().map(Stories::new),
             routes: ledger::routes(),
             curve: Curve::default(),
             total: Tally::default(),
@@ -207,9 +227,18 @@ impl Replay {
         self.curve.add(time, CurveCounts { requests: 1, denied: one.denied, delayed: one.delayed });
     }
 
-    /// Decides by both rule sets, and notes where they differ.
+    /// Decides by all that was asked for, and notes where they differ.
     fn decide(&mut self, request: &LoggedRequest<'_>) -> Verdict {
         let new = self.new.decide(request);
+        if let Some(trials) = &mut self.algorithms {
+            trials.decide(&self.new.rules, request);
+        }
+        if let Some(search) = &mut self.search {
+            search.decide(&self.new.rules, request);
+        }
+        if let Some(stories) = &mut self.stories {
+            stories.note(request, &new);
+        }
         if let Some(side) = &mut self.old {
             let old = side.decide(request);
             self.changes.note(request, &new, &old);
@@ -220,12 +249,6 @@ impl Replay {
     fn report(&self, counts: ReadCounts, settings: &ReplaySettings) -> ReplayReport {
         let (from, to) = self.times.unwrap_or_default();
         let second = |time: Time| time.get() / 1_000_000;
-        let point = |(at, counts): (Time, CurveCounts)| CurvePoint {
-            at: second(at),
-            requests: counts.requests,
-            denied: counts.denied,
-            delayed: counts.delayed,
-        };
         ReplayReport {
             lines: counts.lines,
             requests: self.total.requests,
@@ -245,8 +268,17 @@ impl Replay {
             keys: self.key_rows(settings.rows),
             routes: route_rows(&self.routes, settings.rows),
             step_s: self.curve.step().get() / 1_000_000,
-            curve: self.curve.points().map(point).collect(),
+            curve: self.curve.report(),
             against: self.old.as_ref().map(|old| self.changes.report(&self.new, old, settings.rows)),
+            algorithms: self.algorithms.as_ref().map(AlgorithmTrials::rows),
+            suggest: self
+                .search
+                .as_ref()
+                .map(|search| search.rows(&self.new.rules, |rule| self.new.names(rule))),
+            explain: self
+                .stories
+                .as_ref()
+                .map(|stories| stories.report(|rule| self.new.names(rule), settings.rows)),
         }
     }
 
@@ -256,11 +288,11 @@ impl Replay {
         for key in side.ledger.keys.iter() {
             if let Some((all, denied)) = keys.get_mut(key.rule) {
                 *all += 1;
-                *denied += u64::from(key.tally.denied > 0);
+                *denied += u64::from(key.value.denied > 0);
             }
         }
         let row = |((index, tally), (keys, keys_denied)): ((usize, &Tally), (u64, u64))| {
-            let (domain, rule) = side.names(index);
+            let RuleNames { domain, rule } = side.names(index);
             let shadow = side.rules.rules().get(index).is_some_and(|rule| rule.mode.is_shadow());
             let Tally { requests, denied, delayed } = *tally;
             RuleRow { domain, rule, requests, denied, delayed, keys, keys_denied, shadow }
@@ -271,27 +303,12 @@ impl Replay {
     }
 
     fn key_rows(&self, most: usize) -> Vec<KeyRow> {
-        let row = |key: &NamedTally| {
-            let (domain, rule) = self.new.names(key.rule);
-            let Tally { requests, denied, delayed } = key.tally;
+        let row = |key: &Named<Tally>| {
+            let RuleNames { domain, rule } = self.new.names(key.rule);
+            let Tally { requests, denied, delayed } = key.value;
             KeyRow { domain, rule, key: key.name.to_string(), requests, denied, delayed }
         };
         worst(&self.new.ledger.keys, most).into_iter().map(row).collect()
-    }
-}
-
-/// A request of a log, with the time at which it is decided.
-struct LoggedRequest<'a> {
-    request: Request<'a>,
-    batch: &'a Batch,
-    recorded: &'a RecordedRequest,
-    time: Time,
-}
-
-impl LoggedRequest<'_> {
-    /// The key of one of its descriptors.
-    fn key(&self, descriptor: usize) -> &str {
-        self.batch.key(self.recorded, descriptor)
     }
 }
 
@@ -326,9 +343,9 @@ impl Changes {
     }
 
     fn report(&self, new: &ReplaySide, old: &ReplaySide, rows: usize) -> RuleChange {
-        let row = |side: &ReplaySide, key: &NamedTally, is_denied: bool| {
-            let (domain, rule) = side.names(key.rule);
-            let count = key.tally.denied;
+        let row = |side: &ReplaySide, key: &Named<Tally>, is_denied: bool| {
+            let RuleNames { domain, rule } = side.names(key.rule);
+            let count = key.value.denied;
             let (newly_denied, newly_allowed) = if is_denied { (count, 0) } else { (0, count) };
             ChangedKey { domain, rule, key: key.name.to_string(), newly_denied, newly_allowed }
         };
@@ -337,28 +354,4 @@ impl Changes {
         let keys = denied.chain(allowed).collect();
         RuleChange { denied: old.denied, newly_denied: self.denied, newly_allowed: self.allowed, keys }
     }
-}
-
-/// The rows with the most denied, then the most requests.
-fn worst(table: &TallyTable, most: usize) -> Vec<&NamedTally> {
-    let mut all: Vec<&NamedTally> = table.iter().collect();
-    let order = |a: &&NamedTally, b: &&NamedTally| {
-        let (one, other) = (a.tally, b.tally);
-        (other.denied, other.requests).cmp(&(one.denied, one.requests)).then_with(|| a.name.cmp(&b.name))
-    };
-    if all.len() > most && most > 0 {
-        all.select_nth_unstable_by(most - 1, order);
-        all.truncate(most);
-    }
-    all.sort_by(order);
-    all.truncate(most);
-    all
-}
-
-fn route_rows(routes: &TallyTable, most: usize) -> Vec<RouteRow> {
-    let row = |route: &NamedTally| {
-        let Tally { requests, denied, delayed } = route.tally;
-        RouteRow { route: route.name.to_string(), requests, denied, delayed }
-    };
-    worst(routes, most).into_iter().map(row).collect()
 }

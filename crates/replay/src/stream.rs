@@ -16,7 +16,7 @@ use std::sync::mpsc::Receiver;
 use tollgate_accesslog::LogFormat;
 use tollgate_core::{Micros, Time};
 
-use crate::batch::{Batch, RecordedRequest};
+use crate::batch::{Batch, RecordedRequest, second_of};
 use crate::reader::{ParsedChunk, ReadCounts};
 
 /// Lines are out of order by up to this: requests that take longer are few.
@@ -186,11 +186,6 @@ impl LogStream {
     }
 }
 
-/// The second that an instant is in.
-pub(crate) fn second_of(time: Time) -> Time {
-    Time::new(time.get() - time.get() % 1_000_000)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
@@ -202,7 +197,8 @@ mod tests {
         let mut batch = Batch::default();
         for second in seconds {
             let time = Time::from_secs(second);
-            let note = RequestNote { time, whole_second: true, status: None, route: "/" };
+            let route = batch.add_text("/");
+            let note = RequestNote { time, whole_second: true, status: None, route };
             batch.push(note, None, |_| true);
         }
         Ok(ParsedChunk { batches: vec![batch], ..ParsedChunk::default() })

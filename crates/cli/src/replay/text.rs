@@ -7,22 +7,32 @@ use std::io::{self, Write};
 
 use tollgate_replay::{ChangedKey, ReplayReport, ReplaySettings, RuleChange};
 
+use super::trials;
 use crate::console::{BAD, BOLD, DIM, WARN, clean};
-use crate::history::{bars, columns, grouped, moment, share, shorten};
+use crate::history::{grouped, moment, share, shorten};
 
 pub(super) fn write(settings: &ReplaySettings, report: &ReplayReport, out: &mut dyn Write) -> io::Result<()> {
     head(settings, report, out)?;
     if report.requests == 0 {
         return Ok(());
     }
-    curve(report, out)?;
+    trials::curve(&report.curve, (report.from, report.to), out)?;
     rules(report, out)?;
     keys(report, out)?;
     routes(report, out)?;
-    match &report.against {
-        Some(change) => changes(change, out),
-        None => Ok(()),
+    if let Some(change) = &report.against {
+        changes(change, out)?;
     }
+    if let Some(rows) = &report.algorithms {
+        trials::algorithms(report, rows, out)?;
+    }
+    for row in report.suggest.iter().flatten() {
+        trials::suggestion(row, out)?;
+    }
+    for story in report.explain.iter().flatten() {
+        trials::story(story, out)?;
+    }
+    Ok(())
 }
 
 fn head(settings: &ReplaySettings, report: &ReplayReport, out: &mut dyn Write) -> io::Result<()> {
@@ -77,21 +87,6 @@ fn head(settings: &ReplaySettings, report: &ReplayReport, out: &mut dyn Write) -
         )?;
     }
     Ok(())
-}
-
-/// The curve in the width that there is.
-fn curve(report: &ReplayReport, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out)?;
-    let width = usize::try_from(columns()).unwrap_or(1).max(1);
-    let per_bar = report.curve.len().div_ceil(width).max(1);
-    let sum = |points: &[tollgate_replay::CurvePoint]| {
-        let add = |(all, denied), point: &tollgate_replay::CurvePoint| {
-            (all + point.requests, denied + point.denied)
-        };
-        Some(points.iter().fold((0, 0), add))
-    };
-    let columns: Vec<_> = report.curve.chunks(per_bar).map(sum).collect();
-    bars(&columns, (report.from, report.to), out)
 }
 
 fn rules(report: &ReplayReport, out: &mut dyn Write) -> io::Result<()> {

@@ -41,28 +41,104 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect(&complaint)
 }
 
+/// What a few lines of Python count on the NASA log, line by line in words.
+fn brute_force(mode: &str) -> Vec<Vec<String>> {
+    let mut python = Command::new("python3");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/replay_count.py")).arg(mode);
+    let counted = feed(python, nasa_log().as_bytes());
+    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+    let counted = String::from_utf8(counted.stdout).expect("it prints text");
+    counted.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+}
+
 #[test]
 fn every_algorithm_denies_what_a_brute_force_count_denies() {
     let log = nasa_log();
-    let mut python = Command::new("python3");
-    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/replay_count.py"));
-    let counted = feed(python, log.as_bytes());
-    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
-    let counted = String::from_utf8(counted.stdout).expect("it prints text");
-    let mut lines = counted.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let requests: u64 = lines.next().expect("it counts requests")[1].parse().expect("a number");
-    assert!(requests > 30_000, "it is the real log");
-    let mut algorithms = 0;
-    for line in lines {
-        let [algorithm, denied, delayed] = &*line else { panic!("three words: {line:?}") };
+    let counted = brute_force("algorithms");
+    let (requests, counted) = counted.split_first().expect("it counts requests");
+    assert!(requests[1].parse::<u64>().expect("a number") > 30_000, "it is the real log");
+    assert_eq!(counted.len(), 6);
+    for line in counted {
+        let [algorithm, denied, delayed, _] = &**line else { panic!("four words: {line:?}") };
         let rules = rules(&format!("{{ algorithm: {algorithm}, requests_per_unit: 10, unit: minute }}"));
         let report = json(&replay(&rules, &["--format", "json"], log.as_bytes()));
-        assert_eq!(report["requests"], requests);
+        assert_eq!(report["requests"].to_string(), requests[1]);
         assert_eq!(report["denied"].to_string(), *denied, "{algorithm}");
         assert_eq!(report["delayed"].to_string(), *delayed, "{algorithm}");
-        algorithms += 1;
     }
-    assert_eq!(algorithms, 6);
+    // The same side by side, whichever of them the rule has.
+    let rules = rules("{ algorithm: sliding_log, requests_per_unit: 10, unit: minute }");
+    let report = json(&replay(&rules, &["--format", "json", "--algorithms"], log.as_bytes()));
+    let rows = report["algorithms"].as_array().expect("a list");
+    let side_by_side: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let name = row["algorithm"].as_str().expect("a name").to_owned();
+            [name]
+                .into_iter()
+                .chain(["denied", "delayed", "keys_denied"].map(|key| row[key].to_string()))
+                .collect()
+        })
+        .collect();
+    assert_eq!(side_by_side, counted);
+}
+
+#[test]
+fn limits_are_suggested_as_a_brute_force_count_finds_them() {
+    let counted = brute_force("suggest");
+    let (peaks, limits) = counted.split_first().expect("it counts peaks");
+    let rules = rules("{ name: r, algorithm: sliding_log, requests_per_unit: 10, unit: minute }");
+    let log = nasa_log();
+    let report = json(&replay(&rules, &["--format", "json", "--suggest", "0.1%"], log.as_bytes()));
+    let found = &report["suggest"][0];
+    assert_eq!(["p50", "p90", "p99", "max"].map(|rank| found["peak"][rank].to_string()), **peaks);
+    let rows = found["limits"].as_array().expect("a list");
+    let row = |row: &Value| ["limit", "keys", "requests"].map(|key| row[key].to_string()).to_vec();
+    assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), limits);
+    let requests = report["requests"].as_u64().expect("a number");
+    let fits = |row: &&Vec<String>| row[2].parse::<u64>().expect("a number") * 1_000 <= requests;
+    let smallest = limits.iter().find(fits).expect("one fits");
+    assert_eq!(found["smallest"].to_string(), smallest[0]);
+    assert!(rows.iter().any(|row| row["is_own"] == true && row["requests"] == report["denied"]));
+    let text = replay(&rules, &["--suggest", "0.1%"], log.as_bytes());
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(
+        text.contains("the smallest of these that denies up to 0.1%") && text.contains("the rule now"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_key_is_explained_as_a_brute_force_count_finds_it() {
+    let counted = brute_force("explain");
+    let [key, requests, denied, from, to, episodes] = &*counted[0] else { panic!("six words: {counted:?}") };
+    let rules = rules("{ name: r, algorithm: sliding_log, requests_per_unit: 10, unit: minute }");
+    let log = nasa_log();
+    let name = format!("remote_address={key}");
+    // By its whole name, or by its value.
+    for asked in [&name, key] {
+        let report = json(&replay(&rules, &["--format", "json", "--explain", asked], log.as_bytes()));
+        let [story] = &**report["explain"].as_array().expect("a list") else { panic!("one: {report}") };
+        assert_eq!(story["key"], *name);
+        let told =
+            ["requests", "denied", "from", "to", "episode_count"].map(|field| story[field].to_string());
+        assert_eq!(told.each_ref(), [requests, denied, from, to, episodes]);
+        assert_eq!((&story["peak"], &story["limit"]), (&10.into(), &10.into()));
+        let routes = story["routes"].as_array().expect("a list");
+        assert!(!routes.is_empty() && routes.iter().all(|row| row["requests"].as_u64() > Some(0)));
+    }
+    let text = replay(&rules, &["--explain", key], log.as_bytes());
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(
+        text.contains(&format!("{name} under gateway/r")) && text.contains("what it asked for"),
+        "{text}"
+    );
+    let unknown = replay(&rules, &["--explain", "nobody\u{1b}[2J"], log.as_bytes());
+    let complaint = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(
+        complaint.contains("no rule met a request of the key nobody") && !complaint.contains("\u{1b}[2J")
+    );
 }
 
 #[test]

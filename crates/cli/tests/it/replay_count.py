@@ -1,6 +1,7 @@
 """Counts by brute force what each algorithm denies on a log: by address, 10 a minute, requests spread over their second.
 
-Reads the log from standard input and prints `algorithm denied delayed` lines. Shares no code with Tollgate.
+Reads the log from standard input and prints `algorithm denied delayed` lines; with `suggest`, the peaks of all keys and what
+each limit of a sliding log denies; with `explain`, the story of the key that it denies most. Shares no code with Tollgate.
 """
 
 import re
@@ -35,9 +36,9 @@ def fixed_window(state, now):
     state[window] += 1
 
 
-def sliding_log(state, now):
+def sliding_log(state, now, limit=LIMIT):
     state["taken"] = [then for then in state.get("taken", []) if then > now - WINDOW]
-    if len(state["taken"]) >= LIMIT:
+    if len(state["taken"]) >= limit:
         return "deny"
     state["taken"].append(now)
 
@@ -77,10 +78,47 @@ def leaky_bucket(state, now):
     return "delay" if wait > 0 else None
 
 
-everything = list(requests())
-print("requests", len(everything), 0)
-for decide in (fixed_window, sliding_log, sliding_counter, sliding_buckets, token_bucket, leaky_bucket):
-    states, verdicts = defaultdict(dict), defaultdict(int)
+def by_algorithm(everything):
+    print("requests", len(everything), 0)
+    for decide in (fixed_window, sliding_log, sliding_counter, sliding_buckets, token_bucket, leaky_bucket):
+        states, verdicts, denied = defaultdict(dict), defaultdict(int), set()
+        for now, caller in everything:
+            verdict = decide(states[caller], now)
+            verdicts[verdict] += 1
+            if verdict == "deny":
+                denied.add(caller)
+        print(decide.__name__, verdicts["deny"], verdicts["delay"], len(denied))
+
+
+def suggest(everything):
+    tick = WINDOW // 60
+    peaks, taken = defaultdict(int), defaultdict(list)
     for now, caller in everything:
-        verdicts[decide(states[caller], now)] += 1
-    print(decide.__name__, verdicts["deny"], verdicts["delay"])
+        live = [index for index in taken[caller] if index * tick + tick - 1 + WINDOW > now]
+        taken[caller] = live + [now // tick]
+        peaks[caller] = max(peaks[caller], len(taken[caller]))
+    ranks = sorted(peaks.values())
+    print(*(ranks[-(-len(ranks) * percent // 100) - 1] for percent in (50, 90, 99, 100)))
+    for limit in (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500):
+        states = defaultdict(dict)
+        denied = [caller for now, caller in everything if sliding_log(states[caller], now, limit)]
+        print(limit, len(set(denied)), len(denied))
+        if not denied:
+            break
+
+
+def explain(everything):
+    states, denials, times = defaultdict(dict), defaultdict(list), defaultdict(list)
+    for now, caller in everything:
+        times[caller].append(now)
+        if sliding_log(states[caller], now):
+            denials[caller].append(now)
+    worst = min(denials, key=lambda caller: (-len(denials[caller]), caller))
+    denied = denials[worst]
+    episodes = 1 + sum(later - earlier > WINDOW for earlier, later in zip(denied, denied[1:]))
+    seconds = times[worst][0] // 1_000_000, times[worst][-1] // 1_000_000
+    print(worst, len(times[worst]), len(denied), *seconds, episodes)
+
+
+MODES = {"suggest": suggest, "explain": explain}
+MODES.get(sys.argv[-1], by_algorithm)(list(requests()))

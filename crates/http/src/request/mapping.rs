@@ -310,6 +310,23 @@ impl Mapping {
         self
     }
 
+    /// The same without descriptors whose first key nobody wants, for whoever knows the rules. Those that
+    /// may deny a request by themselves stay.
+    #[must_use]
+    pub fn retain(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let may_deny = |action: &Action| {
+            let denies_paths = matches!(&action.fact, Fact::Path(paths) if paths.denies(b"/%2F"));
+            action.missing == MissingValue::Deny || denies_paths
+        };
+        self.descriptors.retain(|MappingDescriptor { actions, .. }| {
+            // One that is left out where it is missing makes way for the next.
+            let optional = actions.iter().take_while(|action| action.missing == MissingValue::Skip).count();
+            actions.iter().take(optional + 1).any(|action| is_wanted(&action.key))
+                || actions.iter().any(may_deny)
+        });
+        self
+    }
+
     /// Whether answers have a say in what is charged.
     pub fn needs_responses(&self) -> bool {
         self.descriptors.iter().any(|descriptor| descriptor.terms.terms.need_response())

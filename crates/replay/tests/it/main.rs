@@ -1,6 +1,10 @@
 //! Small logs whose answers were computed by hand.
 #![expect(clippy::unwrap_used, reason = "a test that fails may say so this way")]
 
+mod crossed;
+mod formats;
+mod hostile;
+
 use std::sync::Arc;
 
 use tollgate_core::RuleSet;
@@ -21,7 +25,16 @@ fn settings(rules: Arc<RuleSet>) -> ReplaySettings {
     let address = Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()));
     let path = Action::new("path", Fact::Path(PathTemplates::default()));
     let mapping = Mapping::new("web", vec![vec![address], vec![path]]).unwrap();
-    ReplaySettings { rules, against: None, mapping, spread: Spread::Even, rows: 20 }
+    ReplaySettings {
+        rules,
+        against: None,
+        mapping,
+        spread: Spread::Even,
+        rows: 20,
+        algorithms: false,
+        suggest: None,
+        explain: None,
+    }
 }
 
 /// A line of the common log format; the hour is fixed.

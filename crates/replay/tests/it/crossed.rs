@@ -1,0 +1,130 @@
+//! Replay crossed with what rules and mappings can say besides: soft, postpaid, count_rejected, shadow,
+//! several limits, charges by the answer; and with what is asked for besides.
+
+use tollgate_core::RuleSet;
+use tollgate_http::{
+    Action, AddressPrefixes, ChargeTerms, Fact, Mapping, MappingDescriptor, ResponseCost, StatusPattern,
+    StatusSet,
+};
+use tollgate_replay::{AlgorithmRow, ReplaySettings, Share, Spread};
+
+use crate::{by_address, line, replay, rules, settings};
+
+fn at_start(rules: std::sync::Arc<RuleSet>) -> ReplaySettings {
+    ReplaySettings { spread: Spread::None, explain: Some("192.0.2.1".into()), ..settings(rules) }
+}
+
+#[test]
+fn a_soft_limit_lets_its_part_through_and_the_story_says_so() {
+    let soft =
+        "{ algorithm: sliding_log, requests_per_unit: 4, unit: minute, throttle: { soft: { exceed: 50% } } }";
+    let report = replay(&at_start(by_address(soft)), &[line(0, 0, "192.0.2.1", "/").repeat(8)]);
+    assert_eq!((report.denied, report.rules[0].denied), (2, 2), "four, two more, and two denied");
+    let [story] = &*report.explain.unwrap() else { panic!("one") };
+    assert_eq!((story.requests, story.soft, story.denied), (8, 2, 2));
+}
+
+#[test]
+fn a_denied_request_counts_where_the_rule_says_so() {
+    // At 0, 10, 30 and 61 s: counted, the denied one of 30 s keeps out that of 61 s.
+    let log = [(0, 0), (0, 10), (0, 30), (1, 1)]
+        .map(|(minute, second)| line(minute, second, "192.0.2.1", "/"))
+        .concat();
+    for (counted, denied) in [(true, 2), (false, 1)] {
+        let limit = format!(
+            "{{ algorithm: sliding_log, requests_per_unit: 2, unit: minute, count_rejected: {counted} }}"
+        );
+        assert_eq!(replay(&at_start(by_address(&limit)), std::slice::from_ref(&log)).denied, denied);
+    }
+}
+
+#[test]
+fn a_postpaid_limit_records_every_request_and_denies_none_that_costs() {
+    let limit = "{ algorithm: token_bucket, requests_per_unit: 2, unit: minute, postpaid: true }";
+    let report = replay(&at_start(by_address(limit)), &[line(0, 0, "192.0.2.1", "/").repeat(5)]);
+    assert_eq!((report.denied, report.rules[0].requests), (0, 5));
+}
+
+#[test]
+fn of_several_limits_one_denies_for_all_and_shadow_denies_for_none() {
+    let both = rules(
+        "domain: web\ndescriptors:\n  - key: remote_address\n    rate_limits:\n      - { name: burst, requests_per_unit: 2, unit: second, algorithm: sliding_log }\n      - { name: all, requests_per_unit: 3, unit: hour, algorithm: sliding_log }\n",
+    );
+    // Two pass in each of two seconds, but three in the hour; what burst denies is not charged to all.
+    let log = line(0, 0, "192.0.2.1", "/").repeat(3) + &line(0, 5, "192.0.2.1", "/").repeat(3);
+    let all = ReplaySettings { algorithms: true, ..at_start(both) };
+    let report = replay(&all, &[log]);
+    assert_eq!(report.denied, 3);
+    let by = |name: &str| report.rules.iter().find(|row| row.rule == name).map(|row| row.denied);
+    assert_eq!((by("burst"), by("all")), (Some(1), Some(2)));
+    let log_row = |row: &&AlgorithmRow| row.algorithm == "sliding_log";
+    assert_eq!(report.algorithms.unwrap().iter().find(log_row).unwrap().denied, 3, "as the rules themselves");
+    assert_eq!(report.explain.unwrap().len(), 2, "a story under each rule");
+    let shadow = rules(
+        "domain: web\ndescriptors:\n  - key: remote_address\n    shadow_mode: true\n    rate_limit: { requests_per_unit: 1, unit: minute }\n",
+    );
+    let log = line(0, 0, "192.0.2.1", "/").repeat(3);
+    let report = replay(&ReplaySettings { algorithms: true, ..at_start(shadow) }, &[log]);
+    assert_eq!((report.denied, report.rules[0].denied), (0, 2));
+    assert!(report.algorithms.unwrap().iter().all(|row| row.denied == 0 && row.delayed == 0));
+    assert_eq!(report.explain.unwrap()[0].denied, 2, "a story tells what the rule would have done");
+}
+
+#[test]
+fn what_an_algorithm_cannot_keep_is_said() {
+    let report = replay(
+        &ReplaySettings {
+            algorithms: true,
+            ..at_start(by_address("{ requests_per_unit: 20000, unit: minute }"))
+        },
+        &[line(0, 0, "192.0.2.1", "/")],
+    );
+    for row in report.algorithms.unwrap() {
+        assert_eq!(row.not_possible.is_some(), row.algorithm == "sliding_log", "{row:?}");
+    }
+}
+
+#[test]
+fn a_charge_by_the_answer_counts_only_such_answers() {
+    // Only failed logins are charged: of the statuses 200, 401, 401, 200, 401, 200 those with 401.
+    let address = Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()));
+    let status = StatusSet::new(vec![StatusPattern::parse("401").unwrap()]).unwrap();
+    let terms = ChargeTerms::OnResponse { status: Some(status), cost: ResponseCost::One };
+    let mapping = Mapping::new("web", vec![MappingDescriptor::new(vec![address], terms)]).unwrap();
+    let limit = "{ algorithm: sliding_log, requests_per_unit: 2, unit: minute }";
+    let log: String = (0_u32..)
+        .zip(["200", "401", "401", "200", "401", "200"])
+        .map(|(second, status)| {
+            line(0, second, "192.0.2.1", "/login").replace(" 200 ", &format!(" {status} "))
+        })
+        .collect();
+    let report = replay(&ReplaySettings { mapping, ..at_start(by_address(limit)) }, &[log]);
+    assert_eq!(report.requests, 6);
+    // Two failures fill it: what comes after them is denied, whatever its answer.
+    assert_eq!(report.denied, 3);
+}
+
+#[test]
+fn suggested_limits_are_counted_by_hand() {
+    // One address sends six in a minute, another two, a third one.
+    let log = line(0, 0, "192.0.2.1", "/").repeat(6)
+        + &line(0, 1, "192.0.2.2", "/").repeat(2)
+        + &line(0, 2, "192.0.2.3", "/");
+    for limit in [
+        "{ requests_per_unit: 4, unit: minute }",
+        "{ algorithm: token_bucket, requests_per_unit: 4, unit: minute }",
+        "{ algorithm: sliding_counter, requests_per_unit: 4, unit: minute }",
+    ] {
+        let share: Share = "12%".parse().unwrap();
+        let settings = ReplaySettings { suggest: Some(share), ..at_start(by_address(limit)) };
+        let report = replay(&settings, std::slice::from_ref(&log));
+        let [found] = &*report.suggest.unwrap() else { panic!("one rule") };
+        assert_eq!((found.requests, found.keys), (9, 3));
+        let peak = found.peak;
+        assert_eq!((peak.p50, peak.p90, peak.p99, peak.max), (2, 6, 6, 6));
+        let rows: Vec<_> = found.limits.iter().map(|row| (row.limit, row.keys, row.requests)).collect();
+        assert_eq!(rows, [(1, 2, 6), (2, 1, 4), (3, 1, 3), (4, 1, 2), (5, 1, 1), (7, 0, 0)], "{limit}");
+        assert_eq!(found.smallest, Some(5), "one of nine is 11.1%");
+        assert!(found.limits.iter().all(|row| row.is_own == (row.limit == 4)));
+    }
+}
