@@ -30,6 +30,9 @@ pub(crate) fn columns() -> u64 {
 /// Names above the curve.
 const TITLES_MAX: usize = 3;
 
+/// A key that more rules count is drawn as one.
+const PICTURES_MAX: usize = 8;
+
 /// Lines of the curve.
 const LINES: u64 = 8;
 
@@ -39,23 +42,47 @@ const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 /// One column: everything, and what of it was denied.
 type CurveColumns = BTreeMap<u64, (u64, u64)>;
 
+/// A picture for each name, or one of all where there are many. A key has one for each of its
+/// rules, since a request counts under all of them and a sum would count it twice.
 pub(super) fn curve(kind: SeriesKind, result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
+    let mut titles: Vec<String> = Vec::new();
+    for own in result.series.iter().map(title) {
+        if !titles.contains(&own) {
+            titles.push(own);
+        }
+    }
+    if kind == SeriesKind::Key && (2..=PICTURES_MAX).contains(&titles.len()) {
+        for own in &titles {
+            let curves: Vec<&Curve> = result.series.iter().filter(|curve| title(curve) == *own).collect();
+            picture(&format!("{kind} {}", clean(own)), &curves, result, out)?;
+        }
+    } else {
+        let what = format!("{kind} {}", clean(&shortened(titles)));
+        picture(&what, &result.series.iter().collect::<Vec<_>>(), result, out)?;
+    }
+    if let Some(before) = &result.compare {
+        writeln!(out, "{}: {}", span_words(before.from, before.to), grouped(before.total))?;
+    }
+    Ok(())
+}
+
+/// Some curves on top of each other, with a title and what they add up to.
+fn picture(what: &str, curves: &[&Curve], result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
     let mut columns = CurveColumns::new();
-    for curve in &result.series {
+    for curve in curves {
         for (start, count) in &curve.points {
             let column = columns.entry(*start).or_default();
             column.0 += count;
             column.1 += if curve.outcome == "denied" { *count } else { 0 };
         }
     }
-    let what = format!("{kind} {}", clean(&titles(result)));
     writeln!(out, "{BOLD}{what}{BOLD:#}, {}", span_words(result.from, result.to))?;
     let first = result.from - result.from % result.step_s;
     let starts: Vec<u64> =
         (first..result.to).step_by(usize::try_from(result.step_s).unwrap_or(usize::MAX)).collect();
     let bars: Vec<Option<(u64, u64)>> = starts.iter().map(|start| columns.get(start).copied()).collect();
     self::bars(&bars, (result.from, result.to), out)?;
-    foot(result, out)
+    foot(curves, result, out)
 }
 
 /// Columns beside an axis, and the first and the last second below it.
@@ -82,10 +109,8 @@ pub(crate) fn bars(bars: &[Option<(u64, u64)>], span: (u64, u64), out: &mut dyn 
     axis(span, bars.len() * widen, width, out)
 }
 
-/// What the curves are of, each once: `user_id=42 (shop/login)`.
-fn titles(result: &SeriesResult) -> String {
-    let mut titles: Vec<String> = result.series.iter().map(title).collect();
-    titles.dedup();
+/// The first of them: `user_id=42 (shop/login)`.
+fn shortened(mut titles: Vec<String>) -> String {
     let more = titles.len().saturating_sub(TITLES_MAX);
     titles.truncate(TITLES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -128,23 +153,56 @@ fn axis((from, to): (u64, u64), columns: usize, width: usize, out: &mut dyn Writ
     writeln!(out, "{:>width$} {DIM}{from}{}{to}{DIM:#}", "", " ".repeat(between))
 }
 
-fn foot(result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "total {BOLD}{}{BOLD:#}", grouped(result.total))?;
-    for curve in &result.series {
+fn foot(curves: &[&Curve], result: &SeriesResult, out: &mut dyn Write) -> io::Result<()> {
+    let total = curves.iter().map(|curve| curve.total).sum();
+    write!(out, "total {BOLD}{}{BOLD:#}", grouped(total))?;
+    for curve in curves {
         let style = if curve.outcome == "denied" { BAD } else { BOLD };
         write!(out, ", {} {style}{}{style:#}", curve.outcome.replace('_', " "), grouped(curve.total))?;
     }
     write!(out, "; a column is {}", tollgate_core::Micros::from_secs(result.step_s))?;
-    writeln!(out, "{}", if result.partial_last { ", the last is not over" } else { "" })?;
-    if let Some(before) = &result.compare {
-        writeln!(out, "{}: {}", span_words(before.from, before.to), grouped(before.total))?;
-    }
-    Ok(())
+    writeln!(out, "{}", if result.partial_last { ", the last is not over" } else { "" })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_of_two_rules_is_two_pictures_and_nothing_adds_them_up() {
+        let curve = |rule: &str, outcome: &'static str, total| Curve {
+            name: "user_id=42".to_owned(),
+            domain: Some("shop".to_owned()),
+            rule: Some(rule.to_owned()),
+            outcome: outcome.into(),
+            total,
+            points: vec![(0, total), (60, 0)],
+        };
+        let series = vec![
+            curve("burst", "allowed", 10),
+            curve("sustained", "allowed", 40),
+            curve("burst", "denied", 30),
+        ];
+        let result = SeriesResult {
+            from: 0,
+            to: 120,
+            step_s: 60,
+            total: 80,
+            partial_last: false,
+            series,
+            compare: None,
+        };
+        let mut out = Vec::new();
+        super::curve(SeriesKind::Key, &result, &mut out).unwrap();
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+        let told: Vec<&str> =
+            text.lines().filter(|line| line.contains("shop/") || line.contains("total")).collect();
+        assert_eq!(told.len(), 4, "{text}");
+        assert!(told[0].starts_with("key user_id=42 (shop/burst), "), "{text}");
+        assert!(told[1].starts_with("total 40, allowed 10, denied 30; "), "{text}");
+        assert!(told[2].starts_with("key user_id=42 (shop/sustained), "), "{text}");
+        assert!(told[3].starts_with("total 40, allowed 40; "), "{text}");
+    }
 
     #[test]
     fn heights_are_in_proportion_and_something_is_never_nothing() {

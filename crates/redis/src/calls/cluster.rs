@@ -17,9 +17,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connect::{ConnectTarget, Connector};
+use super::outage_log::OutageLog;
 use super::server::{ServerCall, StoreServer};
 use crate::config::ServerAddress;
-use crate::error::{ServerError, StoreFailure};
+use crate::error::{FailureReport, ServerError, StoreFailure};
 use crate::placement::keys::SLOTS;
 use crate::stats::Stats;
 
@@ -37,6 +38,9 @@ pub(crate) struct Cluster {
     stats: Arc<Stats>,
     map: ArcSwap<SlotMap>,
     refresh: Mutex<MapRefresh>,
+    log: OutageLog,
+    /// Since when no server says who has which slot; none while one does.
+    unmapped_since: Mutex<Option<Instant>>,
 }
 
 /// Which server has which slot.
@@ -67,8 +71,16 @@ impl Cluster {
         probe_key: String,
         stats: Arc<Stats>,
     ) -> Arc<Self> {
-        let (map, refresh) = (ArcSwap::default(), Mutex::default());
-        Arc::new(Self { seeds, connector, probe_key, stats, map, refresh })
+        Arc::new(Self {
+            seeds,
+            connector,
+            probe_key,
+            stats,
+            map: ArcSwap::default(),
+            refresh: Mutex::default(),
+            log: OutageLog::default(),
+            unmapped_since: Mutex::default(),
+        })
     }
 
     /// How long the server that has the slot has been given up.
@@ -180,22 +192,61 @@ impl Cluster {
         fastrand::shuffle(&mut known);
         known.extend(&self.seeds);
         known.extend(open.iter().map(|(address, _)| address));
+        let mut failed = None;
         for address in known {
-            if let Ok(Some(slots)) = timeout(MAP_TIMEOUT, self.ask_for_map(address)).await {
-                self.map.store(Arc::new(self.map_of(slots, &map)));
-                return;
+            let asked = timeout(MAP_TIMEOUT, self.ask_for_map(address)).await;
+            match asked.unwrap_or_else(|_| Err(FailureReport::new(StoreFailure::Timeout, "no reply in time")))
+            {
+                Ok(slots) => {
+                    self.map.store(Arc::new(self.map_of(slots, &map)));
+                    self.map_found(address);
+                    return;
+                }
+                Err(report) => failed = failed.or(Some((address, report))),
             }
+        }
+        // Where servers are known, each has a circuit breaker that tells about it.
+        if let Some((address, report)) = failed.filter(|_| map.servers.is_empty()) {
+            self.map_missing(address, report);
         }
     }
 
-    async fn ask_for_map(&self, address: &ServerAddress) -> Option<Vec<SlotRange>> {
-        let connection = self.connector.connect(address).await.ok()?;
+    /// No server says who has which slot, so that none can be asked.
+    fn map_missing(&self, address: &ServerAddress, report: FailureReport) {
+        let target = ConnectTarget::Address(address.clone());
+        let is_first = {
+            let mut since = self.unmapped_since.lock();
+            let is_first = since.is_none();
+            since.get_or_insert_with(Instant::now);
+            is_first
+        };
+        if is_first {
+            self.stats.opened.add(1);
+            self.log.began(&target, &report);
+        } else {
+            self.log.goes_on(&target, &report);
+        }
+        self.stats.set_outage(target.to_string(), report);
+    }
+
+    fn map_found(&self, address: &ServerAddress) {
+        let Some(since) = self.unmapped_since.lock().take() else { return };
+        self.stats.closed.add(1);
+        self.log.ended(&ConnectTarget::Address(address.clone()), since.elapsed());
+    }
+
+    async fn ask_for_map(&self, address: &ServerAddress) -> Result<Vec<SlotRange>, FailureReport> {
+        let connection = self.connector.connect(address).await?;
         let mut slots = Cmd::new();
         slots.arg("CLUSTER").arg("SLOTS");
-        let Ok(Value::Array(ranges)) = connection.send(&slots).await else { return None };
+        let reply = connection.send(&slots).await.map_err(ServerError::report)?;
+        let ranges = if let Value::Array(ranges) = reply { ranges } else { Vec::new() };
         let ranges: Vec<SlotRange> =
             ranges.into_iter().filter_map(|range| SlotRange::read(range, address)).collect();
-        (!ranges.is_empty()).then_some(ranges)
+        if ranges.is_empty() {
+            return Err(FailureReport::new(StoreFailure::ClusterDown, "no slot has a server"));
+        }
+        Ok(ranges)
     }
 
     /// The map of these ranges, with the servers that are known already.

@@ -43,6 +43,11 @@ impl Write for CapturedLog {
     }
 }
 
+/// The same server as the first of a cluster.
+fn cluster_url(url: &str) -> String {
+    url.replace("redis://", "redis+cluster://")
+}
+
 /// The only warning while a store that cannot be used is asked many times.
 async fn only_warning(url: &str) -> String {
     let (log, _guard) = CapturedLog::start();
@@ -73,6 +78,10 @@ async fn the_first_line_of_an_outage_has_the_words_of_the_server_or_the_system()
         (open.url().replace("://", "://:s3cret@"), "without any password configured", "check the user"),
         (format!("{}/99", open.url()), "DB index is out of range", "see what the server said"),
         (open.url().replace("redis://", "rediss://"), "TLS", "TLS"),
+        (cluster_url(&format!("redis://127.0.0.1:{}", free_port())), "Connection refused", "server runs"),
+        (cluster_url(&locked.url()), "NOAUTH", "check the user and the password"),
+        (cluster_url(&locked.url().replace("://", "://:s3cret@")), "WRONGPASS", "check the user"),
+        (cluster_url(&open.url()), "cluster support disabled", "see what the server said"),
     ] {
         let line = only_warning(&url).await;
         assert!(line.contains(words) && line.contains(fix), "{url}: {line}");

@@ -154,7 +154,12 @@ const PATH: &str = "/v1/authz";
 
 /// That path, and all below it.
 pub(super) fn router(context: Context) -> Router {
-    Router::new().route(PATH, any(answer)).route("/v1/authz/{*path}", any(answer)).with_state(context)
+    Router::new()
+        .route(PATH, any(answer))
+        // The page at the root of an API: a rest is never empty.
+        .route("/v1/authz/", any(answer))
+        .route("/v1/authz/{*path}", any(answer))
+        .with_state(context)
 }
 
 async fn answer(State(context): State<Context>, request: HttpRequest<Body>) -> Response {

@@ -66,6 +66,14 @@ async fn the_request_is_found_wherever_a_proxy_describes_it() {
 }
 
 #[tokio::test]
+async fn the_page_at_the_root_is_asked_about_like_any_other() {
+    let server = server(&mapping(BY_PATH)).await;
+    for line in ["GET /v1/authz/", "GET /v1/authz/?x=1", "HEAD /v1/authz/"] {
+        assert_eq!(ask(&server, line, &[]).await.status, 200, "{line}");
+    }
+}
+
+#[tokio::test]
 async fn nginx_is_answered_with_403_and_a_marker_if_it_asks_so() {
     let server = server(&mapping(BY_ADDRESS)).await;
     for _ in 0..2 {
