@@ -76,7 +76,9 @@ impl AlgorithmTrial {
             let Some(limit) = limits.get(index) else { return };
             // Limits that differed by their algorithm only are told apart by their rule.
             let ordinal = u32::try_from(index).unwrap_or(u32::MAX);
-            set.charges.push(Charge { key: Key { limit, ordinal, ..charge.key }, ..charge });
+            let key = Key { limit, ordinal, ..charge.key };
+            let key = if charge.is_penalty() { key.penalty() } else { key };
+            set.charges.push(Charge { key, ..charge });
         });
         let decisions = self.store.decide(&set, request.time);
         for (charge, decision) in set.charges.iter().zip(&decisions) {

@@ -1,6 +1,6 @@
 //! A rule's limit with other numbers, to be tried beside it.
 //!
-//! Invariant: all that a rule says besides stays: soft, postpaid, what counts.
+//! Invariant: all that a rule says besides stays: soft, postpaid, what counts, a penalty.
 
 use tollgate_core::{Algorithm, Limit, LimitError, Parameters, Shape};
 
@@ -27,7 +27,8 @@ fn reshaped(limit: &Limit, count: u32, shape: Shape) -> Result<Limit, LimitError
         0 => new,
         percent => new.soft(percent)?,
     };
-    Ok(new.counting_rejected(limit.counts_rejected()).with_postpaid(limit.is_postpaid()))
+    let new = new.counting_rejected(limit.counts_rejected()).with_postpaid(limit.is_postpaid());
+    Ok(new.with_penalty(limit.penalty().copied()))
 }
 
 #[cfg(test)]

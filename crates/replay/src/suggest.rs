@@ -86,7 +86,11 @@ impl LimitSearch {
     pub(crate) fn decide(&mut self, rules: &RuleSet, request: &LoggedRequest<'_>) {
         let Self { rules: searches, store, keys, .. } = self;
         rules.charges(&request.request, Operation::Check, |found| {
+            // A penalty is about denials; each limit is tried without one.
             let Found::Charge(charge) = found else { return };
+            if charge.is_penalty() {
+                return;
+            }
             let Some(index) = charge.rule.map(tollgate_core::RuleId::index) else { return };
             let Some(search) = searches.get_mut(index) else { return };
             let mut set = ChargeSet::default();

@@ -128,3 +128,27 @@ fn suggested_limits_are_counted_by_hand() {
         assert!(found.limits.iter().all(|row| row.is_own == (row.limit == 4)));
     }
 }
+
+#[test]
+fn a_penalty_blocks_in_a_replay_and_by_every_algorithm() {
+    // One a minute: the second request is denied, which blocks for ten minutes, so that the third is
+    // denied, too, though its minute is free. Tried alone, limits have no penalty.
+    let limit = "{ algorithm: sliding_log, requests_per_unit: 1, unit: minute, penalty: { after: 1, within: 1m, block: 10m } }";
+    let log = line(0, 0, "192.0.2.1", "/") + &line(0, 1, "192.0.2.1", "/") + &line(2, 0, "192.0.2.1", "/");
+    let share: Share = "1%".parse().unwrap();
+    let settings = ReplaySettings { algorithms: true, suggest: Some(share), ..at_start(by_address(limit)) };
+    let report = replay(&settings, &[log]);
+    assert_eq!((report.denied, report.rules[0].requests, report.rules[0].denied), (2, 3, 2));
+    let [log_row] = report
+        .algorithms
+        .iter()
+        .flatten()
+        .filter(|row| row.algorithm == "sliding_log")
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("one")
+    };
+    assert_eq!((log_row.denied, log_row.keys_denied), (2, 1));
+    let [found] = &*report.suggest.unwrap() else { panic!("one rule") };
+    assert_eq!((found.requests, found.limits[0].limit, found.limits[0].requests), (3, 1, 1));
+}
