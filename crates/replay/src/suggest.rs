@@ -191,6 +191,7 @@ mod tests {
             metadata: None,
             message: String::new(),
             ordinal: 0,
+            lists: None,
         };
         let counts = |limit| {
             RuleSearch::new(&rule(limit)).ladder.iter().map(|(limit, _)| limit.count()).collect::<Vec<_>>()
