@@ -188,7 +188,7 @@ async fn check(address: SocketAddr, step: &ScriptStep) -> Seen {
     let told = reply.get("binding").and_then(|index| decisions.get(usize::try_from(index.as_u64()?).ok()?));
     assert!(told.is_none_or(|decision| decision["shadow"] == false), "{body}");
     // A list has no numbers to tell.
-    let told = told.filter(|decision| decision.get("reason").is_none());
+    let told = told.filter(|decision| decision["reason"] != "deny_list");
     let is_soft = |decision: &Value| decision["soft"] == true && decision["shadow"] == false;
     Seen {
         remaining: told.map(|decision| decision["remaining"].as_u64().unwrap()),
