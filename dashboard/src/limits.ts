@@ -1,7 +1,7 @@
-// A rule in words, as YAML, as a line over time; and what its numbers of the past say about it.
-import type { RuleLog, Rules, RuleUsage } from "./api";
+// A rule in words, as YAML, and as a line over time. What its past says about it is found by the server.
+import type { RuleLog, Rules } from "./api";
 import type { LimitLine } from "./chart";
-import { count, percent, span } from "./format";
+import { count, span } from "./format";
 
 export type Rule = Rules["rules"][number];
 type LimitNumbers = Pick<Rule, "requests_per_unit" | "unit" | "unit_multiplier" | "window_ms" | "burst">;
@@ -38,27 +38,4 @@ export function yaml(rule: Rule): string {
   if (rule.soft_percent > 0) lines.push(`throttle: { soft: { exceed: ${rule.soft_percent}% } }`);
   lines.push(`count_rejected: ${rule.count_rejected}`);
   return `rate_limit:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
-}
-
-export type RuleCounts = { total: number; denied: number; shadowDenied: number };
-export type Finding = { text: string; level: "bad" | "note" | "good" };
-
-/** More than this and a rule is said to deny a lot. */
-const DENIES_MUCH = 0.1;
-/** From here on a limit is said to be near its use, in percent. */
-const NEAR = 80;
-
-/** What the past says about a rule, most important first. */
-export function finding(rule: Rule, counts: RuleCounts, usage?: RuleUsage): Finding {
-  const { total, denied, shadowDenied } = counts;
-  const keys = usage && usage.keys > 0 ? `p99 of keys at ${count(usage.p99_percent)} % of it` : "";
-  if (total === 0) return { text: "never matched in this time", level: "note" };
-  if (rule.mode.includes("shadow")) {
-    if (shadowDenied === 0) return { text: "shadow: would have denied nothing", level: "good" };
-    return { text: `shadow: would have denied ${count(shadowDenied)}, ${percent(shadowDenied, total)}`, level: "note" };
-  }
-  if (denied / total > DENIES_MUCH) return { text: `denies ${percent(denied, total)}: too strict, or abused?`, level: "bad" };
-  if (usage && usage.keys > 0 && usage.p99_percent >= NEAR && usage.p99_percent <= 100) return { text: `limit near its use: ${keys}`, level: "bad" };
-  if (denied === 0) return { text: keys ? `never denied; ${keys}` : "never denied in this time", level: "note" };
-  return { text: `denies ${percent(denied, total)}`, level: "good" };
 }

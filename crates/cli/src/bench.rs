@@ -19,11 +19,11 @@ use tollgate_load::plan::{
 };
 use tollgate_load::transport::{ClientTls, ConnectOptions, Password};
 use tollgate_load::{Error, LoadProtocol, Plan, Progress};
+use tollgate_server::explain::words;
 use tollgate_settings::{Environment, Variables as _, rows};
 
 use crate::console::{Console, Exit, Format};
 use crate::explain::{Pairs, parse_descriptor};
-use crate::words;
 
 /// The longest run, and the longest warm-up.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);

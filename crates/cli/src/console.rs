@@ -108,6 +108,31 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.contains(obeyed) { Cow::Owned(text.replace(obeyed, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
+/// The word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The text in lines of at most 80 columns, each with that indent.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![indent.to_owned()];
+    for word in text.split_whitespace() {
+        let Some(line) = lines.last_mut() else { break };
+        let length = line.chars().count();
+        if length > indent.len() && length + 1 + word.chars().count() > 80 {
+            lines.push(format!("{indent}{word}"));
+        } else {
+            line.push_str(if length > indent.len() { " " } else { "" });
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +141,21 @@ mod tests {
     fn text_from_outside_cannot_command_the_terminal() {
         assert_eq!(clean("plain ü"), "plain ü");
         assert_eq!(clean("a\u{1b}[31m\nb"), "a\u{fffd}[31m\u{fffd}b");
+    }
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_read_it_otherwise() {
+        assert_eq!(shell_word("user_id=42"), "user_id=42");
+        assert_eq!(shell_word("it's a=*"), r"'it'\''s a=*'");
+        assert_eq!(shell_word(""), "''");
+    }
+
+    #[test]
+    fn long_text_is_broken_between_words() {
+        let text = wrapped(&"word ".repeat(20), "  ");
+        assert!(text.lines().all(|line| line.chars().count() <= 80 && line.starts_with("  word")), "{text}");
+        assert_eq!(text.split_whitespace().count(), 20);
+        assert_eq!(wrapped(&"x".repeat(100), "  "), format!("  {}", "x".repeat(100)));
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! `tollgate explain`: which rules a request meets, which one decides, and why.
 //!
 //! Arguments → a request → the limiter's own answer, on counters that nobody
-//! has used yet → [`story::Story`] → text or JSON.
+//! has used yet → the server's [`Story`] → text or JSON.
 //!
-//! Deliberately not here: matching and deciding; the story asks the rules.
+//! Deliberately not here: matching and deciding, and what there is to say about it.
 
-mod reasons;
-pub(crate) mod story;
 mod text;
 
 use std::io;
@@ -15,9 +13,9 @@ use std::path::PathBuf;
 use tollgate_core::{Descriptor, Entry, Operation, Request, Time};
 use tollgate_limiter::Limiter;
 use tollgate_rules::Options;
+use tollgate_server::explain::Story;
 
 use crate::console::{Console, Exit, Format, show_problems};
-use story::Story;
 pub(crate) use text::limits as limits_text;
 
 /// Which rules a request meets, which one decides, and why

@@ -12,12 +12,12 @@
 //! | `history` | `tollgate history`: how many, of what, when |
 //! | `top` | `tollgate top`: what a running server is doing, live |
 //! | `demo` | `tollgate demo`: a server with made-up traffic, to look at |
+//! | `suggest` | `tollgate suggest`: limits that fit the traffic, and rules that do not |
 //! | `schema` | `tollgate schema`: JSON Schema for editors |
 //! | `bench` | `tollgate bench`: loads a running server, and says how fast it is |
 //! | `shell` | `tollgate completions` and `tollgate man`: what shells and `man` know about it |
 //!
-//! What they share: `console` (where to write, and the exit codes), `words`
-//! (limits and decisions as people read them), `remote` (a running server),
+//! What they share: `console` (where to write, and the exit codes), `remote` (a running server),
 //! `log_file` (logs, packed or not).
 //!
 //! Invariants: results go to standard output, complaints about the command line
@@ -37,9 +37,9 @@ mod replay;
 mod schema;
 mod serve;
 mod shell;
+mod suggest;
 mod test;
 mod top;
-mod words;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
@@ -66,6 +66,7 @@ Quick start:
   tollgate replay --rules rules/ access.log          whom would these rules have hit?
   tollgate history import access.log                 a history from logs, to look at
   tollgate history /cart --last 24h                  how often, when, and with what outcome?
+  tollgate suggest                                   which limits would fit what a server has counted?
   tollgate top                                       what is a running server doing?
   tollgate bench --grpc 127.0.0.1:8081               how fast is a running server?
 
@@ -91,6 +92,7 @@ enum Command {
     History(history::Args),
     Top(top::Args),
     Bench(bench::Args),
+    Suggest(suggest::Args),
     Schema(schema::Args),
     Demo(demo::Args),
     Completions(shell::CompletionsArgs),
@@ -124,6 +126,7 @@ where
             Command::History(args) => history::run(&args, &mut console),
             Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),
+            Command::Suggest(args) => suggest::run(&args, &mut console),
             Command::Schema(args) => schema::run(&args, &mut console),
             Command::Demo(args) => demo::run(&args, &mut console),
             Command::Completions(args) => shell::completions(&args, Cli::command(), &mut console),

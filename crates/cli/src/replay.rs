@@ -208,7 +208,7 @@ fn load_rules(paths: &[PathBuf], args: &Args, console: &mut Console<'_>) -> io::
 }
 
 /// The mapping of a settings file, or the gateway's own.
-fn mapping(path: Option<&Path>, console: &mut Console<'_>) -> io::Result<Option<Mapping>> {
+pub(crate) fn mapping(path: Option<&Path>, console: &mut Console<'_>) -> io::Result<Option<Mapping>> {
     let Some(path) = path else { return Ok(Some(default_mapping())) };
     let none = std::collections::HashMap::new();
     let read = ConfigFile::find(Some(path))

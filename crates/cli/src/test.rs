@@ -7,6 +7,7 @@
 //! | `file` | text → checked steps, by `tollgate_yaml` |
 //! | `runner` | steps → the limiter on a virtual clock → outcomes |
 //! | `text`, `json`, `junit`, `tap` | outcomes → what people and programs read |
+//! | `record` | a slice of a log → a rule test |
 //! | `watch` | again after every change |
 //!
 //! Invariant: what decides is the limiter that serves, with its memory store;
@@ -15,6 +16,7 @@
 mod file;
 mod json;
 mod junit;
+mod record;
 mod runner;
 mod tap;
 mod text;
@@ -24,9 +26,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use tollgate_accesslog::LogFormat;
 use tollgate_rules::Options;
 
 use crate::console::{Console, Exit, show_problems};
+use record::LineSlice;
 use runner::{FileOutcome, Runner};
 
 /// Do the rules do what the rule tests say?
@@ -46,18 +50,19 @@ A rule test, shop.test.yaml:
         - { at: 70s, request: { domain: shop, descriptors: [{ user_id: 42 }] }, expect: deny, retry_after: 30s }
 
 A step has at (since start), request (domain, descriptors, cost) and expect (allow, delay or deny).
-It may have times; operation (check, peek, report or refund); and wait, retry_after, remaining and
-rule, which must then come as written. With times, wait, retry_after and remaining are those of the
-last request.
+It may have times; operation (check, peek, report or refund); and wait, retry_after, remaining, rule
+and outcome (allowed, soft, delayed, denied or shadow_denied), which must then come as written. With
+times, all of these but rule are those of the last request.
 
 Examples:
   tollgate test rules/
   tollgate test rules/ --watch
   tollgate test shop.test.yaml --format junit > report.xml
+  tollgate test rules/ --record access.log --lines 1000-1200 > recorded.test.yaml
 
 Exit codes: 0 all pass, 1 some fail or there are none, 64 a path that cannot be read.")]
 pub(crate) struct Args {
-    /// Rule test files, or folders of them
+    /// Rule test files, or folders of them; with --record rule files
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Let several rule files add to one domain
@@ -69,6 +74,25 @@ pub(crate) struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: TestFormat,
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+/// A rule test from a log.
+#[derive(Debug, clap::Args)]
+struct RecordArgs {
+    /// Write a rule test from this log, with what the rules say today; - is standard input
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["watch", "format"])]
+    record: Option<PathBuf>,
+    /// Which lines of it: 100 for the first hundred, or 1000-1100
+    #[arg(long, value_name = "LINES", default_value = "100", value_parser = record::line_slice, requires = "record")]
+    lines: LineSlice,
+    /// A tollgate.yaml whose mapping turns lines into requests; the gateway's own if left out
+    #[arg(long, value_name = "FILE", requires = "record")]
+    mapping: Option<PathBuf>,
+    /// The format of the log: a name, or the format string of nginx, Apache or Envoy
+    #[arg(long, value_name = "FORMAT", value_parser = LogFormat::parse, requires = "record")]
+    log_format: Option<LogFormat>,
 }
 
 /// How results are printed.
@@ -86,6 +110,9 @@ enum TestFormat {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
+    if args.record.record.is_some() {
+        return record::run(args, &args.record, console);
+    }
     if args.watch {
         return watch::run(args, console);
     }

@@ -10,6 +10,7 @@
 //! | `history` | `/v1/history`: how many, of what, when |
 //! | `keys` | `/v1/keys`: a key is looked at or reset |
 //! | `rules` | `/v1/rules`: the rules in force |
+//! | `explain` | `/v1/explain`: which rules a request meets, and why |
 //! | `rule_past` | `/v1/rules/log` and `/v1/rules/usage`: what a rule was, and how close keys come to it |
 //! | `settings` | `/v1/settings`: what is set, and where |
 //! | `health` | `/v1/health`: how server, store and rules are |
@@ -22,6 +23,7 @@
 //! Deliberately not here: anything that callers of the limiter need.
 
 mod cross_site;
+mod explain;
 mod health;
 mod history;
 mod keys;
@@ -57,12 +59,13 @@ use tollgate_settings::{AdminSettings, SettingInForce, Settings};
 pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 19] = [
+const PAGES: [(&str, &str); 20] = [
     ("/", "the dashboard in a browser; else this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
+    ("/v1/explain", "which rules a request meets, and why; POST it, or a rule's name"),
     ("/v1/health", "how the server, its store and its rules are"),
     ("/v1/history/keys", "erasing a key from history, with DELETE: ?name=user_id=42"),
     ("/v1/history/labels", "what history can be asked by; /v1/history/labels/route/values has the names"),
@@ -112,6 +115,7 @@ fn v1_router() -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/keys", only("GET, POST, DELETE", keys))
         .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
+        .route("/v1/explain", only("POST", post(explain::explain)))
         .route("/v1/health", only("GET", get(health::show)))
         .route("/v1/playground", only("POST", post(playground::play)))
         .route("/v1/rules", only("GET", get(rules::list)))

@@ -19,6 +19,8 @@
 //! | [`health`] | whether this server wants to be asked |
 //! | [`source`] | where rules come from: files that change, xDS |
 //! | [`history`] | what is remembered of decisions |
+//! | [`explain`] | which rules a request meets, which one decides, and why |
+//! | [`rule_usage`] | how close keys come to a limit, and what that says about the rule |
 //! | [`telemetry`] | logs and traces |
 //! | `turn` | giving way between the parts of a batch |
 //! | [`bounds`] | every bound on what callers may send or hold |
@@ -29,6 +31,7 @@ pub mod admin;
 mod body;
 pub mod bounds;
 pub mod error;
+pub mod explain;
 mod gateway;
 pub mod grpc;
 pub mod health;
@@ -37,6 +40,7 @@ pub mod http;
 pub mod listen;
 mod resp;
 pub mod rule_log;
+pub mod rule_usage;
 pub mod run;
 pub mod service;
 mod shutdown;

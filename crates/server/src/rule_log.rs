@@ -248,7 +248,7 @@ fn rule_key(path: &str, name: &str) -> String {
 }
 
 /// What pages call a mode.
-pub(crate) const fn mode_name(mode: Mode) -> &'static str {
+pub const fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",

@@ -2,7 +2,7 @@
 import { Chart, barsMax } from "../chart";
 import { api, type HistorySeries, type RuleLog, type RuleUsage } from "../api";
 import { count, percent, span, time } from "../format";
-import { algorithmName, finding, limitLine, limitWords, yaml, type Rule } from "../limits";
+import { algorithmName, limitLine, limitWords, yaml, type Rule } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams } from "../location";
 import { Card, Command, Loading, Name, Problem, Tile } from "../parts/common";
@@ -32,10 +32,11 @@ export function OneRule({ name }: { name: string }) {
   if (!data) return error ? <Problem error={error} /> : <Loading />;
   const { rule, series, usage } = data;
   const counts = { total: series.total, denied: totalOf(series, "denied"), shadowDenied: totalOf(series, "shadow_denied") };
-  const found = rule && finding(rule, counts, usage);
+  const found = usage?.finding;
   return (
     <>
       <div class="row"><a href={href(["rules"])}>All rules</a><span class="dim">/</span><h2><Name text={name} /></h2>{found && <span class={found.level === "note" ? "dim" : found.level}>{found.text}</span>}</div>
+      {found && <p class="dim small">{found.reason}</p>}
       <div class="tiles">
         {rule && <Tile name="Limit, for each key" value={limitWords(rule)} note={algorithmName(rule.algorithm)} />}
         <Tile name="Decisions" value={count(counts.total)} />

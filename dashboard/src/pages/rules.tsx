@@ -1,7 +1,7 @@
 // Rules: what holds, what it does, and whether it looks right.
 import { api } from "../api";
 import { count, percent, time } from "../format";
-import { algorithmName, finding, limitWords, type Rule, type RuleCounts } from "../limits";
+import { algorithmName, limitWords, type Rule } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
 import { Card, Loading, Name, Problem } from "../parts/common";
@@ -21,16 +21,13 @@ export function RulesPage() {
 function RuleList() {
   const { data, error } = useLoad(`rules ${JSON.stringify(query())}`, async (signal) => {
     const [rules, top] = await Promise.all([api.rules(signal), api.top({ by: "rule", limit: ROWS_MAX, ...query() }, signal)]);
-    // Only the few rules in shadow mode need one more question.
-    const shadows = rules.rules.filter((rule) => rule.mode.includes("shadow")).slice(0, 50);
-    const denied = await Promise.all(shadows.map((rule) => api.series({ by: "rule", name: rule.name, domain: rule.domain, outcome: "shadow_denied", max_points: 2, ...query() }, signal)));
-    return { rules, top, shadow: new Map(shadows.map((rule, i) => [rule.path + rule.name, denied[i]?.total ?? 0])) };
+    return { rules, top };
   });
   if (!data) return error ? <Problem error={error} /> : <Loading />;
   const byRule = new Map(data.top.rows.map((row) => [`${row.domain} ${row.name}`, row]));
-  const counts = (rule: Rule): RuleCounts => {
+  const counts = (rule: Rule) => {
     const row = byRule.get(`${rule.domain} ${rule.name}`);
-    return { total: row?.total ?? 0, denied: row?.denied ?? 0, shadowDenied: data.shadow.get(rule.path + rule.name) ?? 0 };
+    return { total: row?.total ?? 0, denied: row?.denied ?? 0 };
   };
   const wanted = param("filter").toLowerCase();
   const rows = data.rules.rules.map((rule) => ({ rule, counts: counts(rule) })).filter(({ rule }) => `${rule.name} ${rule.path}`.toLowerCase().includes(wanted));
@@ -51,10 +48,10 @@ function RuleList() {
             <tbody>
               {shown.map(({ rule, counts: own }) => (
                 <tr key={rule.path + rule.name}>
-                  <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{rule.mode !== "enforce" && <> <span class="tag">{rule.mode.replace("_", " ")}</span></>}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br /><FindingText rule={rule} counts={own} /></span></td>
+                  <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{rule.mode !== "enforce" && <> <span class="tag">{rule.mode.replace("_", " ")}</span></>}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br /><FindingText rule={rule} /></span></td>
                   <td class="nowrap wide">{limitWords(rule)}</td>
                   <td class="wide">{algorithmName(rule.algorithm)}</td>
-                  <td class="wide"><FindingText rule={rule} counts={own} /></td>
+                  <td class="wide"><FindingText rule={rule} /></td>
                   <td class="num wide">{count(own.total)}</td>
                   <td class="num">{percent(own.denied, own.total)}</td>
                 </tr>
@@ -70,12 +67,10 @@ function RuleList() {
   );
 }
 
-/** What the past says about a rule; how close keys come to the limit is one more question for each. */
-function FindingText({ rule, counts }: { rule: Rule; counts: RuleCounts }) {
-  const isAsked = counts.total > 0 && !rule.mode.includes("shadow");
-  const { data: usage } = useLoad(JSON.stringify(["usage", rule.path, rule.name, isAsked, query()]), async (signal) => (isAsked ? api.ruleUsage({ path: rule.path, name: rule.name, ...query() }, signal) : undefined), 60_000);
-  const { text, level } = finding(rule, counts, usage);
-  return <span class={level === "note" ? "dim" : level}>{text}</span>;
+/** What the past says about a rule, in the words of the server. */
+function FindingText({ rule }: { rule: Rule }) {
+  const { data: usage } = useLoad(JSON.stringify(["usage", rule.path, rule.name, query()]), (signal) => api.ruleUsage({ path: rule.path, name: rule.name, ...query() }, signal), 60_000);
+  return usage ? <span class={usage.finding.level === "note" ? "dim" : usage.finding.level} title={usage.finding.reason}>{usage.finding.text}</span> : <span class="dim">…</span>;
 }
 
 type Status = Awaited<ReturnType<typeof api.rules>>["status"];

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate_load::LoadReport;
 use tollgate_load::plan::{LoadLoop, LoadRequest, Plan, RunLength};
+use tollgate_server::explain::words;
 
 use crate::console::{BAD, BOLD, DIM, WARN, clean};
 use crate::history::grouped;
-use crate::words;
 
 /// What came of a run, in the words of JSON.
 #[derive(Debug, Serialize)]

@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
-use super::story::{Counter, Level, LimitTold, Story, Told};
+use tollgate_server::explain::{CounterTold, DescriptorTold, LevelTold, LimitTold, Story, words};
+
 use crate::console::{BAD, BOLD, DIM, GOOD, WARN, clean};
-use crate::words;
 
 /// Writes the whole story.
 pub(super) fn write(story: &Story, out: &mut dyn Write) -> io::Result<()> {
@@ -26,7 +26,7 @@ pub(super) fn write(story: &Story, out: &mut dyn Write) -> io::Result<()> {
     verdict(story, out)
 }
 
-fn descriptor(told: &Told) -> String {
+fn descriptor(told: &DescriptorTold) -> String {
     words::descriptor(told.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())))
 }
 
@@ -38,7 +38,7 @@ fn unknown_domain(story: &Story, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  these domains have rules: {}", clean(&story.known_domains.join(", ")))
 }
 
-fn walk(level: &Level, out: &mut dyn Write) -> io::Result<()> {
+fn walk(level: &LevelTold, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  {}", clean(&level.entry))?;
     let width = level.candidates.iter().map(|candidate| candidate.text.chars().count()).max().unwrap_or(0);
     for candidate in &level.candidates {
@@ -64,7 +64,7 @@ fn walk(level: &Level, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes what applies to a descriptor, and what it decided.
-pub(crate) fn limits(told: &Told, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn limits(told: &DescriptorTold, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     if let Some(why) = &told.free_words {
         writeln!(out, "{indent}{}", clean(why))?;
     }
@@ -88,6 +88,9 @@ fn one_limit(limit: &LimitTold, indent: &str, out: &mut dyn Write) -> io::Result
     if let Some(mode) = limit.mode_words {
         writeln!(out, "{indent}  mode     {WARN}{mode}{WARN:#}")?;
     }
+    if !limit.message.is_empty() {
+        writeln!(out, "{indent}  says     {}", clean(&limit.message))?;
+    }
     if let Some(by) = &limit.replaced_by {
         return writeln!(out, "{indent}  {WARN}does not apply{WARN:#}: replaced by {}", clean(by));
     }
@@ -104,7 +107,7 @@ fn one_limit(limit: &LimitTold, indent: &str, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-fn counter_words(counter: &Counter) -> String {
+fn counter_words(counter: &CounterTold) -> String {
     let entries = counter.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()));
     let shared: Vec<_> =
         counter.entries.iter().filter(|entry| entry.shared).map(|entry| entry.key.as_str()).collect();

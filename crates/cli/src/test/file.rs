@@ -9,7 +9,7 @@
 //! Deliberately not here: the rules, and what the steps come to.
 
 use tollgate_core::algorithm::NOW_MAX;
-use tollgate_core::{DurationError, Micros, Operation, Time};
+use tollgate_core::{DurationError, Micros, Operation, Outcome, Time};
 use tollgate_yaml::{Located, Location, MapSchema, Problems, YamlMap, YamlNode, YamlValue, parse, quoted};
 
 /// A step is repeated at most this often: enough for any bucket that people
@@ -42,6 +42,7 @@ const STEP: MapSchema = MapSchema {
         "remaining",
         "rule",
         "reason",
+        "outcome",
     ],
     example: "{ at: 0s, request: { domain: NAME, descriptors: [{ KEY: VALUE }] }, expect: allow }",
 };
@@ -123,6 +124,7 @@ pub(super) struct Expect {
     pub(super) remaining: Option<u64>,
     pub(super) rule: Option<Located<String>>,
     pub(super) reason: Option<&'static str>,
+    pub(super) outcome: Option<Outcome>,
 }
 
 /// Why a limit denies.
@@ -283,6 +285,7 @@ fn expect(fields: &YamlMap, problems: &mut Problems) -> Option<Expect> {
     let rule = fields.text("rule", problems);
     let find = |word: &str| REASONS.into_iter().find(|reason| *reason == word);
     let reason = fields.choice("reason", &REASONS, find, problems);
+    let outcome = fields.choice("outcome", &Outcome::ALL.map(Outcome::name), Outcome::from_name, problems);
     let verdict = verdict?;
     for (key, goes_with) in [("wait", "delay"), ("retry_after", "deny"), ("reason", "deny")] {
         if let Some(field) = fields.get(key).filter(|_| verdict != goes_with) {
@@ -297,6 +300,7 @@ fn expect(fields: &YamlMap, problems: &mut Problems) -> Option<Expect> {
         remaining,
         rule,
         reason,
+        outcome,
     })
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::runner::{FileOutcome, TestFailure};
 use crate::check::ProblemJson;
-use crate::explain::story::Story;
+use tollgate_server::explain::Story;
 
 /// All outcomes.
 #[derive(Debug, Serialize)]

@@ -13,14 +13,14 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Rule, RuleSet, Verdict};
+use tollgate_core::{Descriptor, Entry, Micros, Operation, Outcome, Request, Rule, RuleSet, Verdict};
 use tollgate_limiter::{Limiter, MemoryStore, NoSink, Reply, SystemClock};
 use tollgate_rules::{Options, SourceFile};
+use tollgate_server::explain::{Story, words};
 use tollgate_yaml::{Problem, Problems, nearest};
 
 use super::file::{self, Expect, LIMIT_REASON, RuleTest, StepDescriptor, TestFile, TestStep};
-use crate::explain::story::Story;
-use crate::words;
+use crate::console::shell_word;
 
 /// What came of one file.
 #[derive(Debug)]
@@ -276,6 +276,7 @@ fn differences(expect: &Expect, reply: &Reply, is_last: bool) -> Vec<&'static st
         ("remaining", !is_last || expect.remaining.is_none_or(|expected| remaining == Some(expected))),
         ("rule", expect.rule.as_ref().is_none_or(|rule| name == Some(rule.value.as_str()))),
         ("reason", !is_last || expect.reason.is_none_or(|expected| reason(reply) == Some(expected))),
+        ("outcome", !is_last || expect.outcome.is_none_or(|outcome| outcome == reply.outcome())),
     ];
     fits.into_iter().filter(|(_, fits)| !fits).map(|(field, _)| field).collect()
 }
@@ -293,6 +294,7 @@ fn expected_words(expect: &Expect) -> String {
     parts.extend(expect.remaining.map(|remaining| format!("remaining {remaining}")));
     parts.extend(expect.rule.as_ref().map(|rule| format!("rule {}", rule.value)));
     parts.extend(expect.reason.map(|reason| format!("reason {reason}")));
+    parts.extend(expect.outcome.map(|outcome| format!("outcome {}", outcome.name())));
     parts.join(", ")
 }
 
@@ -320,6 +322,10 @@ fn got_parts(reply: &Reply, expect: &Expect) -> Vec<(&'static [&'static str], St
             parts.push((&["remaining", "rule"], "no limit applies".to_owned()));
         }
         None => parts.push((&["remaining", "rule"], "no limit is enforced".to_owned())),
+    }
+    // What the verdict does not say by itself.
+    if expect.outcome.is_some() || matches!(reply.outcome(), Outcome::Soft | Outcome::ShadowDenied) {
+        parts.push((&["outcome"], format!("outcome {}", reply.outcome().name())));
     }
     parts
 }
@@ -371,7 +377,7 @@ fn explain_command(step: &TestStep, rules: &[PathBuf]) -> String {
     if step.request.cost != 1 {
         words.extend(["--cost".to_owned(), step.request.cost.to_string()]);
     }
-    words.iter().map(|word| words::shell(word)).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

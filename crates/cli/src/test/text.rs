@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
+use tollgate_server::explain::words;
+
 use super::runner::{FileOutcome, TestFailure, TestOutcome};
 use crate::console::{BAD, BOLD, DIM, GOOD, clean, count, show_problems};
 use crate::explain::limits_text;
-use crate::words;
 
 /// Writes all outcomes.
 pub(super) fn write(outcomes: &[FileOutcome], out: &mut dyn Write) -> io::Result<()> {

@@ -16,6 +16,8 @@
 //! | `readme` | what the README shows is what a server answers |
 //! | `replay` | recorded traffic by other rules, held against a count by brute force |
 //! | `restart` | counters that survive the end of the process |
+//! | `story` | the newcomer's story of the guide, command by command |
+//! | `suggest` | what a server has counted, asked from it and from its folder |
 //! | `top` | the live view on a real terminal, and as text |
 //! | `rule_tests` | rule tests for harnesses, and again after a change |
 //! | `unread` | what callers who never read have a server hold |
@@ -37,5 +39,7 @@ mod restart;
 mod rule_tests;
 mod runs;
 mod serve;
+mod story;
+mod suggest;
 mod top;
 mod unread;

@@ -89,3 +89,66 @@ fn a_change_runs_the_tests_again() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// A rule test that is recorded passes as it is, and says what came of each line.
+#[test]
+fn what_is_recorded_passes_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let rules = "domain: gateway
+descriptors:
+  - key: remote_address
+    rate_limit: { name: per-address, algorithm: sliding_log, requests_per_unit: 2, unit: minute }
+  - key: path
+    descriptors:
+      - key: remote_address
+        rate_limit: { name: shaped, algorithm: leaky_bucket, requests_per_unit: 1, unit: second, burst: 5 }
+";
+    fs::write(path("rules.yaml"), rules).unwrap();
+    let line = |address: &str, second: u32, target: &str| {
+        format!("{address} - - [02/Jan/2026:03:04:{second:02} +0000] \"GET {target} HTTP/1.1\" 200 17\n")
+    };
+    let log = line("192.0.2.1", 5, "/a")
+        + &line("192.0.2.1", 4, "/a")
+        + &line("192.0.2.1", 6, "/\u{fc}\\x22: #'")
+        + &line("2001:db8::1", 7, "/a")
+        + "nonsense\n"
+        + &line("192.0.2.1", 30, "/a");
+    fs::write(path("access.log"), &log).unwrap();
+    let record = |extra: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(["test", "rules.yaml", "--record", "access.log"])
+            .args(extra)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (code, test) = record(&[]);
+    assert_eq!(code, Some(0), "{test}");
+    let expected: Vec<&str> =
+        test.lines().filter_map(|line| line.split_once("expect: ")).map(|(_, rest)| rest).collect();
+    assert_eq!(
+        expected,
+        [
+            "allow }",
+            "allow }",
+            "deny, retry_after: 58s, rule: per-address }",
+            "allow }",
+            "deny, retry_after: 34s, rule: per-address }"
+        ],
+        "{test}"
+    );
+    assert!(test.contains("start: 2026-01-02T03:04:04Z"), "{test}");
+    for (lines, requests) in [("100", 5), ("2-3", 2)] {
+        let (code, test) = record(&["--lines", lines]);
+        assert_eq!((code, test.matches("at: ").count()), (Some(0), requests), "{test}");
+        fs::write(path("recorded.test.yaml"), &test).unwrap();
+        let ran = run(&["test", &path("recorded.test.yaml")]);
+        assert!(ran.status.success(), "{test}{}", String::from_utf8_lossy(&ran.stdout));
+    }
+    let (code, told) = record(&["--lines", "5-5"]);
+    assert!(code == Some(1) && told.contains("none of these lines of access.log is understood"), "{told}");
+    let (code, told) = record(&["--lines", "9-5"]);
+    assert!(code == Some(64) && told.contains("'9-5' are no lines"), "{told}");
+}

@@ -44,6 +44,7 @@ fn the_help_teaches() {
     check("help_history", &["history", "--help"]);
     check("help_top", &["top", "--help"]);
     check("help_bench", &["bench", "--help"]);
+    check("help_suggest", &["suggest", "--help"]);
     check("help_schema", &["schema", "--help"]);
     check("help_history_import", &["history", "import", "--help"]);
     check("help_demo", &["demo", "--help"]);
@@ -59,6 +60,7 @@ fn every_shell_is_taught_every_command() {
         "history",
         "top",
         "bench",
+        "suggest",
         "schema",
         "demo",
         "completions",
@@ -142,6 +144,7 @@ fn passing_tests_are_listed() {
 fn a_failure_shows_what_was_expected_what_it_got_and_why() {
     check("test_failing", &["test", "failing.test.yaml"]);
     check("test_failing_junit", &["test", "failing.test.yaml", "--format", "junit"]);
+    check("test_outcomes", &["test", "outcomes.test.yaml"]);
     check("test_failing_tap", &["test", "good", "failing.test.yaml", "bad_tests", "--format", "tap"]);
     check("test_none_tap", &["test", "no_tests", "--format", "tap"]);
 }
@@ -187,6 +190,12 @@ fn the_walk_is_told_level_by_level() {
     explain("explain_key", &["adress=10.0.0.1"]);
     explain("explain_cost", &["plan=free,user_id=42", "--cost", "11"]);
     explain("explain_soft", &["path=/about", "--cost", "22"]);
+}
+
+/// Every key of a limit that bears on what becomes of a request is told.
+#[test]
+fn a_limit_is_told_with_all_its_keys() {
+    check("explain_all_keys", &["explain", "--rules", "all_keys.yaml", "keys", "all=x", "--cost", "11"]);
 }
 
 #[test]

@@ -42,6 +42,18 @@ pub struct UsageResult {
     pub peaks: Vec<u64>,
     /// How many of these keys were denied at least once.
     pub denied_keys: usize,
+    /// What each key asked for in each window, keys in no order.
+    pub asked: Vec<Vec<u64>>,
+}
+
+impl UsageResult {
+    /// How many keys asked for more than `limit` in some window, and how many requests were beyond it.
+    pub fn beyond(&self, limit: u64) -> (usize, u64) {
+        let beyond =
+            |windows: &Vec<u64>| windows.iter().map(|asked| asked.saturating_sub(limit)).sum::<u64>();
+        let keys = self.asked.iter().map(beyond).filter(|requests| *requests > 0);
+        keys.fold((0, 0), |(keys, sum), requests| (keys + 1, sum + requests))
+    }
 }
 
 impl HistoryReader<'_> {
@@ -82,7 +94,8 @@ impl HistoryReader<'_> {
         peaks.retain(|peak| *peak > 0);
         peaks.sort_unstable();
         let denied_keys = usage.iter().filter(|key| key.is_denied).count();
-        Ok(UsageResult { from_s, to_s: range.to_s, window_s, peaks, denied_keys })
+        let asked = usage.into_iter().map(|key| key.windows).filter(|windows| !windows.is_empty()).collect();
+        Ok(UsageResult { from_s, to_s: range.to_s, window_s, peaks, denied_keys, asked })
     }
 }
 
@@ -132,6 +145,8 @@ mod tests {
         let minutes = usage(60);
         assert_eq!((minutes.peaks, minutes.window_s, minutes.denied_keys), (vec![2, 7], 60, 1));
         assert_eq!(usage(120).peaks, [2, 12]);
+        let beyond = |limit| usage(60).beyond(limit);
+        assert_eq!([0, 1, 2, 5, 6, 7].map(beyond), [(2, 14), (2, 11), (1, 8), (1, 2), (1, 1), (0, 0)]);
     }
 
     #[test]

@@ -157,7 +157,7 @@ pub(super) async fn reset_body(State(service): State<Arc<Service>>, request: Req
     respond(async { forget(&service, &from_body(&receive_json(request).await?)?).await }.await)
 }
 
-fn respond(answered: Result<Response, V1Error>) -> Response {
+pub(super) fn respond(answered: Result<Response, V1Error>) -> Response {
     answered.unwrap_or_else(|error| to_wire::error(&error).into())
 }
 
@@ -205,7 +205,7 @@ async fn forget(service: &Service, wire: &V1Request<'_>) -> Result<Response, V1E
 }
 
 /// The body of a request. What changes a counter must be said to be JSON.
-async fn receive_json(request: Request<Body>) -> Result<Bytes, V1Error> {
+pub(super) async fn receive_json(request: Request<Body>) -> Result<Bytes, V1Error> {
     if !is_json(request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes())) {
         return Err(V1Error::MediaType);
     }

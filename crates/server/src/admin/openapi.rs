@@ -6,22 +6,24 @@ use axum::response::Response;
 use hyper::body::Bytes;
 use utoipa::OpenApi;
 
+use super::explain::{ExplainSchema, RuleQuestion};
 use super::history::{
     ForgottenSchema, LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema,
 };
 use super::keys::{KeyBody, ResetBody};
 use super::playground::PlaygroundBody;
-use super::rule_past::RuleUsageBody;
-use super::{health, history, keys, playground, rule_past, rules, settings};
+use super::{explain, health, history, keys, playground, rule_past, rules, settings};
+use crate::explain::Story;
 use crate::http::v1::openapi::{respond, written};
 use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
 use crate::http::v1::to_wire::ProblemBody;
+use crate::rule_usage::RuleUsage;
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
-        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, rule_past::log, rule_past::usage, health::show,
+        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, rule_past::log, rule_past::usage, explain::explain, health::show,
         settings::show, playground::play,
         history::series, history::top, history::summary, history::labels, history::values, history::status,
         history::forget,
@@ -29,7 +31,7 @@ use crate::http::v1::to_wire::ProblemBody;
     components(schemas(
         RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
         SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema, PlaygroundBody,
-        ForgottenSchema, RuleUsageBody,
+        ForgottenSchema, RuleUsage, ExplainSchema, RuleQuestion, Story,
     )),
     tags(
         (name = "history", description = "How many, of what, when."),

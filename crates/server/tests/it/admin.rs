@@ -67,7 +67,7 @@ async fn with_a_token_every_page_demands_it() {
     let server =
         Setup::new(&[("rules.yaml", RULES)]).env("TOLLGATE_ADMIN_TOKEN", "open sesame").start().await;
     let admin = server.addresses.admin;
-    for page in ["/", "/rlconfig", "/stats", "/metrics", "/nothing"] {
+    for page in ["/", "/rlconfig", "/stats", "/metrics", "/v1/explain", "/nothing"] {
         let (status, text) = get(admin, page).await;
         assert_eq!(status, 401);
         assert!(text.contains("TOLLGATE_ADMIN_TOKEN") && !text.contains("sesame"), "{text}");
@@ -101,6 +101,16 @@ async fn other_web_sites_get_nothing_and_change_nothing() {
         (json.to_owned() + "sec-fetch-site: cross-site\r\n", 403),
     ] {
         assert_eq!(http::request(admin, &reset(&headers)).await.0, status, "{headers}");
+    }
+    let explain = |headers: &str| reset(headers).replace("/v1/keys/reset", "/v1/explain");
+    for (headers, status) in [
+        (json.to_owned(), 200),
+        ("host: localhost\r\n".to_owned(), 415),
+        (json.replace("localhost", "evil.example"), 403),
+        (json.to_owned() + "origin: http://evil.example\r\n", 403),
+        (json.to_owned() + "sec-fetch-site: cross-site\r\n", 403),
+    ] {
+        assert_eq!(http::request(admin, &explain(&headers)).await.0, status, "{headers}");
     }
     for line in ["GET /v1/keys?domain=z&b=x", "DELETE /v1/keys?domain=z&b=x", "GET /metrics", "GET /"] {
         let asked = format!("{line} HTTP/1.1\r\nhost: rebound.example:6070\r\nconnection: close\r\n\r\n");
@@ -229,6 +239,9 @@ async fn what_a_rule_was_and_who_comes_close_to_it_is_told() {
     let (_, usage) = ask("/v1/rules/usage?path=z.a&name=few&last=1h").await;
     assert_eq!((&usage["keys"], &usage["limit"], &usage["p99_percent"]), (&2.into(), &4.into(), &125.into()));
     assert_eq!((&usage["bins"][2], &usage["bins"][10]), (&1.into(), &1.into()), "{usage}");
+    let told = (&usage["total"], &usage["denied"], &usage["finding"]["text"], &usage["peaks"]["max"]);
+    assert_eq!(told, (&6.into(), &0.into(), &"never denied; p99 of keys at 125 % of it".into(), &5.into()));
+    assert_eq!(usage["limits"][1], serde_json::json!({ "limit": 4, "keys": 1, "requests": 1 }), "{usage}");
     let (status, problem) = ask("/v1/rules/usage?path=z.a&name=other").await;
     assert_eq!((status, &problem["pointer"]), (400, &"/name".into()), "{problem}");
 

@@ -43,6 +43,50 @@ async fn a_key_that_no_rule_meets_has_no_counters() {
     assert_eq!(answer, (200, json!({ "counters": [] })));
 }
 
+/// What `tollgate explain` says, on the counters as they are; asking changes none of them.
+#[tokio::test]
+async fn a_request_is_explained_with_the_state_of_its_counters() {
+    let server = Server::with(RULES).await;
+    let (http, admin) = (server.addresses.http, server.addresses.admin);
+    post(http, "/v1/check", &costing("user_id", "42", 3)).await;
+    let (status, denied) = post(http, "/v1/check", &one("user_id", "42")).await;
+    assert_eq!(status, 429);
+    for _ in 0..2 {
+        let (status, story) = post(admin, "/v1/explain", &one("user_id", "42")).await;
+        assert_eq!(status, 200, "{story}");
+        assert_eq!(
+            (&story["verdict"], &story["binding"], &story["outcome"]),
+            (&"deny".into(), &"burst".into(), &"denied".into())
+        );
+        let limits = story["descriptors"][0]["limits"].as_array().unwrap();
+        let used: Vec<Value> = limits
+            .iter()
+            .map(|own| json!([own["rule"], own["decision"]["used"], own["decision"]["verdict"]]))
+            .collect();
+        assert_eq!(used, [json!(["burst", 3, "deny"]), json!(["sustained", 3, "allow"])]);
+        assert_eq!(story["descriptors"][0]["levels"][0]["chosen"], "user_id");
+    }
+    // What a denial names can be asked as it is; the counters are those of a key that nobody used.
+    let named = denied["violated-policies"][0].as_str().unwrap();
+    let (status, story) = post(admin, "/v1/explain", &json!({ "rule": named }).to_string()).await;
+    assert_eq!((status, &story["verdict"]), (200, &"allow".into()), "{story}");
+    assert_eq!(story["descriptors"][0]["limits"][0]["rule"], named);
+    let by_path = json!({ "rule": "shop.user_id[1]", "domain": "shop" }).to_string();
+    assert_eq!(post(admin, "/v1/explain", &by_path).await.0, 200);
+    let (_, misspelt) = post(admin, "/v1/explain", &one("user_idd", "42")).await;
+    assert_eq!(misspelt["descriptors"][0]["nearest_key"], "user_id");
+    for (body, pointer) in [
+        (json!({ "rule": "none" }).to_string(), "/rule"),
+        (json!({ "rule": "burst", "domain": "other" }).to_string(), "/rule"),
+        (json!({ "domain": "shop" }).to_string(), "/descriptors"),
+        ("[]".to_owned(), ""),
+    ] {
+        let (status, problem) = post(admin, "/v1/explain", &body).await;
+        assert_eq!((status, &problem["pointer"]), (400, &pointer.into()), "{problem}");
+    }
+    assert_ne!(post(http, "/v1/explain", &one("user_id", "42")).await.0, 200, "it is for operators");
+}
+
 #[tokio::test]
 async fn what_names_no_key_is_told_how_to() {
     let server = Server::with(RULES).await;

@@ -1,70 +1,94 @@
 //! Everything there is to say about one request, as data.
 //!
-//! Made from a request and the limiter's reply to it; printed as text or as
-//! JSON, and cited by failing rule tests.
+//! Made from a request and the limiter's reply to it; printed as text or as JSON,
+//! cited by failing rule tests, and answered by `/v1/explain`.
 //!
 //! Invariant: nothing is decided here. The walk is [`RuleSet::trace`]'s, the
 //! counters are those of [`RuleSet::charges`], the decisions are the reply's.
 
 use serde::Serialize;
-use tollgate_core::ruleset::{Found, Free, How, Level as Walked, Trace};
+use tollgate_core::ruleset::{Found, Free, How, Level, Trace};
 use tollgate_core::{Entry, Key, Operation, Request, Rule, RuleId, RuleSet, Verdict};
 use tollgate_limiter::{Exception, Reply, RuleDecision};
+use utoipa::ToSchema;
 
 use super::reasons::{how_name, reason};
-use crate::words;
+use super::words;
+use crate::rule_log::mode_name;
 
 /// So many levels that do not match are shown; more help nobody.
 const MISSES_SHOWN: usize = 10;
 
 /// A request, what it met, and what came of it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Story {
-    pub(crate) domain: String,
-    pub(crate) domain_known: bool,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Explanation)]
+pub struct Story {
+    /// The domain of the request.
+    pub domain: String,
+    /// Whether there are rules for it.
+    pub domain_known: bool,
     /// What else there is, where the domain is not known.
-    pub(crate) known_domains: Vec<String>,
-    pub(crate) nearest_domain: Option<String>,
-    pub(crate) cost: u64,
-    pub(crate) descriptors: Vec<Told>,
-    pub(crate) verdict: &'static str,
-    pub(crate) wait_us: Option<u64>,
-    pub(crate) retry_after_us: Option<u64>,
+    pub known_domains: Vec<String>,
+    /// The domain that was probably meant.
+    pub nearest_domain: Option<String>,
+    /// What the request takes from each limit.
+    pub cost: u64,
+    /// Its descriptors, each with the rules that it met.
+    pub descriptors: Vec<DescriptorTold>,
+    /// `allow`, `delay` or `deny`.
+    pub verdict: &'static str,
+    /// For `delay`: how long, in microseconds.
+    pub wait_us: Option<u64>,
+    /// For `deny`: when the same request would pass; `null` if it never would.
+    pub retry_after_us: Option<u64>,
+    /// How the request counts in metrics and history.
+    pub outcome: &'static str,
     /// The name of the rule that the verdict comes from.
-    pub(crate) binding: Option<String>,
+    pub binding: Option<String>,
+    /// The verdict as people read it.
     #[serde(skip)]
-    pub(crate) verdict_words: String,
+    pub verdict_words: String,
 }
 
 /// One descriptor.
-#[derive(Debug, Serialize)]
-pub(crate) struct Told {
-    pub(crate) entries: Vec<EntryTold>,
-    pub(crate) levels: Vec<Level>,
-    pub(crate) limits: Vec<LimitTold>,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedDescriptor)]
+pub struct DescriptorTold {
+    /// Its entries, in their order.
+    pub entries: Vec<EntryTold>,
+    /// The way through the rules, one level for each entry as far as it went.
+    pub levels: Vec<LevelTold>,
+    /// The limits that it reached.
+    pub limits: Vec<LimitTold>,
     /// Why nothing is charged.
-    pub(crate) free: Option<&'static str>,
+    pub free: Option<&'static str>,
     /// A key that no rule of the domain has, where no rule matches.
-    pub(crate) unknown_key: Option<String>,
+    pub unknown_key: Option<String>,
     /// What that key may have been meant to be.
-    pub(crate) nearest_key: Option<String>,
+    pub nearest_key: Option<String>,
     /// What denies it whatever is counted: `deny_list` of the domain.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) exception: Option<&'static str>,
+    #[schema(nullable = false)]
+    pub exception: Option<&'static str>,
+    /// Why nothing is charged, as people read it.
     #[serde(skip)]
-    pub(crate) free_words: Option<String>,
+    pub free_words: Option<String>,
+    /// What denies it, as people read it.
     #[serde(skip)]
-    pub(crate) exception_words: Option<&'static str>,
+    pub exception_words: Option<&'static str>,
 }
 
 /// One entry, of a request or of a counter.
-#[derive(Debug, Serialize)]
-pub(crate) struct EntryTold {
-    pub(crate) key: String,
-    pub(crate) value: String,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedEntry)]
+pub struct EntryTold {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
     /// The value is a pattern, and all that fit it count together.
     #[serde(skip_serializing_if = "is_false")]
-    pub(crate) shared: bool,
+    pub shared: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -73,83 +97,122 @@ fn is_false(flag: &bool) -> bool {
 }
 
 /// One level of the walk.
-#[derive(Debug, Serialize)]
-pub(crate) struct Level {
-    pub(crate) entry: String,
-    pub(crate) chosen: Option<String>,
-    pub(crate) how: Option<&'static str>,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedLevel)]
+pub struct LevelTold {
+    /// The entry of the request.
+    pub entry: String,
+    /// What was chosen, as the rule file has it; none if nothing matches.
+    pub chosen: Option<String>,
+    /// `exact`, `wildcard` or `key_only`.
+    pub how: Option<&'static str>,
     /// The chosen level has limits, which do not apply as more entries follow.
-    pub(crate) passed_limits: bool,
-    pub(crate) candidates: Vec<CandidateTold>,
+    pub passed_limits: bool,
+    /// Everything that there was to choose from.
+    pub candidates: Vec<CandidateTold>,
     /// How many more do not match.
-    pub(crate) left_out: usize,
+    pub left_out: usize,
 }
 
 /// Something that a level might have been.
-#[derive(Debug, Serialize)]
-pub(crate) struct CandidateTold {
-    pub(crate) text: String,
-    pub(crate) how: Option<&'static str>,
-    pub(crate) chosen: bool,
-    pub(crate) reason: &'static str,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedCandidate)]
+pub struct CandidateTold {
+    /// As the rule file has it.
+    pub text: String,
+    /// How it matches; none if it does not.
+    pub how: Option<&'static str>,
+    /// Whether it is the one.
+    pub chosen: bool,
+    /// Why, or why not.
+    pub reason: &'static str,
 }
 
 /// One limit that the descriptor reached.
-#[derive(Debug, Serialize)]
-pub(crate) struct LimitTold {
-    pub(crate) rule: String,
-    pub(crate) path: String,
-    pub(crate) algorithm: &'static str,
-    pub(crate) limit: String,
-    pub(crate) mode: &'static str,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedLimit)]
+pub struct LimitTold {
+    /// The rule's name, or its path if it has none.
+    pub rule: String,
+    /// Where the rule stands: the domain and the levels, joined by dots.
+    pub path: String,
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// All of its numbers, as people read them.
+    pub limit: String,
+    /// What whoever is refused is told; empty if the rule has no words of its own.
+    pub message: String,
+    /// `enforce`, `shadow`, `quota` or `shadow_quota`.
+    pub mode: &'static str,
     /// The rule that makes this one step back.
-    pub(crate) replaced_by: Option<String>,
+    pub replaced_by: Option<String>,
     /// The list that keeps this limit from being asked: `allow_list` or `deny_list`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) skipped: Option<&'static str>,
-    pub(crate) counter: Option<Counter>,
-    pub(crate) decision: Option<Decided>,
+    #[schema(nullable = false)]
+    pub skipped: Option<&'static str>,
+    /// What counts together.
+    pub counter: Option<CounterTold>,
+    /// What it decided; none if it does not apply.
+    pub decision: Option<DecisionTold>,
+    /// What the mode means; none where a denial simply counts.
     #[serde(skip)]
-    pub(crate) mode_words: Option<&'static str>,
+    pub mode_words: Option<&'static str>,
+    /// What keeps this limit from being asked, as people read it.
     #[serde(skip)]
-    pub(crate) skipped_words: Option<&'static str>,
+    pub skipped_words: Option<&'static str>,
 }
 
 /// What counts together.
-#[derive(Debug, Serialize)]
-pub(crate) struct Counter {
-    pub(crate) domain: String,
-    pub(crate) entries: Vec<EntryTold>,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedCounter)]
+pub struct CounterTold {
+    /// The domain.
+    pub domain: String,
+    /// The entries whose values are equal for all that count together.
+    pub entries: Vec<EntryTold>,
 }
 
 /// What one limit decided.
-#[derive(Debug, Serialize)]
-pub(crate) struct Decided {
-    pub(crate) verdict: &'static str,
-    pub(crate) wait_us: Option<u64>,
-    pub(crate) retry_after_us: Option<u64>,
-    pub(crate) limit: u64,
-    pub(crate) used: u64,
-    pub(crate) remaining: u64,
-    pub(crate) reset_after_us: u64,
-    pub(crate) soft: bool,
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedDecision)]
+pub struct DecisionTold {
+    /// `allow`, `delay` or `deny`.
+    pub verdict: &'static str,
+    /// For `delay`: how long, in microseconds.
+    pub wait_us: Option<u64>,
+    /// For `deny`: when the same request would pass; `null` if it never would.
+    pub retry_after_us: Option<u64>,
+    /// What the limit lets through at once.
+    pub limit: u64,
+    /// What is taken.
+    pub used: u64,
+    /// What is left.
+    pub remaining: u64,
+    /// When it is as good as new, nothing else happening.
+    pub reset_after_us: u64,
+    /// It passes only because the limit is soft.
+    pub soft: bool,
+    /// It was decided without the store, which could not be asked.
+    pub degraded: bool,
     /// Why it denies, if not because the limit is used up: `penalty`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<&'static str>,
+    #[schema(nullable = false)]
+    pub reason: Option<&'static str>,
     /// The verdict on the request comes from this one.
-    pub(crate) binding: bool,
+    pub binding: bool,
+    /// All of it as people read it.
     #[serde(skip)]
-    pub(crate) words: String,
+    pub words: String,
 }
 
 impl Story {
     /// Whether any limit was met, enforced or not.
-    pub(crate) fn has_limits(&self) -> bool {
+    pub fn has_limits(&self) -> bool {
         self.descriptors.iter().any(|descriptor| !descriptor.limits.is_empty())
     }
 
     /// What there is to say about `request` and the `reply` to it.
-    pub(crate) fn new(request: &Request<'_>, reply: &Reply) -> Self {
+    pub fn new(request: &Request<'_>, reply: &Reply) -> Self {
         let rules = reply.rules();
         let domain_known = rules.has_domain(request.domain);
         let traces: Vec<Option<Trace<'_>>> = request
@@ -173,6 +236,7 @@ impl Story {
             verdict: reply.verdict.word(),
             wait_us,
             retry_after_us,
+            outcome: reply.outcome().name(),
             binding: reply.binding().and_then(|decision| {
                 let exception = decision.exception.map(Exception::reason);
                 Some(reply.rule(decision).map(Rule::name).or(exception)?.to_owned())
@@ -199,7 +263,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn descriptor(&self, index: usize) -> Told {
+    fn descriptor(&self, index: usize) -> DescriptorTold {
         let entries = self.request.descriptors.get(index).map_or(&[][..], |descriptor| descriptor.entries);
         let trace = self.traces.get(index).and_then(Option::as_ref);
         let levels = trace.map_or(&[][..], |trace| &trace.levels);
@@ -207,7 +271,7 @@ impl Teller<'_> {
         let unknown_key = (why == Some(Free::NoRule)).then(|| self.unknown_key(entries)).flatten();
         let is_domains = |decision: &&RuleDecision| decision.descriptor == index && decision.rule.is_none();
         let exception = self.reply.decisions.iter().find(is_domains).and_then(|decision| decision.exception);
-        Told {
+        DescriptorTold {
             unknown_key: unknown_key.map(str::to_owned),
             nearest_key: unknown_key
                 .and_then(|key| tollgate_yaml::nearest(key, self.rules.keys(self.request.domain)))
@@ -244,7 +308,8 @@ impl Teller<'_> {
             path: rule.path.clone(),
             algorithm: rule.limit.algorithm().name(),
             limit: words::limit(rule),
-            mode: words::mode_name(rule.mode),
+            message: rule.message.clone(),
+            mode: mode_name(rule.mode),
             mode_words: words::mode(rule.mode),
             replaced_by: if is_replaced { Some(self.replacing(&rule.label)) } else { None },
             skipped: skipped.map(|(name, _)| name),
@@ -269,9 +334,9 @@ impl Teller<'_> {
         is_listed.then_some(("deny_list", "a deny list has this request, so that no limit is asked"))
     }
 
-    fn decided(&self, decision: &RuleDecision, rule: &Rule) -> Decided {
+    fn decided(&self, decision: &RuleDecision, rule: &Rule) -> DecisionTold {
         let (wait_us, retry_after_us) = waits(decision.verdict);
-        Decided {
+        DecisionTold {
             verdict: decision.verdict.word(),
             wait_us,
             retry_after_us,
@@ -280,13 +345,14 @@ impl Teller<'_> {
             remaining: decision.remaining,
             reset_after_us: decision.reset_after.get(),
             soft: decision.soft,
+            degraded: decision.degraded,
             reason: decision.reason(),
             binding: self.reply.binding().is_some_and(|binding| std::ptr::eq(binding, decision)),
             words: words::decision(decision, rule),
         }
     }
 
-    fn counter(&self, descriptor: usize, id: RuleId) -> Option<Counter> {
+    fn counter(&self, descriptor: usize, id: RuleId) -> Option<CounterTold> {
         let mut counter = None;
         self.rules.charges(self.request, Operation::Check, |found| {
             if let Found::Charge(charge) = found
@@ -326,7 +392,7 @@ impl Teller<'_> {
 }
 
 /// Where the walk ended.
-fn miss(levels: &[Walked<'_>], entries: &[Entry<'_>]) -> String {
+fn miss(levels: &[Level<'_>], entries: &[Entry<'_>]) -> String {
     let Some((last, entry)) = levels.last().zip(entries.get(levels.len().saturating_sub(1))) else {
         return "the descriptor has no entries".to_owned();
     };
@@ -357,13 +423,13 @@ fn entry_told(entry: Entry<'_>, shared: Option<&str>) -> EntryTold {
     }
 }
 
-fn counter_told(key: &Key<'_>) -> Counter {
+fn counter_told(key: &Key<'_>) -> CounterTold {
     let shared = key.shared.iter().map(Option::as_deref).chain(std::iter::repeat(None));
     let entries = key.entries.iter().zip(shared).map(|(entry, shared)| entry_told(*entry, shared)).collect();
-    Counter { domain: key.domain.to_owned(), entries }
+    CounterTold { domain: key.domain.to_owned(), entries }
 }
 
-fn level_told(level: &Walked<'_>, entry: Entry<'_>) -> Level {
+fn level_told(level: &Level<'_>, entry: Entry<'_>) -> LevelTold {
     let how = level.chosen.map(|(_, how)| how);
     let mut misses = 0;
     let mut candidates = Vec::new();
@@ -381,7 +447,7 @@ fn level_told(level: &Walked<'_>, entry: Entry<'_>) -> Level {
             reason: reason(candidate, entry, how),
         });
     }
-    Level {
+    LevelTold {
         entry: words::descriptor([(entry.key, entry.value)]),
         chosen: level.chosen.map(|(text, _): (&str, How)| text.to_owned()),
         how: how.map(how_name),

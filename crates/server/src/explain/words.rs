@@ -1,24 +1,26 @@
 //! Limits, entries and decisions as people read them.
 //!
-//! `explain` and the failures of `test` speak with the same words.
+//! `explain`, `/v1/explain` and the failures of `test` speak with the same words.
 //!
 //! Deliberately not here: what a limit does; layout and colours.
 
-use tollgate_core::{Limit, Mode, Refill, Rule, Shape, Verdict};
+use tollgate_core::{Limit, Mode, OnStoreError, Refill, Rule, Shape, Verdict};
 use tollgate_limiter::RuleDecision;
 
 /// `10 per minute`, `5 per 30 seconds`.
-fn rate(rule: &Rule) -> String {
-    let (count, unit) = (rule.limit.count(), rule.unit.name());
-    match rule.unit_multiplier {
+pub fn rate(count: u32, unit: &str, multiplier: u32) -> String {
+    match multiplier {
         1 => format!("{count} per {unit}"),
         several => format!("{count} per {several} {unit}s"),
     }
 }
 
 /// The numbers of a rule: `token_bucket, 100 per second, bucket of 200`.
-pub(crate) fn limit(rule: &Rule) -> String {
-    let mut parts = vec![rule.limit.algorithm().name().to_owned(), rate(rule)];
+pub fn limit(rule: &Rule) -> String {
+    let mut parts = vec![
+        rule.limit.algorithm().name().to_owned(),
+        rate(rule.limit.count(), rule.unit.name(), rule.unit_multiplier),
+    ];
     match rule.limit.shape() {
         Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter => {}
         Shape::SlidingBuckets { buckets } => parts.push(format!("{buckets} sub-windows")),
@@ -45,32 +47,28 @@ fn extras(limit: &Limit) -> Vec<String> {
     if limit.counts_rejected() {
         parts.push("denied requests count".to_owned());
     }
+    if limit.is_postpaid() {
+        parts.push("paid afterwards".to_owned());
+    }
+    if limit.on_store_error() != OnStoreError::default() {
+        parts.push(format!("without its store: {}", limit.on_store_error().name()));
+    }
     parts.extend(limit.penalty().map(|penalty| format!("penalty: {penalty}")));
     parts
 }
 
 /// What a mode means; none where a denial simply counts.
-pub(crate) const fn mode(mode: Mode) -> Option<&'static str> {
+pub const fn mode(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::Enforce => None,
-        Mode::Shadow => Some("shadow: counts, and refuses nothing"),
-        Mode::Quota => Some("quota: refuses only if every quota refuses"),
-        Mode::ShadowQuota => Some("shadow quota: never refuses, and keeps the other quotas from refusing"),
-    }
-}
-
-/// The name of a mode in JSON.
-pub(crate) const fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
-        Mode::Quota => "quota",
-        Mode::ShadowQuota => "shadow_quota",
+        Mode::Shadow => Some("shadow: counts, and denies nothing"),
+        Mode::Quota => Some("quota: denies only if every quota denies"),
+        Mode::ShadowQuota => Some("shadow quota: never denies, and keeps the other quotas from denying"),
     }
 }
 
 /// `allow`, `delay, wait 500ms`, `deny, retry after 20s`, `deny, never passes`.
-pub(crate) fn verdict(verdict: Verdict) -> String {
+pub fn verdict(verdict: Verdict) -> String {
     match verdict {
         Verdict::Allow => "allow".to_owned(),
         Verdict::Delay { wait } => format!("delay, wait {wait}"),
@@ -80,7 +78,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 }
 
 /// One decision: `allow, 9 of 10 remaining, 1 used, reset after 1m`.
-pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
+pub fn decision(decision: &RuleDecision, rule: &Rule) -> String {
     if decision.exception.is_some() {
         return "deny, its deny list has this: nothing is counted, and waiting does not help".to_owned();
     }
@@ -98,23 +96,17 @@ pub(crate) fn decision(decision: &RuleDecision, rule: &Rule) -> String {
     if decision.soft {
         text.push_str(", only because the limit is soft");
     }
+    if decision.degraded {
+        text.push_str(", decided without the store");
+    }
     text
 }
 
 /// One descriptor as `explain` takes it: `user_id=42,plan=free`.
-pub(crate) fn descriptor<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub fn descriptor<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let escaped = |text: &str| text.replace(',', "\\,");
     let entry = |(key, value)| format!("{}={}", escaped(key), escaped(value));
     entries.into_iter().map(entry).collect::<Vec<_>>().join(",")
-}
-
-/// The word as a shell takes it.
-pub(crate) fn shell(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -166,13 +158,13 @@ mod tests {
         let text =
             "sliding_counter, 10 per second, soft: up to 10% more pass and are marked, denied requests count";
         assert_eq!(limit(&soft), text);
+        let mut rest = rule(10, 1, Shape::FixedWindow);
+        rest.limit = rest.limit.with_postpaid(true).with_on_store_error(OnStoreError::Deny);
+        assert_eq!(limit(&rest), "fixed_window, 10 per second, paid afterwards, without its store: deny");
     }
 
     #[test]
     fn a_descriptor_reads_as_it_is_typed() {
         assert_eq!(descriptor([("a", "1"), ("path", "/x,y")]), r"a=1,path=/x\,y");
-        assert_eq!(shell("user_id=42"), "user_id=42");
-        assert_eq!(shell("it's a=*"), r"'it'\''s a=*'");
-        assert_eq!(shell(""), "''");
     }
 }
