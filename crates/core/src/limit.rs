@@ -24,6 +24,8 @@ pub const FILL_MAX: Micros = WINDOW_MAX.times(2);
 pub const LOG_MAX: u64 = 10_000;
 /// The most sub-windows: one an hour's second. State grows with their number.
 pub const BUCKETS_MAX: u32 = 3_600;
+/// Below a lower mark than this no elastic limit could be exceeded again.
+pub const BELOW_LOAD_MIN_PERCENT: u32 = 11;
 /// A soft limit allows at most eleven times the limit.
 pub const EXCEED_MAX_PERCENT: u32 = 1_000;
 
@@ -554,6 +556,11 @@ pub enum LimitError {
         /// The percentage asked for.
         percent: u32,
     },
+    /// The mark of an elastic limit is out of range.
+    BelowLoad {
+        /// The percentage asked for.
+        percent: u32,
+    },
 }
 
 impl fmt::Display for LimitError {
@@ -586,6 +593,9 @@ impl fmt::Display for LimitError {
             ),
             Self::Exceed { percent } => {
                 write!(f, "exceed: {percent}% is out of range; write 1% to {EXCEED_MAX_PERCENT}%")
+            }
+            Self::BelowLoad { percent } => {
+                write!(f, "below_load: {percent}% is out of range; write {BELOW_LOAD_MIN_PERCENT}% to 100%")
             }
         }
     }

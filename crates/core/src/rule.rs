@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::limit::Limit;
+use crate::limit::{BELOW_LOAD_MIN_PERCENT, Limit, LimitError};
 use crate::list::ExceptionLists;
 use crate::metadata::MetadataValue;
 use crate::time::Micros;
@@ -127,6 +127,8 @@ pub struct Rule {
     pub path: String,
     /// The numbers.
     pub limit: Limit,
+    /// What more it allows while the load is low.
+    pub elastic: Option<Box<Elastic>>,
     /// The unit the window was written in.
     pub unit: Unit,
     /// How many units the window is long.
@@ -149,6 +151,37 @@ impl Rule {
     /// The name to show: the label, or else the path.
     pub fn name(&self) -> &str {
         if self.label.is_empty() { &self.path } else { &self.label }
+    }
+}
+
+/// An allowance beyond a limit while the system has free resources.
+///
+/// ```
+/// use tollgate_core::rule::Elastic;
+/// use tollgate_core::{Limit, Shape, Unit};
+/// let limit = Limit::new(10, Unit::Minute.length(), Shape::FixedWindow)?;
+/// let elastic = Elastic::new(&limit, 100, 70)?;
+/// assert_eq!((elastic.limit.capacity(), elastic.limit.hard_capacity()), (10, 20));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elastic {
+    /// The limit with the allowance, over the same counter.
+    pub limit: Limit,
+    /// It is granted below so many percent of load.
+    pub below_load_percent: u32,
+}
+
+impl Elastic {
+    /// `limit` exceeded by `percent` below a load.
+    ///
+    /// # Errors
+    /// If a percentage is out of range, or the larger limit cannot be kept exactly.
+    pub fn new(limit: &Limit, percent: u32, below_load_percent: u32) -> Result<Self, LimitError> {
+        if !(BELOW_LOAD_MIN_PERCENT..=100).contains(&below_load_percent) {
+            return Err(LimitError::BelowLoad { percent: below_load_percent });
+        }
+        Ok(Self { limit: limit.soft(percent)?, below_load_percent })
     }
 }
 
@@ -263,6 +296,8 @@ pub struct RuleSpec {
     pub label: String,
     /// The numbers.
     pub limit: Limit,
+    /// What more it allows while the load is low.
+    pub elastic: Option<Box<Elastic>>,
     /// The unit the window was written in.
     pub unit: Unit,
     /// How many units the window is long.
@@ -285,6 +320,7 @@ impl RuleSpec {
         Self {
             label: String::new(),
             limit,
+            elastic: None,
             unit,
             unit_multiplier: 1,
             mode: Mode::Enforce,

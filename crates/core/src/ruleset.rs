@@ -199,6 +199,11 @@ impl RuleSet {
         &self.rules
     }
 
+    /// Whether any rule allows more while the load is low.
+    pub fn is_elastic(&self) -> bool {
+        self.rules.iter().any(|rule| rule.elastic.is_some())
+    }
+
     /// The ids of all rules, in their order.
     pub fn ids(&self) -> impl Iterator<Item = RuleId> {
         (0..self.rules.len()).filter_map(|index| u32::try_from(index).ok()).map(RuleId)

@@ -14,6 +14,7 @@ use tollgate_core::{
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{CALLER_LIMITS, Event, EventSink, NoSink};
+use crate::load::LoadGauge;
 use crate::lookup::Lookup;
 use crate::memory::MemoryStore;
 use crate::pending::Pending;
@@ -48,6 +49,7 @@ pub struct Limiter<S = MemoryStore, C = SystemClock, E = NoSink> {
     store: S,
     clock: C,
     sink: E,
+    load: Arc<LoadGauge>,
     is_all_quota: bool,
     is_all_shadow: bool,
 }
@@ -64,7 +66,8 @@ impl<S, C, E> Limiter<S, C, E> {
     /// with rules that others use, too.
     pub fn with(rules: impl Into<Arc<RuleSet>>, store: S, clock: C, sink: E) -> Self {
         let rules = ArcSwap::new(rules.into());
-        Self { rules, store, clock, sink, is_all_quota: false, is_all_shadow: false }
+        let load = Arc::default();
+        Self { rules, store, clock, sink, load, is_all_quota: false, is_all_shadow: false }
     }
 
     /// The same, treating every rule as a quota: a request is denied only if
@@ -102,6 +105,11 @@ impl<S, C, E> Limiter<S, C, E> {
     /// The clock.
     pub const fn clock(&self) -> &C {
         &self.clock
+    }
+
+    /// How loaded the system is, which elastic limits go by.
+    pub const fn load(&self) -> &Arc<LoadGauge> {
+        &self.load
     }
 
     /// Who is told of events.
@@ -222,7 +230,8 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     async fn decide(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
         let rules = self.rules.load();
-        let lookup = Lookup::new(&rules, request, operation, self.is_all_quota);
+        let mut lookup = Lookup::new(&rules, request, operation, self.is_all_quota);
+        lookup.stretch(&rules, request.domain, &self.load, now);
         let answer = self.store.check(&lookup.set, now).await;
         let decided = Decided::new(&lookup, &answer);
         let free = lookup.into_free();

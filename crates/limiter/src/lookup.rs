@@ -10,8 +10,9 @@
 
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free, ListDenial};
-use tollgate_core::{Charge, Mode, Operation, Request, RuleSet};
+use tollgate_core::{Charge, Mode, Operation, Request, RuleSet, Time};
 
+use crate::load::LoadGauge;
 use crate::store::{CHARGES_USUAL, ChargeSet};
 
 /// By descriptor, why nothing was charged for it; none if something was.
@@ -67,6 +68,18 @@ impl<'a> Lookup<'a> {
         let mut lookup = Self::default();
         lookup.note(Found::Charge(charge));
         lookup
+    }
+
+    /// Has elastic limits decide by the larger limit where the load allows it.
+    pub(crate) fn stretch(&mut self, rules: &'a RuleSet, domain: &str, load: &LoadGauge, now: Time) {
+        for charge in &mut self.set.charges {
+            let rule = charge.rule.and_then(|id| rules.rule(id));
+            if let Some(elastic) = rule.and_then(|rule| rule.elastic.as_deref())
+                && load.may_exceed(domain, elastic, now)
+            {
+                charge.key.limit = &elastic.limit;
+            }
+        }
     }
 
     /// By descriptor, why nothing was charged.

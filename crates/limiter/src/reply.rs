@@ -52,8 +52,10 @@ pub struct RuleDecision {
     pub remaining: u64,
     /// When the key is as good as new, nothing else happening.
     pub reset_after: Micros,
-    /// Allowed only because the limit is soft.
+    /// Allowed only because the limit is soft, or elastic and the load is low.
     pub soft: bool,
+    /// By how many percent the limit may be exceeded now.
+    pub exceed_percent: u32,
     /// How long it keeps the whole request from passing.
     blocked_for: Micros,
     /// Decided without the store, because it could not be asked.
@@ -83,6 +85,7 @@ impl RuleDecision {
             remaining: decision.remaining,
             reset_after: decision.reset_after,
             soft: decision.soft,
+            exceed_percent: charge.limit().exceed_percent(),
             blocked_for: decision.blocked_for,
             degraded: false,
             remembered: false,
@@ -108,6 +111,7 @@ impl RuleDecision {
             remaining: 0,
             reset_after: Micros::ZERO,
             soft: false,
+            exceed_percent: 0,
             blocked_for: Micros::MAX,
             degraded: false,
             remembered: false,

@@ -12,6 +12,7 @@
 //! | `outage_log` | logs why a server cannot be asked |
 //! | [`script_reply`] | the reply of a script, as decisions |
 //! | `discard` | discards states that cannot be read |
+//! | [`shared_load`] | tells other nodes how loaded this one is |
 //! | `heartbeat` | tells the store that this node is alive, and counts the nodes |
 //!
 //! [`crate::RedisStore`] calls `decide` for charges that have one placement.
@@ -32,6 +33,7 @@ pub mod script;
 pub mod script_args;
 pub mod script_reply;
 mod server;
+pub mod shared_load;
 pub(crate) mod tls;
 
 use tokio::time::Instant;

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
-use tollgate_limiter::Usage;
 use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, Store, StoreReply, counts_anyway};
+use tollgate_limiter::{Load, Usage};
 
 use crate::calls;
 use crate::calls::endpoint_client::EndpointClient;
 use crate::calls::heartbeat::Heartbeat;
 use crate::calls::script_reply::Replay;
+use crate::calls::shared_load::DomainLoads;
 use crate::config::{Layout, RedisConfig};
 use crate::error::{Error, StoreFailure};
 use crate::placement::denial_memory::DenialMemory;
@@ -113,6 +114,13 @@ impl RedisStore {
     pub const fn on_the_callers_clock(mut self) -> Self {
         self.clock = ClockSource::Caller;
         self
+    }
+
+    /// Tells the other nodes how loaded this one is, by domain; how they are, if the
+    /// store answers.
+    pub async fn share_load(&self, own: &[(Option<String>, Load)]) -> Option<DomainLoads> {
+        let key = keys::load(&self.prefix);
+        calls::shared_load::share(&self.main, &key, self.heartbeat.node(), own).await
     }
 
     /// What the store counts about itself.

@@ -192,6 +192,7 @@ mod tests {
             message: String::new(),
             ordinal: 0,
             lists: None,
+            elastic: None,
         };
         let counts = |limit| {
             RuleSearch::new(&rule(limit)).ladder.iter().map(|(limit, _)| limit.count()).collect::<Vec<_>>()

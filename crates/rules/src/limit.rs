@@ -8,8 +8,8 @@
 //!
 //! Deliberately not here: what the descriptor says about its limits.
 
-use tollgate_core::limit::{EXCEED_MAX_PERCENT, WINDOW_MAX};
-use tollgate_core::rule::RuleSpec;
+use tollgate_core::limit::{BELOW_LOAD_MIN_PERCENT, EXCEED_MAX_PERCENT, WINDOW_MAX};
+use tollgate_core::rule::{Elastic, RuleSpec};
 use tollgate_core::{
     Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Parameters, Penalty, PenaltyError, Refill,
     Shape, Unit,
@@ -77,9 +77,11 @@ pub(crate) fn read(node: &YamlNode, options: &Options, problems: &mut Problems) 
     let message = message(&fields, problems);
     let lists = FileLists::read(&fields, problems);
     let (limit, unit, unit_multiplier) = numbers.limit(&fields, options, problems)?;
+    let elastic = numbers.elastic(&limit, problems).ok()?;
     let (mode, lists) = (Mode::default(), lists?.shared());
+    let metadata = None;
     let spec =
-        RuleSpec { label, limit, unit, unit_multiplier, mode, replaces, metadata: None, message, lists };
+        RuleSpec { label, limit, elastic, unit, unit_multiplier, mode, replaces, metadata, message, lists };
     Some(OneLimit::Limited(Box::new(spec)))
 }
 
@@ -141,7 +143,7 @@ struct LimitFields {
     refill: Option<Refill>,
     buckets: Option<u32>,
     max_wait: Option<Micros>,
-    exceed: Option<Located<u32>>,
+    throttle: Option<Throttle>,
     count_rejected: Option<bool>,
     on_store_error: Option<OnStoreError>,
     postpaid: Option<bool>,
@@ -163,7 +165,7 @@ impl LimitFields {
             refill: refill(fields, problems),
             buckets: count(fields, "buckets", problems),
             max_wait: fields.parsed("max_wait", str::parse, problems).map(|wait| wait.value),
-            exceed: throttle(fields, problems),
+            throttle: throttle(fields, problems),
             count_rejected: fields.flag("count_rejected", problems),
             on_store_error: on_store_error(fields, problems),
             postpaid: fields.flag("postpaid", problems),
@@ -213,9 +215,9 @@ impl LimitFields {
                 return None;
             }
         };
-        let limit = match &self.exceed {
-            None => limit,
-            Some(Located { value: percent, at }) => {
+        let limit = match &self.throttle {
+            None | Some(Throttle::Elastic { .. }) => limit,
+            Some(Throttle::Soft { exceed: Located { value: percent, at } }) => {
                 limit.soft(*percent).map_err(|error| problems.error_from(*at, &error)).ok()?
             }
         };
@@ -225,6 +227,16 @@ impl LimitFields {
         let limit = limit.counting_rejected(count_rejected).with_on_store_error(on_store_error);
         let limit = limit.with_postpaid(self.postpaid.unwrap_or(false)).with_penalty(self.penalty);
         Some((limit, unit, multiplier))
+    }
+
+    /// What more the limit allows while the load is low; an error if it makes no limit, which is reported.
+    fn elastic(&self, limit: &Limit, problems: &mut Problems) -> Result<Option<Box<Elastic>>, ()> {
+        let Some(Throttle::Elastic { exceed, below_load }) = &self.throttle else { return Ok(None) };
+        let elastic = Elastic::new(limit, exceed.value, below_load.value).map_err(|error| {
+            let at = if matches!(error, LimitError::BelowLoad { .. }) { below_load.at } else { exceed.at };
+            problems.error_from(at, &error);
+        })?;
+        Ok(Some(Box::new(elastic)))
     }
 
     fn shape(&self, count: u32) -> Shape {
@@ -351,10 +363,18 @@ fn penalty(fields: &YamlMap, problems: &mut Problems) -> Option<Penalty> {
     .ok()
 }
 
-const SOFT_HELP: &str = "write throttle: hard, or throttle: { soft: { exceed: 10% } }";
+const THROTTLE_HELP: &str = "write throttle: hard, throttle: { soft: { exceed: 10% } }, \
+                             or throttle: { elastic: { exceed: 100%, below_load: 70% } }";
 
-/// The percentage of a soft limit and where it stands; none for a hard limit.
-fn throttle(fields: &YamlMap, problems: &mut Problems) -> Option<Located<u32>> {
+/// What a limit lets through beyond its numbers.
+#[derive(Debug)]
+enum Throttle {
+    Soft { exceed: Located<u32> },
+    Elastic { exceed: Located<u32>, below_load: Located<u32> },
+}
+
+/// What may be exceeded and by how much; none for a hard limit.
+fn throttle(fields: &YamlMap, problems: &mut Problems) -> Option<Throttle> {
     let node = &fields.get("throttle")?.node;
     let (word, value) = match &*node.value {
         YamlValue::Map(pairs) => match pairs.as_slice() {
@@ -366,46 +386,70 @@ fn throttle(fields: &YamlMap, problems: &mut Problems) -> Option<Located<u32>> {
     };
     match (word.as_str().unwrap_or_default(), value) {
         ("hard", None) => {}
-        ("elastic", _) => {
-            problems.error(word.at, "throttle: elastic is not in this version of Tollgate", SOFT_HELP);
+        ("soft", Some(value)) => {
+            let [exceed] = percentages(value, "soft", ["exceed"], "write soft: { exceed: 10% }", problems)?;
+            return Some(Throttle::Soft { exceed });
         }
-        ("soft", Some(value)) => return exceed(value, problems),
+        ("elastic", Some(value)) => {
+            let help = "write elastic: { exceed: 100%, below_load: 70% }";
+            let [exceed, below_load] =
+                percentages(value, "elastic", ["exceed", "below_load"], help, problems)?;
+            return Some(Throttle::Elastic { exceed, below_load });
+        }
         ("soft", None) => {
             let help = "write throttle: { soft: { exceed: 10% } }";
             problems.error(word.at, "throttle: soft needs to know by how much", help);
         }
-        ("", _) => problems.error(word.at, "throttle is not understood", SOFT_HELP),
+        ("elastic", None) => {
+            let help = "write throttle: { elastic: { exceed: 100%, below_load: 70% } }";
+            problems.error(
+                word.at,
+                "throttle: elastic needs to know by how much, and below which load",
+                help,
+            );
+        }
+        ("", _) => problems.error(word.at, "throttle is not understood", THROTTLE_HELP),
         (word_text, _) => {
-            problems.error(word.at, format!("unknown throttle {}", quoted(word_text)), SOFT_HELP);
+            problems.error(word.at, format!("unknown throttle {}", quoted(word_text)), THROTTLE_HELP);
         }
     }
     None
 }
 
-fn exceed(soft: &YamlNode, problems: &mut Problems) -> Option<Located<u32>> {
-    let help = "write soft: { exceed: 10% }";
-    let YamlValue::Map(pairs) = &*soft.value else {
-        problems.error(soft.at, "soft must be a map with exceed", help);
+/// The percentages of these keys, all of which there must be.
+fn percentages<const N: usize>(
+    node: &YamlNode,
+    what: &str,
+    keys: [&str; N],
+    help: &str,
+    problems: &mut Problems,
+) -> Option<[Located<u32>; N]> {
+    let YamlValue::Map(pairs) = &*node.value else {
+        problems.error(node.at, format!("{what} must be a map with {}", keys.join(" and ")), help);
         return None;
     };
-    let mut found = None;
+    let mut found: [Option<Located<u32>>; N] = std::array::from_fn(|_| None);
     for (key, value) in pairs {
         let Some(name) = key.as_str() else { continue };
-        if name != "exceed" {
+        let Some((_, place)) = keys.iter().zip(&mut found).find(|(key, _)| **key == name) else {
             problems.error(key.at, format!("unknown key {}", quoted(name)), help);
             return None;
-        }
+        };
         let text = value.as_str().unwrap_or_default();
         let Some(percent) = text.strip_suffix('%').and_then(|digits| digits.parse::<u32>().ok()) else {
-            let message = format!("exceed must be a percentage, this is {}", quoted(text));
-            let help = format!("write exceed: N%, with N from 1 to {EXCEED_MAX_PERCENT}");
-            problems.error(value.at, message, help);
+            let message = format!("{name} must be a percentage, this is {}", quoted(text));
+            let (least, most) =
+                if name == "exceed" { (1, EXCEED_MAX_PERCENT) } else { (BELOW_LOAD_MIN_PERCENT, 100) };
+            problems.error(value.at, message, format!("write {name}: N%, with N from {least} to {most}"));
             return None;
         };
-        found = Some(Located { value: percent, at: value.at });
+        *place = Some(Located { value: percent, at: value.at });
     }
-    if found.is_none() {
-        problems.error(soft.at, "soft needs exceed", help);
+    for (key, place) in keys.iter().zip(&found) {
+        if place.is_none() {
+            problems.error(node.at, format!("{what} needs {key}"), help);
+            return None;
+        }
     }
-    found
+    Some(found.map(|place| place.expect("each was found")))
 }

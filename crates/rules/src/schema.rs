@@ -188,9 +188,12 @@ fn text() -> Value {
 }
 
 fn throttle() -> Value {
-    let exceed = piece::map(["exceed"], |_| json!({ "type": "string", "pattern": "^[0-9]+%$" }));
-    let soft = piece::map(["soft"], |_| piece::requiring(exceed.clone(), &["exceed"]));
-    piece::any([piece::choice(&["hard"]), piece::requiring(soft, &["soft"])])
+    let of = |word: &'static str, keys: &[&'static str]| {
+        let percentages =
+            piece::map(keys.iter().copied(), |_| json!({ "type": "string", "pattern": "^[0-9]+%$" }));
+        piece::requiring(piece::map([word], |_| piece::requiring(percentages.clone(), keys)), &[word])
+    };
+    piece::any([piece::choice(&["hard"]), of("soft", &["exceed"]), of("elastic", &["exceed", "below_load"])])
 }
 
 #[cfg(test)]

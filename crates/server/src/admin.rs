@@ -27,6 +27,7 @@ mod explain;
 mod health;
 mod history;
 mod keys;
+mod load;
 mod metrics;
 mod openapi;
 mod page;
@@ -74,6 +75,7 @@ const PAGES: [(&str, &str); 20] = [
     ("/v1/history/summary", "all requests in a few numbers: ?last=7d"),
     ("/v1/history/top", "who sends the most: ?by=route|rule|key&last=1h&order=total|denied&limit=10"),
     ("/v1/keys", "what the counters of a key hold, and resetting it: ?domain=…&key=value"),
+    ("/v1/load", "how loaded the system is, which elastic limits go by; POST reports a load"),
     ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
     ("/v1/playground", "what each algorithm says to the same requests; POST a limit and times"),
     ("/v1/rules", "the rules in force with all their numbers, as JSON"),
@@ -117,6 +119,7 @@ fn v1_router() -> Router<Arc<Service>> {
         .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
         .route("/v1/explain", only("POST", post(explain::explain)))
         .route("/v1/health", only("GET", get(health::show)))
+        .route("/v1/load", only("GET, POST, DELETE", get(load::show).post(load::report).delete(load::forget)))
         .route("/v1/playground", only("POST", post(playground::play)))
         .route("/v1/rules", only("GET", get(rules::list)))
         .route("/v1/rules/log", only("GET", get(rule_past::log)))

@@ -143,6 +143,10 @@ pub const BATCH_DESCRIPTORS_MAX: usize = 4 * DESCRIPTORS_MAX;
 /// Entries in a descriptor; rules nest no deeper than this.
 pub const ENTRIES_MAX: usize = tollgate_core::ruleset::DEPTH_MAX;
 
+/// Seconds between two reports of a load. Three without any count as full, and
+/// a source that reports less often than once a day says nothing about now.
+pub const LOAD_INTERVAL_MAX_S: u64 = 86_400;
+
 /// Bytes of a domain or a key, which operators choose.
 pub const KEY_MAX: usize = 4 << 10;
 

@@ -36,6 +36,7 @@ mod gateway;
 pub mod grpc;
 pub mod health;
 pub mod history;
+pub mod host_load;
 pub mod http;
 pub mod listen;
 mod resp;

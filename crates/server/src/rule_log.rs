@@ -102,6 +102,10 @@ pub struct LoggedLimit {
     pub burst: Option<u32>,
     /// By how many percent it may be exceeded; 0 for a hard limit.
     pub soft_percent: u32,
+    /// By how many percent it may be exceeded below which load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub elastic: Option<String>,
     /// What becomes of whoever it denies too often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -120,6 +124,9 @@ impl LoggedLimit {
             window_ms: rule.limit.window().as_millis_ceil(),
             burst: rule.limit.shape().parameters().burst,
             soft_percent: rule.limit.exceed_percent(),
+            elastic: rule.elastic.as_deref().map(|elastic| {
+                format!("{}% below {}%", elastic.limit.exceed_percent(), elastic.below_load_percent)
+            }),
             penalty: rule.limit.penalty().map(ToString::to_string),
             mode: mode_name(rule.mode).to_owned(),
         }

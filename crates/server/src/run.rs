@@ -11,6 +11,7 @@
 //! | `reload` | routes, upstreams and mappings that change while it runs |
 //! | `worker` | the threads that answer callers |
 //! | `store`, `snapshot` | where counters live, and how they survive a restart |
+//! | `load` | the load that elastic limits go by |
 //! | `history` | when history is opened and written |
 //! | `banner` | the first lines of the log: where it listens, what to try |
 //!
@@ -23,6 +24,7 @@ mod banner;
 mod certificates;
 mod control;
 mod history;
+mod load;
 mod reload;
 mod snapshot;
 mod store;
@@ -283,6 +285,8 @@ impl RunningServer<'_> {
         if self.service.limiter().store().is_remote() {
             tokio::spawn(store::watch_health(Arc::clone(&self.service), done.subscribe()));
         }
+        let host = self.settings.host_load;
+        tokio::spawn(load::measure(Arc::clone(&self.service), host, done.subscribe()));
         if let Some(snapshots) = self.snapshots.clone() {
             tokio::spawn(snapshots.keep(Arc::clone(&self.service), done.subscribe()));
         }

@@ -34,6 +34,7 @@ pub const SECTIONS: &[SettingSection] = &[
     RESP,
     GATEWAY,
     LEVELS,
+    LOAD,
     GRPC_TLS,
     HTTP_TLS,
     RULE_FILES,
@@ -70,6 +71,13 @@ macro_rules! section {
 }
 
 mod levels;
+
+section! {
+    LOAD, "Load", "How loaded the system is, which elastic limits go by; see `docs/guide/elastic.md`.";
+    /// The machine is a source of load: the processors of the control group or of the machine, and how
+    /// long work waits for them.
+    LOAD_HOST: Setting<bool> = variable("TOLLGATE_LOAD_HOST").key("load.host").default("true", Word(truth));
+}
 
 pub use levels::*;
 

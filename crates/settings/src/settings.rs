@@ -55,6 +55,8 @@ pub struct Settings {
     pub snapshots: Option<PathBuf>,
     /// Healthy only while the store answers.
     pub health_needs_store: bool,
+    /// The machine is a source of the load that elastic limits go by.
+    pub host_load: bool,
     /// Where metrics go besides the admin listener.
     pub metrics: MetricsSettings,
     /// What is remembered; none if nothing is.
@@ -152,6 +154,7 @@ impl Settings {
             replies: replies::read(r),
             store: store::read(r),
             snapshots: r.get(&rows::SNAPSHOTS).then(|| r.get(&rows::DATA)),
+            host_load: r.get(&rows::LOAD_HOST),
             health_needs_store: r.get(&rows::REDIS_HEALTH_CHECK_ACTIVE_CONNECTION),
             history,
             tracing: tracing::read(r),

@@ -13,10 +13,10 @@ const ALGORITHMS: &[&str] =
 
 /// Lua files without a twin of their name in that folder, without `.lua`: what all of them share, whose
 /// twin is `algorithm.rs`; what decides single charges and charge sets, whose twin is the limiter's
-/// `store.rs`; the one that talks to Redis; the one that counts nodes; and the interval of the token bucket, whose twin is in
+/// `store.rs`; the one that talks to Redis; the ones that count nodes and share their load; and the interval of the token bucket, whose twin is in
 /// `token_bucket.rs`.
 const LUA_WITHOUT_TWIN: &[&str] =
-    &["algorithm", "single_charges", "charge_sets", "store", "heartbeat", "token_bucket_interval"];
+    &["algorithm", "single_charges", "charge_sets", "store", "heartbeat", "load", "token_bucket_interval"];
 
 /// All maths in Lua exists in Rust under the same name, so that one can be read beside the other.
 pub(super) fn lua_twins(tree: &FileTree) -> Vec<Violation> {

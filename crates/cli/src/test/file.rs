@@ -10,6 +10,7 @@
 
 use tollgate_core::algorithm::NOW_MAX;
 use tollgate_core::{DurationError, Micros, Operation, Outcome, Time};
+use tollgate_limiter::Load;
 use tollgate_yaml::{Located, Location, MapSchema, Problems, YamlMap, YamlNode, YamlValue, parse, quoted};
 
 /// A step is repeated at most this often: enough for any bucket that people
@@ -34,6 +35,7 @@ const STEP: MapSchema = MapSchema {
     keys: &[
         "at",
         "times",
+        "load",
         "operation",
         "request",
         "expect",
@@ -92,6 +94,8 @@ pub(super) struct TestStep {
     /// Since the start.
     pub(super) at: Micros,
     pub(super) times: u64,
+    /// What is reported at this time.
+    pub(super) load: Option<Load>,
     pub(super) operation: Operation,
     pub(super) request: StepRequest,
     pub(super) expect: Expect,
@@ -200,6 +204,7 @@ fn step(node: &YamlNode, problems: &mut Problems) -> Option<TestStep> {
     fields.required("at", "0s, the time since start", problems);
     let at = fields.parsed("at", str::parse::<Micros>, problems);
     let times = fields.number("times", 1..=TIMES_MAX, problems).unwrap_or(1);
+    let load = fields.parsed("load", parse_load, problems);
     let find = |word: &str| OPERATIONS.into_iter().find(|(name, _)| *name == word);
     let operation = fields.choice("operation", &OPERATIONS.map(|(name, _)| name), find, problems);
     let request = fields.required("request", REQUEST.example, problems);
@@ -209,6 +214,7 @@ fn step(node: &YamlNode, problems: &mut Problems) -> Option<TestStep> {
         location: node.at,
         at: at?.value,
         times,
+        load: load.map(|load| load.value),
         operation: operation.map_or(Operation::Check, |(_, operation)| operation),
         request: request?,
         expect: expect?,
@@ -302,6 +308,11 @@ fn expect(fields: &YamlMap, problems: &mut Problems) -> Option<Expect> {
         reason,
         outcome,
     })
+}
+
+fn parse_load(text: &str) -> Result<Load, String> {
+    let load = text.parse().ok().and_then(Load::new);
+    load.ok_or_else(|| format!("{} is no load; write a number from 0 to 1", quoted(text)))
 }
 
 fn parse_retry_after(text: &str) -> Result<Option<Micros>, String> {

@@ -13,14 +13,18 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use tollgate_core::limit::WINDOW_MAX;
 use tollgate_core::{Descriptor, Entry, Micros, Operation, Outcome, Request, Rule, RuleSet, Verdict};
-use tollgate_limiter::{Limiter, MemoryStore, NoSink, Reply, SystemClock};
+use tollgate_limiter::{Limiter, LoadSource, MemoryStore, NoSink, Reply, SystemClock};
 use tollgate_rules::{Options, SourceFile};
 use tollgate_server::explain::{Story, words};
 use tollgate_yaml::{Problem, Problems, nearest};
 
 use super::file::{self, Expect, LIMIT_REASON, RuleTest, StepDescriptor, TestFile, TestStep};
 use crate::console::shell_word;
+
+/// The load that steps report.
+const STEP_LOAD: LoadSource<'_> = LoadSource { name: "test", domain: None };
 
 /// What came of one file.
 #[derive(Debug)]
@@ -217,6 +221,11 @@ fn check_names(file: &TestFile, rules: &RuleSet, problems: &mut Problems) {
 fn run_test(test: &RuleTest, limiter: &Limiter, rules: &[PathBuf]) -> Option<TestFailure> {
     for (index, step) in test.steps.iter().enumerate() {
         let now = test.start + step.at;
+        if let Some(load) = step.load {
+            // It stands until another step says otherwise.
+            let reported = limiter.load().report(STEP_LOAD, load, WINDOW_MAX, now);
+            reported.expect("one source is not too many");
+        }
         let entries: Vec<Vec<Entry<'_>>> =
             step.request.descriptors.iter().map(|descriptor| borrowed(&descriptor.entries)).collect();
         let costs = step.request.descriptors.iter().map(|descriptor| descriptor.cost);

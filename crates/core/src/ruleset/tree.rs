@@ -295,6 +295,7 @@ impl Builder<'_> {
             label: spec.label,
             path,
             limit: spec.limit,
+            elastic: spec.elastic,
             unit: spec.unit,
             unit_multiplier: spec.unit_multiplier,
             mode: spec.mode,

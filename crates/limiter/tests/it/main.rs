@@ -12,6 +12,7 @@ mod flood;
 #[cfg(feature = "tokio")]
 mod keyed;
 mod lists;
+mod load;
 mod penalty;
 mod postpaid;
 mod reload;

@@ -46,6 +46,11 @@ impl Heartbeat {
         Arc::new(Self { client, key, node, every, is_running: AtomicBool::new(false), stats })
     }
 
+    /// The name of this node among all that share the store.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
     /// Starts the task that beats, unless it runs.
     pub(crate) fn keep_beating(self: &Arc<Self>) {
         if self.is_running.load(Ordering::Relaxed) || self.is_running.swap(true, Ordering::AcqRel) {

@@ -16,6 +16,8 @@ use tollgate_core::{Entry, Key};
 const VERSION: &str = "t1:";
 /// What a probe writes; no counter has this key.
 const PROBE: &str = "t1:probe";
+/// How loaded the nodes are; no counter has this key.
+const LOAD: &str = "t1:load";
 /// The list of nodes; no counter has this key.
 const NODES: &str = "t1:nodes";
 
@@ -53,6 +55,30 @@ pub(crate) fn probe(prefix: &str) -> String {
 /// The key of the list of nodes.
 pub(crate) fn nodes(prefix: &str) -> String {
     format!("{prefix}{NODES}")
+}
+
+/// The key of how loaded the nodes are.
+pub(crate) fn load(prefix: &str) -> String {
+    format!("{prefix}{LOAD}")
+}
+
+/// A text without the bytes that keys and lists have a use for.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    escape(text, &mut out);
+    out
+}
+
+/// The text that was escaped; none if it was not.
+pub(crate) fn unescaped(text: &str) -> Option<String> {
+    let mut pieces = text.split('%');
+    let mut out = pieces.next()?.to_owned();
+    for piece in pieces {
+        let (code, rest) = piece.split_at_checked(2)?;
+        out.push(char::from(u8::from_str_radix(code, 16).ok()?));
+        out.push_str(rest);
+    }
+    Some(out)
 }
 
 fn entry(entry: Entry<'_>, out: &mut String) {

@@ -24,6 +24,7 @@ mod outage;
 mod outage_log;
 mod proxy;
 mod server_errors;
+mod shared_load;
 mod slots;
 mod support;
 mod tls;

@@ -53,6 +53,8 @@ pub(super) struct CounterBody<'a> {
     used: u64,
     /// How many of cost 1 would pass at this instant.
     remaining: u64,
+    /// By how many percent the limit may be exceeded now, because it is soft, or elastic and the load is low.
+    exceed_percent: u32,
     /// When it is as good as new, nothing else happening.
     reset_after_ms: u64,
     /// What a request of cost 1 would be told by this limit.
@@ -185,6 +187,7 @@ fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody
         limit: decision.limit,
         used: decision.used,
         remaining: decision.remaining,
+        exceed_percent: decision.exceed_percent,
         reset_after_ms: decision.reset_after.as_millis_ceil(),
         next: next.verdict.into(),
         next_after_ms: to_wire::next_after_ms(next.verdict),

@@ -12,7 +12,7 @@ use super::history::{
 };
 use super::keys::{KeyBody, ResetBody};
 use super::playground::PlaygroundBody;
-use super::{explain, health, history, keys, playground, rule_past, rules, settings};
+use super::{explain, health, history, keys, load, playground, rule_past, rules, settings};
 use crate::explain::Story;
 use crate::http::v1::openapi::{respond, written};
 use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
@@ -24,7 +24,7 @@ use crate::rule_usage::RuleUsage;
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
         keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, rule_past::log, rule_past::usage, explain::explain, health::show,
-        settings::show, playground::play,
+        settings::show, playground::play, load::show, load::report, load::forget,
         history::series, history::top, history::summary, history::labels, history::values, history::status,
         history::forget,
     ),
@@ -36,6 +36,7 @@ use crate::rule_usage::RuleUsage;
     tags(
         (name = "history", description = "How many, of what, when."),
         (name = "health", description = "How it is."),
+        (name = "load", description = "How much there is to do."),
         (name = "keys", description = "What counters hold."),
         (name = "playground", description = "What would be."),
         (name = "rules", description = "What holds."),

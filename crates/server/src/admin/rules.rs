@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use tollgate_core::rule::Unlimited;
+use tollgate_core::rule::{Elastic, Unlimited};
 use tollgate_core::{Penalty, Refill, RuleId, RuleSet};
 use utoipa::ToSchema;
 
@@ -78,6 +78,10 @@ struct RuleBody<'a> {
     max_wait_ms: Option<u64>,
     /// By how many percent it may be exceeded; 0 for a hard limit.
     soft_percent: u32,
+    /// What more it allows while the load is low.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    elastic: Option<ElasticBody>,
     /// Whether a denied request counts.
     count_rejected: bool,
     /// What becomes of whoever it denies too often.
@@ -90,6 +94,23 @@ struct RuleBody<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(required = false)]
     message: &'a str,
+}
+
+/// An allowance while the load is low.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Elastic)]
+struct ElasticBody {
+    /// By how many percent the limit may be exceeded
+    exceed_percent: u32,
+    /// below this load.
+    below_load_percent: u32,
+}
+
+impl ElasticBody {
+    const fn new(elastic: &Elastic) -> Self {
+        let below_load_percent = elastic.below_load_percent;
+        Self { exceed_percent: elastic.limit.exceed_percent(), below_load_percent }
+    }
 }
 
 /// A block for whoever is denied too often.
@@ -172,6 +193,7 @@ fn rule(rules: &RuleSet, id: RuleId) -> Option<RuleBody<'_>> {
         buckets: parameters.buckets,
         max_wait_ms: parameters.max_wait.flatten().map(|wait| wait.as_millis_ceil()),
         soft_percent: limit.exceed_percent(),
+        elastic: rule.elastic.as_deref().map(ElasticBody::new),
         count_rejected: limit.counts_rejected(),
         penalty: limit.penalty().map(PenaltyBody::new),
         mode: mode_name(rule.mode),

@@ -194,6 +194,8 @@ pub struct DecisionTold {
     pub soft: bool,
     /// It was decided without the store, which could not be asked.
     pub degraded: bool,
+    /// By how many percent the limit may be exceeded now.
+    pub exceed_percent: u32,
     /// Why it denies, if not because the limit is used up: `penalty`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -346,6 +348,7 @@ impl Teller<'_> {
             reset_after_us: decision.reset_after.get(),
             soft: decision.soft,
             degraded: decision.degraded,
+            exceed_percent: decision.exceed_percent,
             reason: decision.reason(),
             binding: self.reply.binding().is_some_and(|binding| std::ptr::eq(binding, decision)),
             words: words::decision(decision, rule),

@@ -35,6 +35,12 @@ pub fn limit(rule: &Rule) -> String {
             parts.extend(max_wait.map(|wait| format!("no longer than {wait}")));
         }
     }
+    if let Some(elastic) = &rule.elastic {
+        let (percent, load) = (elastic.limit.exceed_percent(), elastic.below_load_percent);
+        parts.push(format!(
+            "elastic: up to {percent}% more pass and are marked while the load is below {load}%"
+        ));
+    }
     parts.extend(extras(&rule.limit));
     parts.join(", ")
 }
@@ -93,8 +99,12 @@ pub fn decision(decision: &RuleDecision, rule: &Rule) -> String {
         text.push_str(&format!(", {} of {} remaining", decision.remaining, decision.limit));
     }
     text.push_str(&format!(", {} used, reset after {}", decision.used, decision.reset_after));
-    if decision.soft {
-        text.push_str(", only because the limit is soft");
+    match rule.elastic {
+        Some(_) if decision.soft => text.push_str(", only because the load is low"),
+        None if decision.soft => text.push_str(", only because the limit is soft"),
+        Some(_) if decision.exceed_percent > 0 => text.push_str(", the load is low"),
+        Some(_) => text.push_str(", the load is not low"),
+        None => {}
     }
     if decision.degraded {
         text.push_str(", decided without the store");
@@ -119,6 +129,7 @@ mod tests {
         Rule {
             label: String::new(),
             path: "d.k".into(),
+            elastic: None,
             limit: Limit::new(count, Micros::from_secs(u64::from(multiplier)), shape).unwrap(),
             unit: Unit::Second,
             unit_multiplier: multiplier,

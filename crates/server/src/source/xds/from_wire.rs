@@ -179,6 +179,7 @@ impl ResourceReader<'_> {
                 LimitsSpec::Limits(vec![RuleSpec {
                     label,
                     limit,
+                    elastic: None,
                     unit,
                     unit_multiplier: 1,
                     mode,
