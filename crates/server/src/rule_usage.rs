@@ -325,6 +325,7 @@ mod tests {
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),
+            elastic: None,
             lists: None,
             ordinal: 0,
         }
