@@ -10,6 +10,11 @@ use tollgate_http::{
 
 const NOW: Time = Time::from_secs(1_700_000_000);
 
+/// A request that only its headers say anything about.
+pub(crate) fn bare_facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
+    HttpRequestFacts { peer: None, target: b"/", host: None, ..facts(headers) }
+}
+
 fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
     HttpRequestFacts {
         peer: "203.0.113.9".parse().ok(),

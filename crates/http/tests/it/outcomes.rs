@@ -19,8 +19,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame};
 use tollgate_core::{Descriptor, Entry, Micros, Request, Time};
 use tollgate_http::{
-    Action, Admission, AdmissionControl, ChargeTerms, Fact, HttpRequestFacts, LimiterChecker, Mapping,
-    MappingDescriptor, MeteredBody, ResponseCost, ResponseSettings, StatusSet,
+    Action, Admission, AdmissionControl, ChargeTerms, Fact, LimiterChecker, Mapping, MappingDescriptor,
+    MeteredBody, ResponseCost, ResponseSettings, StatusSet,
 };
 use tollgate_limiter::{Event, EventSink, Limiter, ManualClock, MemoryStore};
 use tollgate_rules::{Options, SourceFile};
@@ -80,14 +80,7 @@ impl Scene {
 
     async fn admit(&self) -> Admission<TestChecker> {
         let headers = HeaderMap::new();
-        let facts = HttpRequestFacts {
-            peer: None,
-            peer_name: None,
-            method: "GET",
-            target: b"/",
-            host: None,
-            headers: &headers,
-        };
+        let facts = crate::mapping::bare_facts(&headers);
         self.control
             .admit(&self.checker, &facts)
             .await

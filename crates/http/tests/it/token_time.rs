@@ -10,8 +10,7 @@ use ring::hmac;
 use tollgate_core::{Micros, Outcome, Time};
 use tollgate_http::request::token::{KeyFile, KeyForm, TokenSpec};
 use tollgate_http::{
-    Action, AdmissionControl, Fact, HttpRequestFacts, LimiterChecker, Mapping, ResponseSettings, TokenSource,
-    TokenVerifier,
+    Action, AdmissionControl, Fact, LimiterChecker, Mapping, ResponseSettings, TokenSource, TokenVerifier,
 };
 use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::{Options, SourceFile, load};
@@ -78,14 +77,7 @@ fn headers() -> HeaderMap {
 /// How a request with the token is counted; none if the token made no descriptor.
 async fn outcome(admission: &AdmissionControl, checker: &Arc<SteppedChecker>) -> Option<Outcome> {
     let headers = headers();
-    let facts = HttpRequestFacts {
-        peer: None,
-        peer_name: None,
-        method: "GET",
-        target: b"/",
-        host: None,
-        headers: &headers,
-    };
+    let facts = crate::mapping::bare_facts(&headers);
     admission.admit(checker, &facts).await.expect("nothing is demanded").outcome
 }
 

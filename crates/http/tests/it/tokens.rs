@@ -13,7 +13,7 @@ use ring::signature::{
 };
 use tollgate_core::{Micros, Time};
 use tollgate_http::request::token::{Algorithm, KeyFile, KeyForm, TokenError, TokenSpec};
-use tollgate_http::{Action, Error, Fact, HttpRequestFacts, Mapping, TokenSource, TokenVerifier};
+use tollgate_http::{Action, Error, Fact, Mapping, TokenSource, TokenVerifier};
 
 const NOW: Time = Time::from_secs(1_700_000_000);
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -339,14 +339,7 @@ fn a_claim_becomes_an_entry_only_if_the_token_is_valid() {
     let seen = |name: &'static str, value: String| {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(&value).expect("it is plain text"));
-        let facts = HttpRequestFacts {
-            peer: None,
-            peer_name: None,
-            method: "GET",
-            target: b"/",
-            host: None,
-            headers: &headers,
-        };
+        let facts = crate::mapping::bare_facts(&headers);
         mapping.map(&facts, NOW).expect("nothing is demanded").with_request(|request| {
             let entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
             entries.map(|entry| format!("{}={}", entry.key, entry.value)).collect::<Vec<_>>()
