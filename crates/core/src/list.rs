@@ -24,9 +24,9 @@ pub const PATTERNS_MAX: usize = 1_000;
 /// One item of a list: a value, under one key or under any.
 ///
 /// ```
-/// use tollgate_core::list::{EntryList, ListItem};
+/// use tollgate_core::list::{ExceptionList, ListItem};
 /// let office = ListItem { key: None, value: "10.0.0.0/8".parse()? };
-/// let list = EntryList::new(vec![office]);
+/// let list = ExceptionList::new(vec![office]);
 /// assert!(list.contains("remote_address", "10.1.2.3"));
 /// assert!(!list.contains("remote_address", "192.0.2.1"));
 /// # Ok::<(), tollgate_core::list::ListError>(())
@@ -126,10 +126,10 @@ impl FromStr for ListValue {
 /// Who is let pass and who is denied, whatever is counted. Who is on both lists is denied.
 ///
 /// ```
-/// use tollgate_core::list::{EntryList, ExceptionLists, ListItem};
+/// use tollgate_core::list::{ExceptionList, ExceptionLists, ListItem};
 /// let item = |text: &str| ListItem { key: Some("user_id".into()), value: text.parse().unwrap() };
-/// let allow = EntryList::new(vec![item("staff-*")]);
-/// let deny = EntryList::new(vec![item("staff-mallory")]);
+/// let allow = ExceptionList::new(vec![item("staff-*")]);
+/// let deny = ExceptionList::new(vec![item("staff-mallory")]);
 /// let lists = ExceptionLists { allow, deny };
 /// assert!(lists.allow.contains("user_id", "staff-mallory"));
 /// assert!(lists.deny.contains("user_id", "staff-mallory"), "and so she is denied");
@@ -137,32 +137,33 @@ impl FromStr for ListValue {
 #[derive(Debug, Default)]
 pub struct ExceptionLists {
     /// They meet no limit.
-    pub allow: EntryList,
+    pub allow: ExceptionList,
     /// They get nothing.
-    pub deny: EntryList,
+    pub deny: ExceptionList,
 }
 
 impl ExceptionLists {
     /// These lists to share; none if nobody is on either.
     pub fn shared(allow: Vec<ListItem>, deny: Vec<ListItem>) -> Option<Arc<Self>> {
         let is_empty = allow.is_empty() && deny.is_empty();
-        (!is_empty).then(|| Arc::new(Self { allow: EntryList::new(allow), deny: EntryList::new(deny) }))
+        (!is_empty)
+            .then(|| Arc::new(Self { allow: ExceptionList::new(allow), deny: ExceptionList::new(deny) }))
     }
 }
 
 /// A list that entries can be on.
 ///
 /// ```
-/// use tollgate_core::list::EntryList;
-/// assert!(!EntryList::default().contains("user_id", "42"));
+/// use tollgate_core::list::ExceptionList;
+/// assert!(!ExceptionList::default().contains("user_id", "42"));
 /// ```
 #[derive(Debug, Default)]
-pub struct EntryList {
+pub struct ExceptionList {
     any_key: ValueSet,
     by_key: HashMap<String, ValueSet>,
 }
 
-impl EntryList {
+impl ExceptionList {
     /// The list of these items.
     pub fn new(items: Vec<ListItem>) -> Self {
         let mut list = Self::default();
@@ -312,12 +313,12 @@ impl std::error::Error for ListError {}
 mod tests {
     use super::*;
 
-    fn list(items: &[(Option<&str>, &str)]) -> EntryList {
+    fn list(items: &[(Option<&str>, &str)]) -> ExceptionList {
         let item = |&(key, text): &(Option<&str>, &str)| ListItem {
             key: key.map(str::to_owned),
             value: text.parse().unwrap(),
         };
-        EntryList::new(items.iter().map(item).collect())
+        ExceptionList::new(items.iter().map(item).collect())
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::fmt;
 use crate::algorithm::Operation;
 use crate::charge::Charge;
 use crate::key::Key;
-use crate::list::{EntryList, ExceptionLists};
+use crate::list::{ExceptionList, ExceptionLists};
 use crate::request::{Descriptor, Entry, Request};
 use crate::rule::{DomainSpec, Mode, Rule, RuleId, Unlimited};
 
@@ -393,7 +393,7 @@ enum DomainException {
 
 impl DomainException {
     fn of(lists: &ExceptionLists, request: &Request<'_>, operation: Operation) -> Option<Self> {
-        let any = |list: &EntryList, is_asked: fn(Operation) -> bool| {
+        let any = |list: &ExceptionList, is_asked: fn(Operation) -> bool| {
             request.descriptors.iter().any(|descriptor| {
                 is_asked(descriptor.operation.unwrap_or(operation)) && is_on(list, descriptor.entries)
             })
@@ -406,7 +406,7 @@ impl DomainException {
 }
 
 /// Whether any of these entries is on a list.
-fn is_on(list: &EntryList, entries: &[Entry<'_>]) -> bool {
+fn is_on(list: &ExceptionList, entries: &[Entry<'_>]) -> bool {
     entries.iter().any(|entry| list.contains(entry.key, entry.value))
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct RequestNote {
 }
 
 /// The entries of a request's descriptors.
-pub(crate) type EntryList<'b> = SmallVec<[Entry<'b>; ENTRIES_USUAL]>;
+pub(crate) type RequestEntries<'b> = SmallVec<[Entry<'b>; ENTRIES_USUAL]>;
 
 impl Batch {
     /// One with room for the requests of so many bytes of a log, whose lines have a hundred or more.
@@ -84,7 +84,7 @@ impl Batch {
         is_wanted: impl Fn(&[Entry<'_>]) -> bool,
     ) {
         let (first_entry, first_descriptor) = (self.entries.len(), self.descriptors.len());
-        let mut own: EntryList<'_> = SmallVec::new();
+        let mut own: RequestEntries<'_> = SmallVec::new();
         for (key, value, ended) in mapped.into_iter().flat_map(|mapped| mapped.parts(note.status)) {
             own.push(Entry { key, value });
             let Some(is_charged) = ended else { continue };
@@ -154,7 +154,7 @@ impl Batch {
     }
 
     /// The entries of all descriptors of a request of this batch, for [`Batch::descriptors`].
-    pub(crate) fn entries(&self, request: &RecordedRequest) -> EntryList<'_> {
+    pub(crate) fn entries(&self, request: &RecordedRequest) -> RequestEntries<'_> {
         let last = self.descriptors_of(request).last().map_or(request.first_entry, |last| last.end);
         let own = self.entries.get(request.first_entry..last).unwrap_or_default();
         let entry =

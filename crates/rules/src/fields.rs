@@ -54,7 +54,7 @@ fn known(
     }
     let help = format!("write it {}", known.maps.first().map_or("", |kind| kind.whereabouts()));
     let message = format!("{name} has no effect {}", kind.here());
-    if known.is_old {
+    if known.is_envoy_key {
         problems.warning(at, message, help);
         check_unused(name, entry.value, problems);
     } else {
@@ -110,7 +110,7 @@ fn unknown(name: &str, at: Location, kind: RuleMapKind, problems: &mut Problems)
     if problems.is_full() {
         return problems.error(at, "", "");
     }
-    if keys::is_later(name) {
+    if keys::is_reserved(name) {
         let message = format!("{name} is not in this version of Tollgate");
         return problems.error(at, message, "leave it out");
     }

@@ -79,15 +79,15 @@ pub(crate) struct RuleKey {
     /// Where it has a meaning.
     pub(crate) maps: &'static [RuleMapKind],
     /// The reference knows it too, and lets it stand anywhere.
-    pub(crate) is_old: bool,
+    pub(crate) is_envoy_key: bool,
 }
 
 const fn old(name: &'static str, maps: &'static [RuleMapKind]) -> RuleKey {
-    RuleKey { name, maps, is_old: true }
+    RuleKey { name, maps, is_envoy_key: true }
 }
 
 const fn new(name: &'static str, maps: &'static [RuleMapKind]) -> RuleKey {
-    RuleKey { name, maps, is_old: false }
+    RuleKey { name, maps, is_envoy_key: false }
 }
 
 const KEYS: &[RuleKey] = {
@@ -135,11 +135,11 @@ const KEYS: &[RuleKey] = {
 
 /// Keys of a limit that a later version will know. They change what a limit
 /// does, so ignoring them would be wrong.
-const LATER: &[&str] = &["consistency", "concurrency"];
+const RESERVED: &[&str] = &["consistency", "concurrency"];
 
 /// The keys that the reference lets stand in such a map, where they mean nothing.
 pub(crate) fn idle_keys(kind: RuleMapKind) -> impl Iterator<Item = &'static str> {
-    KEYS.iter().filter(move |key| key.is_old && !key.maps.contains(&kind)).map(|key| key.name)
+    KEYS.iter().filter(move |key| key.is_envoy_key && !key.maps.contains(&kind)).map(|key| key.name)
 }
 
 /// The key of that name.
@@ -148,8 +148,8 @@ pub(crate) fn find(name: &str) -> Option<&'static RuleKey> {
 }
 
 /// Whether only a later version knows that key.
-pub(crate) fn is_later(name: &str) -> bool {
-    LATER.contains(&name)
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
 }
 
 /// The key that an unknown one was probably meant to be.

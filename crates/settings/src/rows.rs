@@ -18,13 +18,11 @@ use tollgate_redis::config::{Endpoint, Layout, SocketType};
 use tollgate_yaml::YamlNode;
 
 use crate::address::{GrpcAddress, ListenAddress, host};
-use crate::go_syntax::{duration, number, permille, port, ratio, truth};
+use crate::go_syntax::{duration, number, permille, port, truth};
 use crate::raw_value::{RawValue, colon_pairs, equals_pairs, path, paths, secret, text};
 use crate::row::SettingParser::{Value, Word};
 use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, switch, variable};
-use crate::values::{
-    self, ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, OtlpProtocol, RequestFrom,
-};
+use crate::values::{self, ConfigType, EnvoyPassThrough, KeyNames, LogFormat, LogLevel, RequestFrom};
 
 /// All settings, section by section.
 pub const SECTIONS: &[SettingSection] = &[
@@ -71,15 +69,10 @@ macro_rules! section {
 }
 
 mod levels;
-
-section! {
-    LOAD, "Load", "How loaded the system is, which elastic limits go by; see `docs/guide/elastic.md`.";
-    /// The machine is a source of load: the processors of the control group or of the machine, and how
-    /// long work waits for them.
-    LOAD_HOST: Setting<bool> = variable("TOLLGATE_LOAD_HOST").key("load.host").default("true", Word(truth));
-}
+mod traces;
 
 pub use levels::*;
+pub use traces::*;
 
 section! {
     START, "Start", "";
@@ -292,6 +285,14 @@ section! {
     /// And it must be for this DNS name.
     GATEWAY_TLS_CLIENT_SAN: OptionalSetting<String> =
         variable("TOLLGATE_GATEWAY_TLS_CLIENT_SAN").key("gateway.tls.client_san").optional(Value(text));
+}
+
+section! {
+    LOAD, "Load", "How loaded the system is, which elastic limits go by; see `docs/guide/elastic.md`.";
+
+    /// The machine is a source of load: the processors of the control group or of the machine, and how
+    /// long work waits for them.
+    LOAD_HOST: Setting<bool> = variable("TOLLGATE_LOAD_HOST").key("load.host").default("true", Word(truth));
 }
 
 section! {
@@ -558,51 +559,4 @@ section! {
     HISTORY_MAX_NAMES: Setting<usize> = key("history.max_names").default("20000", Word(number));
     /// The most series that are kept; at full retention each takes about 6 KB.
     HISTORY_MAX_SERIES: Setting<usize> = key("history.max_series").default("50000", Word(number));
-}
-
-section! {
-    TRACES, "Traces", "";
-
-    /// Send traces by OTLP.
-    TRACING_ENABLED: Setting<bool> = variable("TRACING_ENABLED")
-        .key("tracing.enabled").default("false", Word(truth));
-    /// `http` or `grpc`.
-    TRACING_EXPORTER_PROTOCOL: Setting<OtlpProtocol> = variable("TRACING_EXPORTER_PROTOCOL")
-        .key("tracing.protocol").default("http", Word(values::otlp_protocol));
-    /// `service.name`.
-    TRACING_SERVICE_NAME: Setting<String> =
-        variable("TRACING_SERVICE_NAME").key("tracing.service_name").default("RateLimit", Value(text));
-    /// `service.namespace`.
-    TRACING_SERVICE_NAMESPACE: Setting<String> =
-        variable("TRACING_SERVICE_NAMESPACE").key("tracing.service_namespace").default("", Value(text));
-    /// `service.instance.id`; random if not set.
-    TRACING_SERVICE_INSTANCE_ID: OptionalSetting<String> =
-        variable("TRACING_SERVICE_INSTANCE_ID").key("tracing.service_instance_id").optional(Value(text));
-    /// Which part of requests is traced.
-    TRACING_SAMPLING_RATE: Setting<f64> =
-        variable("TRACING_SAMPLING_RATE").key("tracing.sampling_rate").default("1", Word(ratio));
-    /// The collector; `/v1/traces` is added for `http`.
-    OTEL_EXPORTER_OTLP_ENDPOINT: OptionalSetting<String> =
-        variable("OTEL_EXPORTER_OTLP_ENDPOINT").key("tracing.endpoint").optional(Value(text));
-    /// The collector for traces, taken as written.
-    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: OptionalSetting<String> =
-        variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").optional(Value(text));
-    /// Headers of exports, as `k=v,k=v`.
-    OTEL_EXPORTER_OTLP_HEADERS: Setting<Vec<(String, String)>> =
-        variable("OTEL_EXPORTER_OTLP_HEADERS").secret().default("", Value(equals_pairs));
-    /// The same for traces, instead of those.
-    OTEL_EXPORTER_OTLP_TRACES_HEADERS: Setting<Vec<(String, String)>> =
-        variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS").secret().default("", Value(equals_pairs));
-    /// How long an export may take, in milliseconds.
-    OTEL_EXPORTER_OTLP_TIMEOUT: Setting<u64> =
-        variable("OTEL_EXPORTER_OTLP_TIMEOUT").key("tracing.timeout_ms").default("10000", Word(number));
-    /// The same for traces, instead of that.
-    OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: OptionalSetting<u64> =
-        variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT").optional(Word(number));
-    /// Certificates to accept.
-    OTEL_EXPORTER_OTLP_CERTIFICATE: OptionalSetting<PathBuf> =
-        variable("OTEL_EXPORTER_OTLP_CERTIFICATE").key("tracing.ca").optional(Value(path));
-    /// The same for traces, instead of those.
-    OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE: OptionalSetting<PathBuf> =
-        variable("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE").optional(Value(path));
 }
