@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use tollgate_core::{Micros, Time};
@@ -38,9 +39,11 @@ pub(super) struct ReportRequest {
     load: f64,
     /// The domain that it is about; absent for all of them.
     #[serde(default)]
+    #[schema(max_length = 4_096)]
     domain: Option<String>,
     /// Who reports; `push` if absent.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 4_096)]
     source: Option<String>,
     /// A report is to come that often, in seconds; after three without any the load counts as full.
     #[serde(default)]
@@ -145,11 +148,7 @@ pub(super) async fn forget(
             if service.limiter().load().forget(source, now) {
                 Ok(())
             } else {
-                Err(wrong(
-                    "/source",
-                    "there is no such source".to_owned(),
-                    "send one that GET /v1/load lists",
-                ))
+                Err(not_found("there is no such source".to_owned(), "send one that GET /v1/load lists"))
             }
         }
         Err(error) => Err(wrong("", error.body_text(), "send ?source=NAME&domain=NAME, or less")),
@@ -166,6 +165,10 @@ fn respond(service: &Service, done: Result<(), V1Error>, now: Time) -> Response 
 
 fn wrong(pointer: &str, detail: String, fix: &str) -> V1Error {
     V1Error::Field { pointer: pointer.to_owned(), detail, fix: fix.to_owned() }
+}
+
+const fn not_found(detail: String, fix: &'static str) -> V1Error {
+    V1Error::NoAnswer { status: StatusCode::NOT_FOUND, detail, fix }
 }
 
 fn from_body(bytes: &[u8]) -> Result<ReportRequest, V1Error> {
@@ -189,14 +192,14 @@ fn note(service: &Service, request: &ReportRequest, now: Time) -> Result<(), V1E
     let name = request.source.as_deref().unwrap_or(PUSH);
     let domain = request.domain.as_deref();
     if name.is_empty() || name.len() > KEY_MAX || domain.is_some_and(|domain| domain.len() > KEY_MAX) {
-        return Err(wrong("/source", "a name is empty or too long".to_owned(), "send a short name"));
+        return Err(wrong(
+            "/source",
+            "a name is empty or too long".to_owned(),
+            "send a shorter one, or leave it out",
+        ));
     }
     if let Some(domain) = domain.filter(|domain| !service.limiter().rules().has_domain(domain)) {
-        return Err(wrong(
-            "/domain",
-            format!("no rules have the domain '{domain}'"),
-            "send one of GET /v1/rules",
-        ));
+        return Err(not_found(format!("no rules have the domain '{domain}'"), "send one of GET /v1/rules"));
     }
     let source = LoadSource { name, domain };
     let noted = service.limiter().load().report(source, load, Micros::from_secs(interval_s), now);

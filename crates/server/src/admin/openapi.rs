@@ -11,6 +11,7 @@ use super::history::{
     ForgottenSchema, LabelsSchema, SeriesSchema, StatusSchema, SummarySchema, TopSchema, ValuesSchema,
 };
 use super::keys::{KeyBody, ResetBody};
+use super::load::LoadBody;
 use super::playground::PlaygroundBody;
 use super::{explain, health, history, keys, load, playground, rule_past, rules, settings};
 use crate::explain::Story;
@@ -31,7 +32,7 @@ use crate::rule_usage::RuleUsage;
     components(schemas(
         RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
         SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema, PlaygroundBody,
-        ForgottenSchema, RuleUsage, ExplainSchema, RuleQuestion, Story,
+        ForgottenSchema, RuleUsage, ExplainSchema, RuleQuestion, Story, LoadBody,
     )),
     tags(
         (name = "history", description = "How many, of what, when."),

@@ -82,6 +82,6 @@ impl From<HistoryQueryError> for V1Error {
                 (StatusCode::INTERNAL_SERVER_ERROR, "see the log and /v1/history/status")
             }
         };
-        Self::History { status, detail: error.to_string(), fix }
+        Self::NoAnswer { status, detail: error.to_string(), fix }
     }
 }

@@ -30,9 +30,9 @@ pub(crate) enum V1Error {
     /// There is no such path.
     #[error("there is no {path}")]
     NoSuchPath { path: String },
-    /// History has no answer.
+    /// What was asked for is not there, or cannot be told.
     #[error("{detail}")]
-    History { status: StatusCode, detail: String, fix: &'static str },
+    NoAnswer { status: StatusCode, detail: String, fix: &'static str },
     /// The path does not take that method.
     #[error("this path does not take that method")]
     Method { allowed: &'static str },

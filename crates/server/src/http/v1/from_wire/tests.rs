@@ -33,7 +33,7 @@ fn refused(text: &str) -> (String, String, String) {
         | V1Error::MediaType
         | V1Error::Service(_)
         | V1Error::NoSuchPath { .. }
-        | V1Error::History { .. }
+        | V1Error::NoAnswer { .. }
         | V1Error::Method { .. } => panic!("it is about no field"),
     }
 }

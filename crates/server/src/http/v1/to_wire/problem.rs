@@ -40,7 +40,7 @@ pub(crate) fn error(error: &V1Error) -> V1Response {
         | V1Error::MediaType
         | V1Error::Service(_)
         | V1Error::NoSuchPath { .. }
-        | V1Error::History { .. }
+        | V1Error::NoAnswer { .. }
         | V1Error::Method { .. } => None,
     };
     let mut response = problem(status, pointer, error.to_string(), fix);
@@ -87,7 +87,7 @@ fn status_and_fix(error: &V1Error) -> (StatusCode, Cow<'_, str>) {
         V1Error::NoSuchPath { .. } => {
             (StatusCode::NOT_FOUND, "see /v1/openapi.json for what there is".into())
         }
-        V1Error::History { status, fix, .. } => (*status, (*fix).into()),
+        V1Error::NoAnswer { status, fix, .. } => (*status, (*fix).into()),
         V1Error::Method { allowed } => {
             (StatusCode::METHOD_NOT_ALLOWED, format!("use one of these: {allowed}").into())
         }
