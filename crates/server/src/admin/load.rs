@@ -19,6 +19,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::bounds::{KEY_MAX, LOAD_INTERVAL_MAX_S};
 use crate::http::v1::error::V1Error;
+use crate::http::v1::from_wire::WholeNumber;
 use crate::http::v1::to_wire::{self, ProblemBody};
 use crate::service::Service;
 
@@ -47,8 +48,8 @@ pub(super) struct ReportRequest {
     source: Option<String>,
     /// A report is to come that often, in seconds; after three without any the load counts as full.
     #[serde(default)]
-    #[schema(minimum = 1, maximum = 86_400)]
-    interval_s: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 86_400)]
+    interval_s: Option<WholeNumber>,
 }
 
 /// The source to forget.
@@ -185,7 +186,7 @@ fn note(service: &Service, request: &ReportRequest, now: Time) -> Result<(), V1E
     let Some(load) = Load::new(request.load) else {
         return Err(wrong("/load", format!("{} is no load", request.load), "send a number from 0 to 1"));
     };
-    let interval_s = request.interval_s.unwrap_or(INTERVAL_DEFAULT_S);
+    let interval_s = request.interval_s.map_or(INTERVAL_DEFAULT_S, |seconds| seconds.0);
     if !(1..=LOAD_INTERVAL_MAX_S).contains(&interval_s) {
         return Err(wrong("/interval_s", "it is out of bounds".to_owned(), "send 1 to 86400 seconds"));
     }

@@ -24,7 +24,8 @@ use super::error::{FieldError, SHAPE, V1Error, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
 use crate::turn::Turn;
 use descriptor::{DescriptorList, V1Descriptor};
-use values::{Bounded, JsonText, Objects, WholeNumber};
+pub(crate) use values::WholeNumber;
+use values::{Bounded, JsonText, Objects};
 
 /// Most requests have no more descriptors than this; more cost an allocation.
 const DESCRIPTORS_USUAL: usize = 4;

@@ -73,7 +73,7 @@ async fn a_grpc_client_is_told_of_denials_and_outages_in_its_own_words() {
     let (api, _front, channel) = grpc_behind_gateway(&rules).await;
     let mut limits = RateLimitServiceClient::new(channel);
     ask_one(&mut limits, "api", &[("user", "7")]).await;
-    drop(api);
+    api.stop().unwrap();
     let asked = || request("api", vec![descriptor(&[("user", "7")])]);
     let down = limits.should_rate_limit(asked()).await.unwrap_err();
     assert_eq!(down.code(), tonic::Code::Unavailable, "{down}");

@@ -30,7 +30,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
 
 /// A whole number that is not negative.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WholeNumber(pub(super) u64);
+pub(crate) struct WholeNumber(pub(crate) u64);
 
 impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
