@@ -179,6 +179,11 @@ impl ExceptionList {
         list
     }
 
+    /// How many items it has; a network within another one is none of its own.
+    pub fn size(&self) -> usize {
+        std::iter::once(&self.any_key).chain(self.by_key.values()).map(ValueSet::size).sum()
+    }
+
     /// Whether an entry of this key and value is on it.
     pub fn contains(&self, key: &str, value: &str) -> bool {
         self.any_key.contains(value)
@@ -215,6 +220,11 @@ impl ValueSet {
                 self.patterns.entry(prefix).or_default().push(pattern);
             }
         }
+    }
+
+    fn size(&self) -> usize {
+        let patterns: usize = self.patterns.values().map(Vec::len).sum();
+        self.exact.len() + self.v4.len() + self.v6.len() + patterns
     }
 
     fn sort(&mut self) {
@@ -331,6 +341,7 @@ mod tests {
             (None, "2001:db8::/32"),
             (None, "fe80::1"),
         ]);
+        assert_eq!(list.size(), 5, "one of the networks lies within another");
         let cases = [
             ("9.255.255.255", false),
             ("10.0.0.0", true),

@@ -184,6 +184,11 @@ impl RuleSet {
         self.trees.iter().map(Tree::name)
     }
 
+    /// The lists of a whole domain.
+    pub fn lists(&self, domain: &str) -> Option<&ExceptionLists> {
+        self.tree(domain).and_then(Tree::lists)
+    }
+
     /// Whether any level of a domain's rules has that key, or a pattern of keys.
     pub fn has_key(&self, domain: &str, key: &str) -> bool {
         self.tree(domain).is_some_and(|tree| tree.has_key(key))

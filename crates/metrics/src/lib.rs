@@ -59,7 +59,7 @@ pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialec
 pub use exposition::CONTENT_TYPE;
 pub use levels::TrafficLevel;
 pub use mapper::Mapper;
-pub use stats::{HistoryStats, RemoteStats, StoreStats, UpstreamStats};
+pub use stats::{HistoryStats, NodeStats, RemoteStats, StoreStats, UpstreamStats};
 
 /// So many domains without rules are counted by name, which makes a name in the
 /// reference's series; more callers than this with a wrong domain are an attack.

@@ -21,6 +21,8 @@ pub struct RemoteStats {
     pub is_degraded: bool,
     /// How many nodes share the store; 0 if that is not known.
     pub nodes: u32,
+    /// These nodes, or the first hundred of them.
+    pub node_list: Vec<NodeStats>,
     /// Requests decided.
     pub requests: u64,
     /// Requests of which at least one limit was decided without the store.
@@ -45,6 +47,17 @@ pub struct RemoteStats {
     pub round_trips: Vec<(Option<u64>, u64)>,
     /// How long all calls took together.
     pub round_trip_sum_us: u64,
+}
+
+/// A node that shares the store.
+#[derive(Debug, Clone, Default)]
+pub struct NodeStats {
+    /// Its name.
+    pub name: String,
+    /// How long ago its last heartbeat was, in milliseconds.
+    pub age_ms: u64,
+    /// It is this one.
+    pub is_this: bool,
 }
 
 /// How an upstream of the gateway is doing.

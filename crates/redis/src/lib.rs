@@ -32,5 +32,5 @@ pub use calls::tls::certificates_from_pem;
 pub use config::{Endpoint, RedisConfig};
 pub use error::{Error, StoreFailure};
 pub use placement::keys;
-pub use stats::Stats;
+pub use stats::{Stats, StoreNode};
 pub use store::RedisStore;

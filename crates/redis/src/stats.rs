@@ -54,11 +54,23 @@ pub struct Stats {
     /// Redirections followed in a cluster.
     pub redirects: StatsCounter,
     nodes: AtomicU32,
+    node_list: Mutex<Vec<StoreNode>>,
     /// The server that could last not be asked, and why.
     outage: Mutex<Option<(String, FailureReport)>>,
     failures: [StatsCounter; StoreFailure::ALL.len()],
     round_trips: [StatsCounter; ROUND_TRIP_BUCKETS],
     round_trip_sum_us: StatsCounter,
+}
+
+/// A node that shares the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreNode {
+    /// The host's name, and what tells it from others on that host.
+    pub name: String,
+    /// How long ago its last heartbeat was when this node last asked.
+    pub age: Duration,
+    /// It is this one.
+    pub is_this: bool,
 }
 
 impl Stats {
@@ -93,8 +105,14 @@ impl Stats {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_nodes(&self, nodes: u32) {
-        self.nodes.store(nodes, Ordering::Relaxed);
+    /// These nodes, or the first hundred of them.
+    pub fn node_list(&self) -> Vec<StoreNode> {
+        self.node_list.lock().clone()
+    }
+
+    pub(crate) fn set_nodes(&self, count: u32, nodes: Vec<StoreNode>) {
+        self.nodes.store(count, Ordering::Relaxed);
+        *self.node_list.lock() = nodes;
     }
 
     /// Round trips as (upper bound in µs, how many of these or shorter ones);

@@ -10,8 +10,8 @@
 use futures_util::FutureExt as _;
 use tollgate_core::{Key, Time};
 use tollgate_limiter::{ChargeSet, MemoryStore, Store, StoreReply};
-use tollgate_metrics::{RemoteStats, StoreStats};
-use tollgate_redis::{RedisStore, Stats, StoreFailure};
+use tollgate_metrics::{NodeStats, RemoteStats, StoreStats};
+use tollgate_redis::{RedisStore, Stats, StoreFailure, StoreNode};
 use tollgate_settings::StoreSettings;
 
 use crate::error::Error;
@@ -99,10 +99,16 @@ impl Store for AnyStore {
     }
 }
 
+fn node_stats(node: StoreNode) -> NodeStats {
+    let StoreNode { name, age, is_this } = node;
+    NodeStats { name, age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX), is_this }
+}
+
 fn remote_stats(stats: &Stats) -> RemoteStats {
     RemoteStats {
         is_degraded: stats.is_degraded(),
         nodes: stats.nodes(),
+        node_list: stats.node_list().into_iter().map(node_stats).collect(),
         requests: stats.requests.get(),
         degraded: stats.degraded.get(),
         denials_remembered: stats.denials_remembered.get(),

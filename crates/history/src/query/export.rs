@@ -33,7 +33,7 @@ impl TableCell {
 /// ```
 /// use tollgate_history::query::{Tabular, TopResult, TopRow, TopOther, csv};
 /// let row = TopRow { name: "=1+1".into(), domain: Some("shop".into()), rule: None, total: 2, denied: 1 };
-/// let top = TopResult { from: 0, to: 60, rows: vec![row], other: TopOther { total: 0, denied: 0 } };
+/// let top = TopResult { from: 0, to: 60, rows: vec![row], other: TopOther { total: 0, denied: 0 }, row_count: 1 };
 /// assert_eq!(csv(&top), "domain,rule,name,total,denied\r\nshop,,'=1+1,2,1\r\n,,(other),0,0\r\n");
 /// ```
 pub trait Tabular {
@@ -137,7 +137,7 @@ fn csv_cell(cell: &TableCell) -> String {
 ///
 /// ```
 /// use tollgate_history::query::{TopResult, TopOther, ndjson};
-/// let top = TopResult { from: 0, to: 60, rows: vec![], other: TopOther { total: 3, denied: 1 } };
+/// let top = TopResult { from: 0, to: 60, rows: vec![], other: TopOther { total: 3, denied: 1 }, row_count: 0 };
 /// assert_eq!(ndjson(&top), "{\"name\":\"(other)\",\"total\":3,\"denied\":1}\n");
 /// ```
 pub fn ndjson(result: &impl Tabular) -> String {
@@ -191,7 +191,7 @@ mod tests {
         let row =
             super::super::TopRow { name: "\"\n\u{1b}".into(), domain: None, rule: None, total: 1, denied: 0 };
         let other = super::super::TopOther { total: 0, denied: 0 };
-        let text = ndjson(&TopResult { from: 0, to: 1, rows: vec![row], other });
+        let text = ndjson(&TopResult { from: 0, to: 1, rows: vec![row], other, row_count: 1 });
         let lines: Vec<Map<String, Value>> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines[0]["name"], "\"\n\u{1b}");

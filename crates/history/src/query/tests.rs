@@ -150,6 +150,7 @@ fn a_top_list_adds_up() {
         "from": DAY_S, "to": DAY_S + 1_200,
         "rows": [{"name": "/cart", "total": 17, "denied": 2}],
         "other": {"total": 10, "denied": 9},
+        "row_count": 3,
     });
     assert_eq!(serde_json::to_value(&top).unwrap(), expected);
 }

@@ -11,7 +11,7 @@ use super::{HistoryReader, TimeRange};
 use crate::Map;
 use crate::error::{Error, Result};
 use crate::label::{Label, SeriesKind};
-use crate::row_id::SeriesId;
+use crate::row_id::{RowId, SeriesId};
 
 /// Rows of a list, at most.
 const ROWS_MAX: usize = 10_000;
@@ -89,6 +89,9 @@ pub struct TopResult {
     pub rows: Vec<TopRow>,
     /// Everything that is in no row.
     pub other: TopOther,
+    /// How many rows there are without a limit.
+    #[serde(default)]
+    pub row_count: usize,
 }
 
 /// One series of a top list.
@@ -130,8 +133,15 @@ impl HistoryReader<'_> {
         query.filter.check(query.kind)?;
         let total_id = SeriesId::total_of(query.kind);
         let range = self.since_first_count(query.range)?;
+        let has_filter = !query.filter.is_empty();
+        let is_wanted = |kind| kind == query.kind || has_filter && kind == SeriesKind::Rule;
         let mut by_id: Map<SeriesId, Sums> = Map::default();
-        self.row_totals(range, &mut |id, count| {
+        // Rows of other kinds are most of a history, and need not even be decoded.
+        let takes = |id: RowId| {
+            let series = id.series();
+            series == total_id || self.label(series).and_then(Label::kind).is_some_and(is_wanted)
+        };
+        self.row_totals(range, takes, &mut |id, count| {
             let Some(outcome) = id.outcome() else { return };
             let denied = if outcome == Outcome::Denied { count } else { 0 };
             add(by_id.entry(id.series()).or_default(), (count, denied));
@@ -142,7 +152,7 @@ impl HistoryReader<'_> {
         for (id, sums) in by_id {
             let Some(label) = self.label(id) else { continue };
             let is_chosen = label.kind() == Some(SeriesKind::Rule) && query.filter.takes(label);
-            if if query.filter.is_empty() { id == total_id } else { is_chosen } {
+            if if has_filter { is_chosen } else { id == total_id } {
                 add(&mut all, sums);
             }
             if label.kind() == Some(query.kind) && query.filter.takes(label) && query.order.weight(sums).0 > 0
@@ -153,6 +163,7 @@ impl HistoryReader<'_> {
         rows.sort_unstable_by(|one, other| {
             query.order.weight(other.1).cmp(&query.order.weight(one.1)).then_with(|| one.0.cmp(other.0))
         });
+        let row_count = rows.len();
         rows.truncate(query.limit.min(ROWS_MAX));
         let mut shown = (0, 0);
         rows.iter().for_each(|(_, sums)| add(&mut shown, *sums));
@@ -165,7 +176,7 @@ impl HistoryReader<'_> {
         };
         let rows = rows.into_iter().map(row).collect();
         let other = TopOther { total: all.0.saturating_sub(shown.0), denied: all.1.saturating_sub(shown.1) };
-        Ok(TopResult { from: range.from_s, to: range.to_s, rows, other })
+        Ok(TopResult { from: range.from_s, to: range.to_s, rows, other, row_count })
     }
 
     /// The names of a kind that start with a prefix, sorted, at most so many.

@@ -1,4 +1,4 @@
-//! Tells the store that this node is alive, and learns how many nodes are.
+//! Tells the store that this node is alive, and learns which others are.
 //!
 //! A node that must decide without the store takes its share of a limit, which
 //! is the limit divided by the nodes that were alive when the store was last
@@ -17,10 +17,13 @@ use tokio::time::Instant;
 
 use super::connect::CONNECT_TIMEOUT;
 use super::endpoint_client::EndpointClient;
-use crate::stats::Stats;
+use crate::stats::{Stats, StoreNode};
 
 /// Heartbeats that a node may miss before it counts as gone.
 const MISSED_MAX: u32 = 3;
+
+/// Characters of a host's name, at most.
+const HOST_NAME_MAX: usize = 63;
 
 const SCRIPT: &str = include_str!("../../lua/heartbeat.lua");
 
@@ -42,7 +45,7 @@ impl Heartbeat {
         every: Duration,
         stats: Arc<Stats>,
     ) -> Arc<Self> {
-        let node = format!("{:016x}", fastrand::u64(..));
+        let node = format!("{}-{:08x}", host_name(), fastrand::u32(..));
         Arc::new(Self { client, key, node, every, is_running: AtomicBool::new(false), stats })
     }
 
@@ -74,10 +77,34 @@ impl Heartbeat {
         commands.cmd("EVAL").arg(SCRIPT).arg(1).arg(&self.key).arg(&self.node).arg(life_ms);
         let replies = self.client.run_commands(&self.key, &commands, Instant::now() + CONNECT_TIMEOUT).await;
         // Without a reply the last count stands.
-        if let Ok([Value::Int(nodes)]) = replies.as_deref() {
-            self.stats.set_nodes(u32::try_from(*nodes).unwrap_or(1));
+        if let Some((count, nodes)) = replies.ok().and_then(|replies| read_nodes(&replies, &self.node)) {
+            self.stats.set_nodes(count, nodes);
         }
     }
+}
+
+/// How many nodes there are, and which.
+fn read_nodes(replies: &[Value], own: &str) -> Option<(u32, Vec<StoreNode>)> {
+    let [Value::Array(reply)] = replies else { return None };
+    let [Value::Int(count), Value::Array(heard)] = reply.as_slice() else { return None };
+    let node = |pair: &[Value]| match pair {
+        [Value::BulkString(name), Value::Int(age_ms)] => {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let age = Duration::from_millis(u64::try_from(*age_ms).unwrap_or(0));
+            Some(StoreNode { is_this: name == own, name, age })
+        }
+        _ => None,
+    };
+    Some((u32::try_from(*count).unwrap_or(1), heard.chunks(2).filter_map(node).collect()))
+}
+
+/// What people call this machine, or `node` where that is not to be had. The list of nodes has no
+/// room for the characters that divide it.
+fn host_name() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || ['-', '.', '_'].contains(c);
+    let name: String = text.trim().chars().filter(is_plain).take(HOST_NAME_MAX).collect();
+    if name.is_empty() { "node".to_owned() } else { name }
 }
 
 /// The task that beats. Wherever it ends, another may begin.

@@ -71,6 +71,10 @@ async fn a_limit_that_is_smaller_than_the_fleet_admits_one_at_each_node() {
 async fn a_node_that_is_gone_is_not_counted_for_long() {
     let server = RedisServer::start();
     let [first, second, third] = three_nodes(&server).await;
+    let list = first.stats().node_list();
+    assert_eq!((list.len(), list.iter().filter(|node| node.is_this).count()), (3, 1), "{list:?}");
     drop((second, third));
     eventually("it is alone", Duration::from_secs(5), async || first.stats().nodes() == 1).await;
+    let list = first.stats().node_list();
+    assert!(matches!(&list[..], [own] if own.is_this && own.age.is_zero()), "{list:?}");
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use tollgate_metrics::RemoteStats;
+use tollgate_metrics::{NodeStats, RemoteStats};
 use utoipa::ToSchema;
 
 use crate::http::RuleStatusBody;
@@ -67,6 +67,8 @@ struct RemoteBody {
     breaker_opened: u64,
     /// Nodes that share the store; 0 if that is not known.
     nodes: u32,
+    /// These nodes, or the first hundred of them.
+    node_list: Vec<NodeBody>,
     /// Requests decided.
     requests: u64,
     /// Requests of which a limit was decided without the store.
@@ -75,10 +77,22 @@ struct RemoteBody {
     denials_remembered: u64,
     /// The mean of all calls, in microseconds.
     mean_us: u64,
-    /// How many calls took at most so many microseconds; the last has no bound.
+    /// How many calls took at most so many microseconds; the last has no bound and counts all.
     round_trips: Vec<(Option<u64>, u64)>,
     /// Calls that failed, by reason.
     failures: Vec<(&'static str, u64)>,
+}
+
+/// A node that shares the store.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StoreNode)]
+struct NodeBody {
+    /// The host's name, and what tells it from others on that host.
+    name: String,
+    /// How long ago its last heartbeat was when this server last asked.
+    age_ms: u64,
+    /// It is this server.
+    this: bool,
 }
 
 /// How the server, its store and its rules are.
@@ -110,11 +124,14 @@ pub(super) async fn show(State(service): State<Arc<Service>>) -> Response {
 
 impl From<RemoteStats> for RemoteBody {
     fn from(stats: RemoteStats) -> Self {
-        let calls: u64 = stats.round_trips.iter().map(|(_, calls)| calls).sum();
+        // Each counts those before it, too.
+        let calls = stats.round_trips.last().map_or(0, |(_, calls)| *calls);
+        let node = |NodeStats { name, age_ms, is_this }| NodeBody { name, age_ms, this: is_this };
         Self {
             breaker_open: stats.is_degraded,
             breaker_opened: stats.opened,
             nodes: stats.nodes,
+            node_list: stats.node_list.into_iter().map(node).collect(),
             requests: stats.requests,
             degraded: stats.degraded,
             denials_remembered: stats.denials_remembered,
@@ -122,5 +139,17 @@ impl From<RemoteStats> for RemoteBody {
             round_trips: stats.round_trips,
             failures: stats.failures,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_of_all_calls_and_each_call_is_one() {
+        let round_trips = vec![(Some(2), 1), (Some(4), 3), (None, 4)];
+        let stats = RemoteStats { round_trips, round_trip_sum_us: 40, ..RemoteStats::default() };
+        assert_eq!(RemoteBody::from(stats).mean_us, 10);
     }
 }

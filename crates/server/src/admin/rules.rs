@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
+use tollgate_core::list::ExceptionLists;
 use tollgate_core::rule::{Elastic, Unlimited};
 use tollgate_core::{Penalty, Refill, RuleId, RuleSet};
 use utoipa::ToSchema;
@@ -24,6 +25,33 @@ pub(super) struct RulesBody<'a> {
     rules: Vec<RuleBody<'a>>,
     /// What rules let through without limit, in the order of the files.
     unlimited: Vec<UnlimitedBody<'a>>,
+    /// Domains with lists of their own, in the order of the files.
+    domain_lists: Vec<DomainListsBody<'a>>,
+}
+
+/// The lists of a domain.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DomainLists)]
+struct DomainListsBody<'a> {
+    /// The domain.
+    domain: &'a str,
+    /// How long they are.
+    lists: ListSizes,
+}
+
+/// How many items lists have.
+#[derive(Debug, Serialize, ToSchema)]
+struct ListSizes {
+    /// On the list of those who are let pass.
+    allow: usize,
+    /// On the list of those who get nothing.
+    deny: usize,
+}
+
+impl ListSizes {
+    fn new(lists: &ExceptionLists) -> Self {
+        Self { allow: lists.allow.size(), deny: lists.deny.size() }
+    }
 }
 
 /// A condition that is not limited.
@@ -88,6 +116,10 @@ struct RuleBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     penalty: Option<PenaltyBody>,
+    /// Its own lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    lists: Option<ListSizes>,
     /// `enforce`, `shadow`, `quota` or `shadow_quota`.
     mode: &'static str,
     /// What whoever is refused is told.
@@ -165,8 +197,13 @@ pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
         status: RuleStatusBody::from(&*known),
         rules: rules.ids().filter_map(|id| rule(&rules, id)).collect(),
         unlimited: rules.unlimited().iter().map(unlimited).collect(),
+        domain_lists: rules.domains().filter_map(|domain| domain_lists(&rules, domain)).collect(),
     };
     to_wire::respond(&body)
+}
+
+fn domain_lists<'a>(rules: &RuleSet, domain: &'a str) -> Option<DomainListsBody<'a>> {
+    rules.lists(domain).map(|lists| DomainListsBody { domain, lists: ListSizes::new(lists) })
 }
 
 fn unlimited(rule: &Unlimited) -> UnlimitedBody<'_> {
@@ -196,6 +233,7 @@ fn rule(rules: &RuleSet, id: RuleId) -> Option<RuleBody<'_>> {
         elastic: rule.elastic.as_deref().map(ElasticBody::new),
         count_rejected: limit.counts_rejected(),
         penalty: limit.penalty().map(PenaltyBody::new),
+        lists: rule.lists.as_deref().map(ListSizes::new),
         mode: mode_name(rule.mode),
         message: &rule.message,
     })

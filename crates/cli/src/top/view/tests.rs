@@ -18,7 +18,7 @@ fn top(names: &[(&str, u64, u64)]) -> TopResult {
         denied: *denied,
     };
     let other = TopOther { total: 7, denied: 0 };
-    TopResult { from: 0, to: 300, rows: names.iter().map(row).collect(), other }
+    TopResult { from: 0, to: 300, rows: names.iter().map(row).collect(), other, row_count: names.len() }
 }
 
 fn sample(second: u64, requests: u64) -> ServerSample {

@@ -76,6 +76,8 @@ pub(crate) struct TopSchema {
     rows: Vec<TopRowSchema>,
     /// Everything that is in no row.
     other: TopSumSchema,
+    /// How many rows there are without a limit.
+    row_count: usize,
 }
 
 /// One series of a top list.
