@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [base, folder, ...pages] = process.argv.slice(2);
-const WIDTHS = { phone: 390, tablet: 820, desk: 1440 };
+const WIDTHS = { phone: 390, tablet: 834, desk: 1440 };
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 for (const scheme of ["light", "dark"]) {

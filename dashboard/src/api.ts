@@ -1,9 +1,9 @@
 // Asks the server. The types come from its OpenAPI document, so that page and server cannot drift apart.
 // Invariant: every answer that is not fine becomes an `ApiError` that says what happened and what to do.
 import { signal } from "@preact/signals";
-import type { Health, HistorySeries, HistoryStatus, HistorySummary, HistoryTop, Key, Path, Playground, PlaygroundRequest, Reset, RuleLog, Rules, RuleUsage, SettingsInForce } from "./generated/api";
+import type { Explanation, Health, HistorySeries, HistoryStatus, HistorySummary, HistoryTop, Key, Load, Path, Playground, PlaygroundRequest, Reset, RuleLog, Rules, RuleUsage, SettingsInForce } from "./generated/api";
 
-export type { Health, Playground, HistorySeries, HistorySummary, HistoryTop, HistoryStatus, Key, RuleLog, Rules, RuleUsage, SettingsInForce };
+export type { Explanation, Health, Load, Playground, HistorySeries, HistorySummary, HistoryTop, HistoryStatus, Key, RuleLog, Rules, RuleUsage, SettingsInForce };
 
 /** Whether the server answers: every answer and every failure to reach it says so. */
 export const isConnected = signal(true);
@@ -16,6 +16,12 @@ export class ApiError extends Error {
   constructor(message: string, readonly fix: string, readonly status: number, readonly type: string) {
     super(message);
   }
+}
+
+/** What failed, as a value; but for a server that is away, which is everybody's problem. */
+export function unlessAway(error: unknown): ApiError {
+  if (error instanceof ApiError && error.status !== 0) return error;
+  throw error;
 }
 
 type Query = Record<string, string | number | undefined>;
@@ -80,6 +86,8 @@ export const api = {
   ruleLog: (query: Query, signal?: AbortSignal) => get<RuleLog>("/v1/rules/log", query, signal),
   ruleUsage: (query: Query, signal?: AbortSignal) => get<RuleUsage>("/v1/rules/usage", query, signal),
   settings: (signal?: AbortSignal) => get<SettingsInForce>("/v1/settings", {}, signal),
+  load: (signal?: AbortSignal) => get<Load>("/v1/load", {}, signal),
+  explain: (request: KeyRequest, signal?: AbortSignal) => post<Explanation>("/v1/explain", request, signal),
   health: (signal?: AbortSignal) => get<Health>("/v1/health", {}, signal),
   playground: (request: PlaygroundRequest, signal?: AbortSignal) => post<Playground>("/v1/playground", request, signal),
   key: (request: KeyRequest, signal?: AbortSignal) => post<Key>("/v1/keys", request, signal),

@@ -51,8 +51,10 @@ export function buckets(answer: HistorySeries): Buckets {
 /** A limit as a line: how many it lets through in one bar from an instant on; none where there was no rule. */
 export type LimitLine = { name: string; steps: { from: number; at: number | null }[] };
 
+export const isPhone = () => innerWidth <= 720;
+
 /** Bars that a screen of this width has room for. */
-export const barsMax = () => (innerWidth < 720 ? 60 : 200);
+export const barsMax = () => (isPhone() ? 60 : 200);
 
 type ChartProps = {
   answer: HistorySeries;

@@ -27,7 +27,9 @@ export function percent(part: number, all: number): string {
   if (all === 0) return "–";
   const value = (100 * part) / all;
   if (value === 0 || value === 100) return `${value} %`;
-  return value < 0.01 ? "<0.01 %" : `${value.toFixed(value < 1 ? 2 : 1)} %`;
+  // Cut as the server cuts it, so that 99.97 % is not 100.
+  const digits = value < 1 ? 2 : 1;
+  return value < 0.01 ? "<0.01 %" : `${(Math.floor(value * 10 ** digits) / 10 ** digits).toFixed(digits)} %`;
 }
 
 /** The change from one number to another, as +12 %. */
@@ -71,6 +73,11 @@ export function timeIn(rangeS: number, s: number): string {
   if (rangeS <= 90 * 86_400) return time(s, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
   return time(s, { day: "numeric", month: "short", year: "numeric" });
 }
+
+export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Words of the server as a sentence. */
+export const sentence = (text: string) => capital(text) + (/[.?!]$/.test(text) ? "" : ".");
 
 const NAME_MAX = 120;
 

@@ -27,6 +27,29 @@ export function limitLine(changes: RuleLog["changes"], rule: Rule, stepS: number
   return steps.some((step) => step.at !== null) ? { steps, name: "the limit of one key then" } : undefined;
 }
 
+/** 90 s as a rule file writes it: `90s`, `10m`. */
+function spanText(ms: number): string {
+  const unit = ([["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000]] as const).find(([, length]) => ms % length === 0);
+  return unit ? `${ms / unit[1]}${unit[0]}` : `${ms}ms`;
+}
+
+/** What else a limit does, in a word for its tag and in a sentence. */
+export function extras(rule: Rule): { tag: string; text: string }[] {
+  const found: { tag: string; text: string }[] = [];
+  const { penalty, elastic, lists } = rule;
+  if (rule.mode !== "enforce") found.push({ tag: rule.mode.replace("_", " "), text: MODES[rule.mode] ?? "" });
+  if (penalty) found.push({ tag: "penalty", text: `${count(penalty.after)} denials within ${span(penalty.within_ms / 1000)} block a key for ${span(penalty.block_ms / 1000)}${penalty.factor > 1 ? `, then each time ${penalty.factor} times as long, at most ${span(penalty.max_ms / 1000)}` : ""}.` });
+  if (elastic) found.push({ tag: "elastic", text: `While the load is below ${elastic.below_load_percent} %, ${elastic.exceed_percent} % more pass, and count as soft.` });
+  if (rule.soft_percent > 0) found.push({ tag: "soft", text: `${rule.soft_percent} % more pass, and count as soft.` });
+  if (lists && lists.allow > 0) found.push({ tag: "allow list", text: `${count(lists.allow)} ${lists.allow === 1 ? "item" : "items"} on its allow list: this limit does not count them.` });
+  if (lists && lists.deny > 0) found.push({ tag: "deny list", text: `${count(lists.deny)} ${lists.deny === 1 ? "item" : "items"} on its deny list: always denied.` });
+  return found;
+}
+
+const MODES: Record<string, string> = {
+  shadow: "Shadow: it counts, and denies nobody.", quota: "Quota: a request is denied only if all of its quotas deny it.", shadow_quota: "Quota in shadow mode: it counts, and denies nobody.",
+};
+
 /** The limit as a rule file has it. */
 export function yaml(rule: Rule): string {
   const lines = [`name: ${/^[\w.-]+$/.test(rule.name) ? rule.name : JSON.stringify(rule.name)}`, `algorithm: ${rule.algorithm}`, `requests_per_unit: ${rule.requests_per_unit}`, `unit: ${rule.unit}`];
@@ -35,7 +58,11 @@ export function yaml(rule: Rule): string {
   if (rule.refill !== undefined) lines.push(`refill: ${rule.refill}`);
   if (rule.buckets !== undefined) lines.push(`buckets: ${rule.buckets}`);
   if (rule.max_wait_ms !== undefined) lines.push(`max_wait: ${rule.max_wait_ms}ms`);
-  if (rule.soft_percent > 0) lines.push(`throttle: { soft: { exceed: ${rule.soft_percent}% } }`);
+  const throttle = [...(rule.soft_percent > 0 ? [`soft: { exceed: ${rule.soft_percent}% }`] : []), ...(rule.elastic ? [`elastic: { exceed: ${rule.elastic.exceed_percent}%, below_load: ${rule.elastic.below_load_percent}% }`] : [])];
+  if (throttle.length > 0) lines.push(`throttle: { ${throttle.join(", ")} }`);
+  if (rule.penalty) lines.push(`penalty: { after: ${rule.penalty.after}, within: ${spanText(rule.penalty.within_ms)}, block: ${spanText(rule.penalty.block_ms)}${rule.penalty.factor > 1 ? `, factor: ${rule.penalty.factor}, max: ${spanText(rule.penalty.max_ms)}` : ""} }`);
   lines.push(`count_rejected: ${rule.count_rejected}`);
+  if (rule.mode !== "enforce") lines.push(`# mode: ${rule.mode.replace("_", " ")}`);
+  for (const [name, items] of [["allow", rule.lists?.allow ?? 0], ["deny", rule.lists?.deny ?? 0]] as const) if (items > 0) lines.push(`# ${name}: ${count(items)} ${items === 1 ? "item" : "items"}, in the rule file`);
   return `rate_limit:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
 }

@@ -10,6 +10,7 @@ import { SignIn } from "./parts/signin";
 import { Overview } from "./pages/overview";
 import { Routes } from "./pages/routes";
 import { RulesPage } from "./pages/rules";
+import { Explain } from "./pages/explain";
 import { HealthPage } from "./pages/health";
 import { Keys } from "./pages/keys";
 import { Playground } from "./pages/playground";
@@ -28,12 +29,15 @@ const PAGES: PageEntry[] = [
   { name: "playground", title: "Playground", component: Playground, hasRange: false },
 ];
 
+/** Reached by links, and not in the menu. */
+const EXPLAIN: PageEntry = { name: "explain", title: "Explain", component: Explain, hasRange: false };
+
 effect(() => {
   utc.value = param("utc") === "1";
 });
 
 function App() {
-  const current = PAGES.find((entry) => entry.name === page.value);
+  const current = [...PAGES, EXPLAIN].find((entry) => entry.name === page.value);
   const title = current?.title ?? "No such page";
   document.title = `${subject.value[0] ? `${subject.value[0].slice(0, 40)} · ` : ""}${title} · Tollgate`;
   if (isSignedOut.value) return <main><SignIn /></main>;
@@ -44,7 +48,7 @@ function App() {
         <div class="bar">
           <a class="brand" href={href(["overview"])}><img src={icon} alt="" width="24" height="24" />Tollgate</a>
           <nav class="pages" aria-label="Pages">
-            {PAGES.map((entry) => <a key={entry.name} href={href([entry.name])} aria-current={entry === current ? "page" : undefined}>{entry.title}</a>)}
+            {PAGES.map((entry) => <a key={entry.name} href={href([entry.name])} aria-current={entry === current || (current === EXPLAIN && entry.name === "rules") ? "page" : undefined}>{entry.title}</a>)}
           </nav>
           <Tools />
         </div>

@@ -1,7 +1,7 @@
 // The dashboard in a real browser, over a real server: every page, and what people do on it.
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { Browser, HOSTILE, NASA, RULES, Server, axe, until } from "./support.js";
+import { BENDS, Browser, HOSTILE, NASA, RULES, Server, axe, until } from "./support.js";
 
 let server;
 let browser;
@@ -35,7 +35,7 @@ async function open(address, options) {
 }
 
 const tile = (page, name) => page.locator(".tile", { hasText: name }).locator("b").first();
-const PAGES = ["overview?last=1h&compare=1", "routes?last=1h", "routes/%2Fcart?last=1h", "rules?last=1h", "rules/login?last=1h", "keys?last=1h", "keys/login%3Dmallory?last=1h&domain=shop&rule=login", "health?last=1h&settings=all", "playground"];
+const PAGES = ["overview?last=1h&compare=1", "routes?last=1h", "routes/%2Fcart?last=1h", "rules?last=1h", "rules/login?last=1h", "keys?last=1h", "keys/login%3Dmallory?last=1h&domain=shop&rule=login", "health?last=1h&settings=all", "playground", "explain?domain=shop&entries=login%3Dmallory"];
 
 test("a day of the NASA log is shown whole, by a link", async () => {
   const page = await open(`overview?${NASA}`);
@@ -209,6 +209,56 @@ test("periods without the store are listed, those next to each other as one", as
   await rows.first().waitFor();
   assert.deepEqual(await rows.evaluateAll((own) => own.map((row) => [...row.cells].slice(2).map((cell) => cell.innerText).join(" "))), ["1 min 3", "2 min 12"]);
   assert.equal(await page.locator(".timeline i").count(), 2);
+});
+
+test("nodes that share the store are listed, and calls are counted once", async () => {
+  const page = await browser.page(server.base);
+  await page.route(/v1\/health/, async (route) => {
+    const answer = await (await route.fetch()).json();
+    const node_list = [{ name: "web-2-0000beef", age_ms: 3_200, this: false }, { name: "web-1-0000cafe", age_ms: 0, this: true }];
+    // Each bucket counts those before it, too: 98 of 100 calls within 256 µs, 99 within 512.
+    const remote = { breaker_open: false, breaker_opened: 0, nodes: 2, node_list, requests: 100, degraded: 0, denials_remembered: 0, mean_us: 200, round_trips: [[256, 98], [512, 99], [null, 100]], failures: [] };
+    await route.fulfill({ json: { ...answer, store: { ...answer.store, kind: "redis", remote } } });
+  });
+  await page.goto(`${server.base}/#/health?last=1h`);
+  await page.getByText("2 nodes share the store").waitFor();
+  const rows = page.getByRole("region", { name: "Nodes" }).locator("tbody tr");
+  assert.deepEqual(await rows.allInnerTexts(), ["web-1-0000cafe this one\tnow", "web-2-0000beef\t3 s ago"]);
+  await page.getByText("within 512 µs").waitFor();
+});
+
+test("penalties, lists and elastic limits are told where they matter", async () => {
+  const own = await Server.start({ TOLLGATE_LOAD_HOST: "false" });
+  try {
+    own.write(BENDS);
+    const page = await browser.page(own.base);
+    await page.goto(`${own.base}/#/rules?last=1h`);
+    const tags = (name) => page.locator("tr", { hasText: name }).locator(".tag").allInnerTexts();
+    await page.getByText("3 rules").first().waitFor();
+    assert.deepEqual([await tags("guesses"), await tags("renderings"), await tags("users")], [["penalty"], ["elastic"], ["allow list", "deny list"]]);
+    await page.getByText("1 item meets no limit, 2 are always denied").waitFor();
+    for (let n = 0; n < 6; n++) await own.check({ address: "192.0.2.7" }, "bends");
+    await page.goto(`${own.base}/#/keys/address%3D192.0.2.7?domain=bends&last=1h`);
+    await page.getByText("is blocked for").waitFor();
+    await page.goto(`${own.base}/#/keys/user%3Dbot-1?domain=bends&last=1h`);
+    await page.getByText("is denied: it is on a deny list").waitFor();
+    await page.goto(`${own.base}/#/rules/guesses?last=1h`);
+    await page.getByText("penalty: { after: 2, within: 1m, block: 10m, factor: 2, max: 1d }").waitFor();
+    await page.getByRole("link", { name: "Explain a request" }).click();
+    await page.getByText("It is denied; it passes in").waitFor();
+    await page.getByText("Blocks: it was denied too often").waitFor();
+    await page.getByLabel("Entries, in the order of the rules").fill("user=boss");
+    await page.getByRole("button", { name: "Explain" }).click();
+    await page.getByText("Not asked: an allow list has it.").waitFor();
+    assert.deepEqual(await axe(page), []);
+    await page.goto(`${own.base}/#/health?last=1h`);
+    await page.getByText("Nothing reports a load").waitFor();
+    await fetch(`${own.base}/v1/load`, { method: "POST", body: '{"load":0.25,"source":"autoscaler"}', headers: { "content-type": "application/json" } });
+    await page.getByRole("region", { name: "Who reports the load" }).getByText("autoscaler").waitFor();
+    assert.deepEqual(await axe(page), []);
+  } finally {
+    await own.end();
+  }
 });
 
 test("everything can be reached by keyboard", async () => {

@@ -32,6 +32,20 @@ descriptors:
     rate_limit: { name: legacy-import, requests_per_unit: 100, unit: day }
 `;
 
+/** Limits that do more than count. */
+export const BENDS = `
+domain: bends
+allow: [{ key: user, value: monitor }]
+deny: [203.0.113.0/24, 198.51.100.66]
+descriptors:
+  - key: address
+    rate_limit: { name: guesses, requests_per_unit: 2, unit: minute, algorithm: sliding_log, penalty: { after: 2, within: 1m, block: 10m, factor: 2, max: 24h } }
+  - key: customer
+    rate_limit: { name: renderings, requests_per_unit: 10, unit: minute, throttle: { elastic: { exceed: 100%, below_load: 70% } } }
+  - key: user
+    rate_limit: { name: users, requests_per_unit: 3, unit: minute, allow: [boss], deny: ["bot-*"] }
+`;
+
 /** Names that strangers chose: markup, text turned around, control characters, 10 kB. */
 export const HOSTILE = ["/<script>window.hacked=1</script>", "/<img src=x onerror=window.hacked=1>", "/\u202Egnp.exe", "/a\u0007b\u001b[31m", `/${"A".repeat(10_000)}`];
 

@@ -22,10 +22,12 @@ export function HealthPage() {
         <StoreCard health={data} />
         <HistoryCard isOn={data.history} status={status.data} error={status.error} />
       </div>
-      <Card title="Let through without the store">
-        {degraded.error ? <Problem error={degraded.error} /> : !degraded.data ? <p class="dim">{data.history ? "Loading…" : "The time line needs the history, which is off."}</p> : degraded.data.total === 0 ? <p>In this time every decision was made with the store.</p> : <Degraded answer={degraded.data} />}
+      {data.store.remote && data.store.remote.node_list.length > 0 && <NodesCard remote={data.store.remote} />}
+      <Card title="Degraded periods">
+        {degraded.error ? <Problem error={degraded.error} /> : degraded.data ? <Degraded answer={degraded.data} /> : <p class="dim">{data.history ? "Loading…" : "The time line needs the history, which is off."}</p>}
       </Card>
-      <section class="card"><h2>Rule files</h2><Source status={data.rules} />{data.rules.files.length > 0 && <details><summary>{count(data.rules.files.length)} {data.rules.files.length === 1 ? "file" : "files"}</summary><ul>{data.rules.files.map((file) => <li key={file}><Name text={file} /></li>)}</ul></details>}</section>
+      <LoadCard />
+      <Card title="Rule files"><Source status={data.rules} />{data.rules.files.length > 1 && <details><summary>{count(data.rules.files.length)} files</summary><ul>{data.rules.files.map((file) => <li key={file}><Name text={file} /></li>)}</ul></details>}</Card>
       <SettingsCard />
     </>
   );
@@ -43,7 +45,6 @@ function StoreCard({ health }: { health: Answer }) {
         {remote && (
           <>
             <dt>Circuit breaker</dt><dd class={remote.breaker_open ? "bad" : ""}>{remote.breaker_open ? "open" : "closed"}; opened {count(remote.breaker_opened)} times since the start</dd>
-            <dt>Nodes</dt><dd>{remote.nodes === 0 ? "not known" : count(remote.nodes)}</dd>
             <dt>Mean of a call</dt><dd>{count(remote.mean_us)} µs</dd>
             <dt>99 % of calls</dt><dd>{percentile(remote.round_trips, 0.99)}</dd>
             <dt>Without the store</dt><dd>{count(remote.degraded)} of {count(remote.requests)}, {percent(remote.degraded, remote.requests)}</dd>
@@ -56,16 +57,66 @@ function StoreCard({ health }: { health: Answer }) {
   );
 }
 
-/** The bound below which that part of all calls lies. */
+/** The bound below which that part of all calls lies. Each bucket counts those before it, too. */
 function percentile(buckets: [number | null, number][], part: number): string {
-  const all = buckets.reduce((sum, [, n]) => sum + n, 0);
+  const all = buckets.at(-1)?.[1] ?? 0;
   if (all === 0) return "no calls yet";
-  let sum = 0;
-  for (const [bound, n] of buckets) {
-    sum += n;
-    if (sum >= all * part) return bound === null ? "more than the longest that is counted" : `within ${count(bound)} µs`;
-  }
-  return "–";
+  const [bound] = buckets.find(([, n]) => n >= all * part) ?? [null];
+  return bound === null ? "more than the longest that is counted" : `within ${count(bound)} µs`;
+}
+
+const ago = (ms: number) => (ms < 1_500 ? "now" : `${span(Math.round(ms / 1000))} ago`);
+
+/** Who else counts on the same store. */
+function NodesCard({ remote }: { remote: NonNullable<Answer["store"]["remote"]> }) {
+  const nodes = [...remote.node_list].sort((a, b) => Number(b.this) - Number(a.this) || (a.name < b.name ? -1 : 1));
+  return (
+    <Card title={`${count(remote.nodes)} ${remote.nodes === 1 ? "node shares" : "nodes share"} the store`}>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Nodes">
+        <table>
+          <thead><tr><th>Node</th><th class="num">Last heartbeat</th></tr></thead>
+          <tbody>{nodes.map((node) => <tr key={node.name}><td class="wrap"><Name text={node.name} />{node.this && <> <span class="tag">this one</span></>}</td><td class="num">{ago(node.age_ms)}</td></tr>)}</tbody>
+        </table>
+      </div>
+      <p class="dim small">{remote.nodes > nodes.length && `These are ${count(nodes.length)} of them. `}While the store is away, each gets its part of the limits. A node that stops drops out after three heartbeats.</p>
+    </Card>
+  );
+}
+
+/** How loaded the domains are, for those that have limits which go by it. */
+function LoadCard() {
+  const { data } = useLoad("load", async (signal) => {
+    const [load, { rules }] = await Promise.all([api.load(signal), api.rules(signal)]);
+    return { load, elastic: rules.filter((rule) => rule.elastic) };
+  });
+  if (!data || data.elastic.length === 0) return null;
+  const domains = data.load.domains.filter(({ domain }) => data.elastic.some((rule) => rule.domain === domain));
+  const { sources } = data.load;
+  return (
+    <Card title="Load" aside={<span class="dim small">{count(data.elastic.length)} elastic {data.elastic.length === 1 ? "limit goes" : "limits go"} by it</span>}>
+      <dl class="fact">
+        {domains.map(({ domain, load }) => <><dt key={domain}><Name text={domain} max={40} /></dt><dd><Percentage of={load} /></dd></>)}
+      </dl>
+      {sources.length === 0 ? <p class="dim">Nothing reports a load, so it counts as full and no limit stretches. Report one to <code>POST /v1/load</code>.</p> : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Who reports the load">
+          <table>
+            <thead><tr><th>Reported by</th><th class="wide">About</th><th class="num">Said</th><th class="num">Counts as</th><th class="num">When</th></tr></thead>
+            <tbody>{sources.map((own) => (
+              <tr key={`${own.source} ${own.domain}`}>
+                <td class="wrap"><Name text={own.source} max={40} />{own.silent && <> <span class="tag bad">silent</span></>}</td>
+                <td class="wide">{own.domain === undefined ? <span class="dim">all domains</span> : <Name text={own.domain} max={40} />}</td>
+                <td class="num">{percent(own.reported, 1)}</td><td class="num">{percent(own.load, 1)}</td><td class="num">{ago(own.age_ms)}</td>
+              </tr>
+            ))}</tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}
+
+function Percentage({ of }: { of: number }) {
+  return <span class="amount"><b>{percent(of, 1)}</b><span class="share" aria-hidden="true"><i style={{ width: `${100 * of}%` }} /></span></span>;
 }
 
 function HistoryCard({ isOn, status, error }: { isOn: boolean; status?: HistoryStatus; error?: Parameters<typeof Problem>[0]["error"] }) {
@@ -110,6 +161,7 @@ function periods(answer: HistorySeries): Period[] {
   return found;
 }
 
+/** When requests were decided without the store, as a line, a list and a chart. */
 function Degraded({ answer }: { answer: HistorySeries }) {
   const found = periods(answer);
   const length = answer.to - answer.from;
@@ -118,8 +170,16 @@ function Degraded({ answer }: { answer: HistorySeries }) {
     <>
       <div>
         <div class="timeline" aria-hidden="true">{found.map((own) => <i key={own.from} class="outcome-degraded" title={`${time(own.from)} – ${time(own.to)}: ${count(own.requests)} requests`} style={{ left: place(own.from), right: `calc(100% - ${place(own.to)})` }} />)}</div>
-        <div class="scale" aria-hidden="true"><span>{timeIn(length, answer.from)}</span><span>{timeIn(length, answer.to)}</span></div>
+        <div class="scale" aria-hidden="true">{[0, 0.25, 0.5, 0.75, 1].map((part) => <span key={part}>{timeIn(length > 43_200 ? Math.max(length, 3 * 86_400) : length, answer.from + part * length)}</span>)}</div>
       </div>
+      {found.length === 0 ? <p>In this time every decision was made with the store.</p> : <DegradedList found={found} answer={answer} />}
+    </>
+  );
+}
+
+function DegradedList({ found, answer }: { found: Period[]; answer: HistorySeries }) {
+  return (
+    <>
       <div class="scroll" tabIndex={0} role="region" aria-label="Degraded periods">
         <table>
           <thead><tr><th>From</th><th>To</th><th class="num">Lasted at most</th><th class="num">Requests</th></tr></thead>

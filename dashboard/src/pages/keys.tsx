@@ -8,6 +8,7 @@ import { algorithmName, limitLine } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
 import { Card, Loading, Name, NoTraffic, Problem } from "../parts/common";
+import { entries, explainHref } from "../parts/entries";
 import { rowHref } from "../parts/top";
 import { move, query, setSpan } from "../range";
 
@@ -84,16 +85,6 @@ function KeyTable({ rows }: { rows: KeyRow[] }) {
       </table>
     </div>
   );
-}
-
-/** `user_id=42,path=/cart` as the entries of a descriptor, in order. */
-export function entries(text: string): Record<string, string> | undefined {
-  const pairs = text.split(",").map((part) => part.trim()).filter((part) => part !== "").map((part): [string, string] => {
-    const at = part.indexOf("=");
-    return at < 0 ? [part, ""] : [part.slice(0, at), part.slice(at + 1)];
-  });
-  if (pairs.length === 0 || pairs.some(([key]) => key === "") || new Set(pairs.map(([key]) => key)).size < pairs.length) return undefined;
-  return Object.fromEntries(pairs);
 }
 
 function Lookup({ domain = "", name = "" }: { domain?: string; name?: string }) {
@@ -176,9 +167,9 @@ function KeyState({ request }: { request: KeyRequest }) {
     setVersion(version + 1);
   };
   return (
-    <Card title="What its limits hold now" aside={data && data.counters.length > 0 && <ResetButton limits={data.counters.length} confirmed={() => void reset()} />}>
+    <Card title="What its limits hold now" aside={data && data.counters.length > 0 && <span class="row"><a href={explainHref(request.domain, request.descriptors[0] ?? {})}>Explain</a><ResetButton limits={data.counters.length} confirmed={() => void reset()} /></span>}>
       {told && <p role="status"><b>{told}</b></p>}
-      {!data ? (error ? <Problem error={error} /> : <Loading />) : data.counters.length === 0 ? <p>No rule of this domain limits it. <code>tollgate explain</code> says why.</p> : <Counters answer={data} />}
+      {!data ? (error ? <Problem error={error} /> : <Loading />) : data.counters.length === 0 ? <p>No rule of this domain limits it. <a href={explainHref(request.domain, request.descriptors[0] ?? {})}>Explain</a> says why.</p> : <Counters answer={data} />}
     </Card>
   );
 }
@@ -193,16 +184,27 @@ function Counters({ answer }: { answer: Key }) {
             <tr key={`${counter.path} ${counter.rule}`}>
               <td class="nowrap">{counter.rule === undefined ? "–" : <a href={href(["rules", counter.rule])}><Name text={counter.rule} max={40} /></a>}{counter.shadow && <> <span class="tag">shadow</span></>}{counter.degraded && <> <span class="tag">degraded</span></>}</td>
               <td class="wide">{algorithmName(counter.algorithm)}</td>
-              <td class="num">{count(counter.used)} of {count(counter.limit)}</td>
+              <td class="num">{counter.reason === "deny_list" ? "–" : <>{count(counter.used)} of {count(counter.limit)}{counter.exceed_percent > 0 && <span class="dim small under">{counter.exceed_percent} % more now</span>}</>}</td>
               <td class="num wide">{count(counter.remaining)}</td>
               <td class="num wide">{span(counter.reset_after_ms / 1000)}</td>
-              <td>{counter.next === "allow" ? <span class="good">passes</span> : <span class={counter.next === "deny" ? "bad" : ""}>{counter.next === "deny" ? "is denied" : "waits"}{counter.next_after_ms !== undefined && `; ${counter.next === "deny" ? "passes in" : "for"} ${span(counter.next_after_ms / 1000)}`}</span>}</td>
+              <td><NextRequest counter={counter} /></td>
             </tr>
           ))}
         </tbody>
       </table>
     </div>
   );
+}
+
+/** What becomes of the next request, and why. */
+function NextRequest({ counter }: { counter: Key["counters"][number] }) {
+  const { next, reason } = counter;
+  const wait = counter.next_after_ms === undefined ? "" : span(counter.next_after_ms / 1000);
+  if (next === "allow") return <span class="good">passes</span>;
+  if (next === "delay") return <span>waits for {wait}</span>;
+  if (reason === "penalty") return <span class="bad"><b>is blocked</b>{wait && ` for ${wait}`}: it was denied too often</span>;
+  if (reason === "deny_list") return <span class="bad">is denied: it is on a deny list</span>;
+  return <span class="bad">is denied{wait && `; passes in ${wait}`}</span>;
 }
 
 /** Asks first: a reset lets the key start anew under every limit that it meets. */

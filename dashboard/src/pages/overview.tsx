@@ -4,7 +4,7 @@ import { api, type HistorySummary } from "../api";
 import { count, percent, rate } from "../format";
 import { useLoad } from "../load";
 import { href, param, setParams } from "../location";
-import { Card, Loading, NoTraffic, Problem, Tile } from "../parts/common";
+import { Card, Loading, NoTraffic, Problem, Tile, shareBefore } from "../parts/common";
 import { TopList } from "../parts/top";
 import { move, query, range, setSpan } from "../range";
 
@@ -67,7 +67,7 @@ function Tiles({ summary, before, perSecond }: { summary: HistorySummary; before
     <div class="tiles">
       <Tile name="Requests" value={count(summary.total)} now={summary.total} before={before.total} />
       <Tile name="Now" value={perSecond === undefined ? "–" : rate(perSecond)} unit="/ s" note={`mean of this time ${rate(mean)}\u00a0/\u00a0s`} />
-      <Tile name="Denied" value={percent(summary.denied, summary.total)} now={share(summary)} before={share(before)} isBad />
+      <Tile name="Denied" value={percent(summary.denied, summary.total)} now={share(summary)} before={share(before)} isBad note={shareBefore(before.denied, before.total)} />
       <Tile name="Busiest minute" value={count(summary.peak_minute)} unit="/ min" now={summary.peak_minute} before={before.peak_minute} />
     </div>
   );

@@ -2,7 +2,7 @@
 // The decisions come from the server, by the code that limits; this page only draws them.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, type Playground as Answer } from "../api";
-import { count, percent, span } from "../format";
+import { capital, count, percent, span } from "../format";
 import { algorithmName } from "../limits";
 import { useLoad } from "../load";
 import { param, setParams } from "../location";
@@ -146,7 +146,7 @@ function Lanes({ played }: { played: Played }) {
             <tbody>
               {played.answer.algorithms.map((run) => (
                 <tr key={run.algorithm}>
-                  <td>{algorithmName(run.algorithm)}</td><td class="num">{count(run.admitted)}</td><td class="num wide">{count(run.delayed)}</td>
+                  <td>{capital(algorithmName(run.algorithm))}</td><td class="num">{count(run.admitted)}</td><td class="num wide">{count(run.delayed)}</td>
                   <td class="num">{count(run.denied)} <span class="dim wide">({percent(run.denied, played.at.length)})</span></td>
                   <td class={`num ${run.most_in_window > played.limit ? "bad" : ""}`}>{count(run.most_in_window)}{run.most_in_window > played.limit ? ` of ${count(played.limit)}` : ""}</td>
                 </tr>
@@ -173,7 +173,7 @@ function Lane({ run, played, scale }: { run: AlgorithmRun; played: Played; scale
   const isOver = run.most_in_window > played.limit;
   return (
     <section class="lane card">
-      <div class="row ends"><h2>{algorithmName(run.algorithm)}</h2><span class={`tag ${isOver ? "bad" : ""}`}>most in any {span(played.windowMs / 1000)}: <b>{count(run.most_in_window)}</b></span></div>
+      <div class="row ends"><h2>{capital(algorithmName(run.algorithm))}</h2><span class={`tag ${isOver ? "bad" : ""}`}>most in any {span(played.windowMs / 1000)}: <b>{count(run.most_in_window)}</b></span></div>
       {run.error ? <p class="bad">{run.error}</p> : <canvas ref={canvas} aria-hidden="true" />}
       <p class="dim small">{ABOUT[run.algorithm]}</p>
     </section>
@@ -203,7 +203,7 @@ function drawLane(element: HTMLCanvasElement, run: AlgorithmRun, played: Played,
   pen.moveTo(4, base + 0.5);
   pen.lineTo(width - 4, base + 0.5);
   pen.stroke();
-  dots(pen, { passes, denied: run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [played.at[i] ?? 0] : [])), x, base, room: [base - curveBottom - 6, height - base - LABELS] });
+  dots(pen, { passes, denied: run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [played.at[i] ?? 0] : [])), x, base, room: [base - curveBottom - 6, height - base - LABELS - 6] });
 }
 
 type Scale = { x: (ms: number) => number; end: number; windowMs: number };

@@ -1,13 +1,13 @@
 // Routes: which URLs are asked for, how often, and how much of it is denied; and one of them on its own.
-// 10,000 rows come in one answer; sorting, filtering and paging happen here, and only the rows in sight
-// get their curve.
+// The busiest routes come page by page. Whoever filters, or sorts by something else, gets up to 10,000 rows
+// in one answer, and the rest happens here. Only the rows in sight get their curve and their change.
 import { useMemo } from "preact/hooks";
-import { Chart, Sparkline, barsMax } from "../chart";
+import { Chart, Sparkline, barsMax, isPhone } from "../chart";
 import { api, type HistoryTop } from "../api";
 import { change, count, percent, visible } from "../format";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
-import { Card, Loading, Name, NoTraffic, Problem, Tile } from "../parts/common";
+import { Card, Loading, Name, NoTraffic, Problem, Tile, shareBefore } from "../parts/common";
 import { Pages, paged } from "../parts/pages";
 import { rowHref, type TopRow } from "../parts/top";
 import { move, query, setSpan } from "../range";
@@ -20,7 +20,7 @@ export function Routes() {
   return name === undefined ? <RouteList /> : <OneRoute key={name} name={name} />;
 }
 
-type Row = { name: string; total: number; denied: number; before: number };
+type Row = { name: string; total: number; denied: number; before?: number };
 type Sort = "total" | "denied" | "share" | "change" | "name";
 
 const SORTS: Record<Sort, (a: Row, b: Row) => number> = {
@@ -32,14 +32,16 @@ const SORTS: Record<Sort, (a: Row, b: Row) => number> = {
 };
 
 function RouteList() {
-  const { data, error } = useLoad(`routes ${JSON.stringify(query())}`, async (signal) => {
-    const [now, before] = await Promise.all([
-      api.top({ by: "route", limit: ROWS_MAX, ...query() }, signal),
-      api.top({ by: "route", limit: ROWS_MAX, ...query(1) }, signal),
-    ]);
-    return { now, rows: joined(now, before) };
-  });
   const [sort, filter] = [(param("sort") || "total") as Sort, param("filter")];
+  const isBusiest = sort === "total" && filter === "";
+  const limit = isBusiest ? Math.min(ROWS_MAX, PAGE_SIZE * Math.max(1, Number(param("page")) || 1)) : ROWS_MAX;
+  const { data, error } = useLoad(JSON.stringify(["routes", query(), limit, sort === "change"]), async (signal) => {
+    const [now, earlier] = await Promise.all([
+      api.top({ by: "route", limit, ...query() }, signal),
+      sort === "change" ? api.top({ by: "route", limit: ROWS_MAX, ...query(1) }, signal) : undefined,
+    ]);
+    return { now, rows: joined(now, earlier) };
+  });
   const rows = useMemo(() => {
     const wanted = filter.toLowerCase();
     const found = (data?.rows ?? []).filter((row) => row.name.toLowerCase().includes(wanted));
@@ -47,10 +49,10 @@ function RouteList() {
   }, [data, sort, filter]);
   if (!data) return error ? <Problem error={error} /> : <Loading />;
   if (data.rows.length === 0 && data.now.other.total === 0) return <NoTraffic />;
-  const { at, pages, shown } = paged(rows, PAGE_SIZE);
+  const { at, pages, shown } = paged(rows, PAGE_SIZE, isBusiest ? Math.min(ROWS_MAX, data.now.row_count) : rows.length);
   return (
     <Card
-      title={filter ? `${count(rows.length)} of ${count(data.rows.length)} routes` : `${count(rows.length)} ${rows.length === 1 ? "route" : "routes"}`}
+      title={filter ? `${count(rows.length)} of ${count(data.now.row_count)} routes` : `${count(data.now.row_count)} ${data.now.row_count === 1 ? "route" : "routes"}`}
       aside={<input type="search" placeholder="Filter" aria-label="Filter routes" value={filter} onInput={(event) => setParams({ filter: event.currentTarget.value, page: "" }, true)} />}
     >
       <div class="scroll" tabIndex={0} role="region" aria-label="Routes">
@@ -66,16 +68,7 @@ function RouteList() {
             </tr>
           </thead>
           <tbody>
-            {shown.map((row) => (
-              <tr key={row.name}>
-                <td class="name"><a href={href(["routes", row.name])}><Name text={row.name} max={90} /></a></td>
-                <td class="wide"><RouteSpark name={row.name} /></td>
-                <td class="num">{count(row.total)}</td>
-                <td class="num dim wide">{change(row.total, row.before)}</td>
-                <td class="num wide">{count(row.denied)}</td>
-                <td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td>
-              </tr>
-            ))}
+            {shown.map((row) => <RouteRow key={row.name} row={row} />)}
             {at === pages && filter === "" && data.now.other.total > 0 && (
               <tr><td class="dim">everything else</td><td class="wide" /><td class="num">{count(data.now.other.total)}</td><td class="wide" /><td class="num wide">{count(data.now.other.denied)}</td><td class="num dim">{percent(data.now.other.denied, data.now.other.total)}</td></tr>
             )}
@@ -88,9 +81,9 @@ function RouteList() {
   );
 }
 
-function joined(now: HistoryTop, before: HistoryTop): Row[] {
-  const earlier = new Map(before.rows.map((row) => [row.name, row.total]));
-  return now.rows.map((row) => ({ name: row.name, total: row.total, denied: row.denied, before: earlier.get(row.name) ?? 0 }));
+function joined(now: HistoryTop, before?: HistoryTop): Row[] {
+  const earlier = before && new Map(before.rows.map((row) => [row.name, row.total]));
+  return now.rows.map((row) => ({ name: row.name, total: row.total, denied: row.denied, before: earlier && (earlier.get(row.name) ?? 0) }));
 }
 
 function Heading({ sort, current, text, isNumber, isWide }: { sort: Sort; current: Sort; text: string; isNumber?: boolean; isWide?: boolean }) {
@@ -101,9 +94,20 @@ function Heading({ sort, current, text, isNumber, isWide }: { sort: Sort; curren
   );
 }
 
-function RouteSpark({ name }: { name: string }) {
-  const { data } = useLoad(`spark ${name} ${JSON.stringify(query())}`, (signal) => api.series({ by: "route", name, max_points: 60, ...query() }, signal), 30_000);
-  return data ? <Sparkline answer={data} /> : <span class="spark" />;
+/** One answer has the curve and what the period before had; a phone shows neither. */
+function RouteRow({ row }: { row: Row }) {
+  const { data } = useLoad(`curve ${row.name} ${JSON.stringify(query())}`, async (signal) => (isPhone() ? undefined : api.series({ by: "route", name: row.name, max_points: 60, compare: "previous_period", ...query() }, signal)), 30_000);
+  const earlier = data?.compare?.total;
+  return (
+    <tr>
+      <td class="name"><a href={href(["routes", row.name])}><Name text={row.name} max={90} /></a></td>
+      <td class="wide">{data ? <Sparkline answer={data} /> : <span class="spark" />}</td>
+      <td class="num">{count(row.total)}</td>
+      <td class="num dim wide">{earlier === undefined ? "" : change(row.total, earlier)}</td>
+      <td class="num wide">{count(row.denied)}</td>
+      <td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td>
+    </tr>
+  );
 }
 
 function OneRoute({ name }: { name: string }) {
@@ -123,7 +127,7 @@ function OneRoute({ name }: { name: string }) {
       <div class="tiles">
         <Tile name="Requests" value={count(data.series.total)} now={data.series.total} before={data.before.total} />
         <Tile name="Denied" value={count(denied(data.series))} now={denied(data.series)} before={denied(data.before)} isBad />
-        <Tile name="Denied, of all" value={percent(denied(data.series), data.series.total)} />
+        <Tile name="Denied, of all" value={percent(denied(data.series), data.series.total)} note={shareBefore(denied(data.before), data.before.total)} />
       </div>
       <Card title="Requests by outcome" aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
         {data.series.total === 0 ? <p>Nobody asked for this route in this time. Choose a longer one above.</p> : <Chart answer={data.series} label={`Requests to ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}

@@ -1,11 +1,12 @@
 // One rule: what it decides, the limit that was in force then, how close keys come to it, who hits it, and how it came to be.
 import { Chart, barsMax } from "../chart";
 import { api, type HistorySeries, type RuleLog, type RuleUsage } from "../api";
-import { count, percent, span, time } from "../format";
-import { algorithmName, limitLine, limitWords, yaml, type Rule } from "../limits";
+import { count, percent, sentence, span, time } from "../format";
+import { algorithmName, extras, limitLine, limitWords, yaml, type Rule } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams } from "../location";
 import { Card, Command, Loading, Name, Problem, Tile } from "../parts/common";
+import { entries, explainHref } from "../parts/entries";
 import { TopList } from "../parts/top";
 import { move, query, setSpan } from "../range";
 
@@ -29,14 +30,16 @@ export function OneRule({ name }: { name: string }) {
     ]);
     return { rules, rule, series, keys, log, usage };
   });
-  if (!data) return error ? <Problem error={error} /> : <Loading />;
+  if (!data) return error ? <><Problem error={error} /><WithoutHistory name={name} path={path} /></> : <Loading />;
   const { rule, series, usage } = data;
   const counts = { total: series.total, denied: totalOf(series, "denied"), shadowDenied: totalOf(series, "shadow_denied") };
   const found = usage?.finding;
   return (
     <>
-      <div class="row"><a href={href(["rules"])}>All rules</a><span class="dim">/</span><h2><Name text={name} /></h2>{found && <span class={found.level === "note" ? "dim" : found.level}>{found.text}</span>}</div>
-      {found && <p class="dim small">{found.reason}</p>}
+      <div class="heading">
+        <div class="row"><a href={href(["rules"])}>All rules</a><span class="dim">/</span><h2><Name text={name} /></h2>{rule && extras(rule).map(({ tag, text }) => <span key={tag} class="tag" title={text}>{tag}</span>)}</div>
+        {found && <p><b class={found.level === "note" ? "" : found.level}>{sentence(found.text)}</b> <span class="dim">{sentence(found.reason)}</span></p>}
+      </div>
       <div class="tiles">
         {rule && <Tile name="Limit, for each key" value={limitWords(rule)} note={algorithmName(rule.algorithm)} />}
         <Tile name="Decisions" value={count(counts.total)} />
@@ -45,7 +48,7 @@ export function OneRule({ name }: { name: string }) {
         {usage && <Tile name="Keys that hit it" value={count(usage.denied_keys)} note={`of ${count(usage.keys)}`} />}
       </div>
       <Card title="Decisions by outcome" aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
-        {series.total === 0 ? <p>This rule decided nothing in this time. Choose a longer one above; if it never matches, <code>tollgate explain</code> says why.</p> : <Chart answer={series} limit={rule && limitLine(data.log.changes, rule, series.step_s)} label={`Decisions of ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
+        {series.total === 0 ? <p>This rule decided nothing in this time. Choose a longer one above; if it never matches, <a href={href(["explain"], rule ? { domain: rule.domain } : {})}>explain</a> a request that should.</p> : <Chart answer={series} limit={rule && limitLine(data.log.changes, rule, series.step_s)} label={`Decisions of ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
       </Card>
       <div class="columns">
         {usage && rule && <Card title="How close keys come to it"><Histogram usage={usage} rule={rule} /></Card>}
@@ -59,14 +62,23 @@ export function OneRule({ name }: { name: string }) {
   );
 }
 
+/** What can be told of a rule without its past. */
+function WithoutHistory({ name, path }: { name: string; path: string }) {
+  const { data } = useLoad(JSON.stringify(["rule alone", name, path]), (signal) => api.rules(signal));
+  const rule = data?.rules.find((own) => own.name === name && (path === "" || own.path === path));
+  return rule ? <InForce rule={rule} origin={data?.status.origin ?? ""} /> : null;
+}
+
 function InForce({ rule, origin, example }: { rule: Rule; origin: string; example?: string }) {
-  const entries = example ?? rule.levels.map((level) => `${level.key}=${level.value ?? "value"}`).join(",");
-  const quoted = /^[\w=,./:@-]+$/.test(entries) ? entries : `'${entries.replaceAll("'", "'\\''")}'`;
+  const text = example ?? rule.levels.map((level) => `${level.key}=${level.value ?? "value"}`).join(",");
+  const descriptor = entries(text);
+  const quoted = /^[\w=,./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
   return (
-    <Card title="In force">
+    <Card title="In force" aside={descriptor && <a href={explainHref(rule.domain, descriptor)}>Explain a request</a>}>
       <p class="dim">At <Name text={rule.path} /></p>
       <pre tabIndex={0}>{yaml(rule)}</pre>
-      <p class="dim">What happens to such a request, step by step:</p>
+      {extras(rule).length > 0 && <ul class="plain">{extras(rule).map(({ tag, text }) => <li key={tag}>{text}</li>)}</ul>}
+      <p class="dim">What happens to such a request, step by step, here or in a terminal:</p>
       <Command text={`tollgate explain --rules ${origin || "rules/"} ${rule.domain} ${quoted}`} />
     </Card>
   );
@@ -89,7 +101,7 @@ function Histogram({ usage, rule }: { usage: RuleUsage; rule: Rule }) {
           </div>
         ))}
       </div>
-      <div class="bin-names" aria-hidden="true">{usage.bins.map((_, bin) => <span key={bin}>{bin === 10 ? "over" : `${bin * 10 + 10} %`}</span>)}</div>
+      <div class="bin-names" aria-hidden="true">{usage.bins.map((_, bin) => <span key={bin}>{bin === 10 ? "over" : bin * 10 + 10}</span>)}</div>
       <figcaption class="dim small">
         Keys by what they ask for in their busiest {span(usage.window_s)}, in percent of {count(usage.limit)}. Half of them stay within {count(usage.p50_percent)} %, nine of ten within {count(usage.p90_percent)} %, 99 of a hundred within {count(usage.p99_percent)} %.
         {isMean && ` The history tells ${span(usage.window_s)} apart here, and not the ${span(rule.window_ms / 1000)} of the limit.`}

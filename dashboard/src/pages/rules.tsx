@@ -1,7 +1,7 @@
 // Rules: what holds, what it does, and whether it looks right.
-import { api } from "../api";
+import { ApiError, api, unlessAway } from "../api";
 import { count, percent, time } from "../format";
-import { algorithmName, limitWords, type Rule } from "../limits";
+import { algorithmName, extras, limitWords, type Rule } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
 import { Card, Loading, Name, Problem } from "../parts/common";
@@ -17,14 +17,15 @@ export function RulesPage() {
   return name === undefined ? <RuleList /> : <OneRule key={name} name={name} />;
 }
 
-
 function RuleList() {
   const { data, error } = useLoad(`rules ${JSON.stringify(query())}`, async (signal) => {
-    const [rules, top] = await Promise.all([api.rules(signal), api.top({ by: "rule", limit: ROWS_MAX, ...query() }, signal)]);
-    return { rules, top };
+    // Without a history there are rules all the same.
+    const [rules, top] = await Promise.all([api.rules(signal), api.top({ by: "rule", limit: ROWS_MAX, ...query() }, signal).catch(unlessAway)]);
+    return { rules, top: top instanceof ApiError ? undefined : top, problem: top instanceof ApiError ? top : undefined };
   });
   if (!data) return error ? <Problem error={error} /> : <Loading />;
-  const byRule = new Map(data.top.rows.map((row) => [`${row.domain} ${row.name}`, row]));
+  const past = data.top?.rows ?? [];
+  const byRule = new Map(past.map((row) => [`${row.domain} ${row.name}`, row]));
   const counts = (rule: Rule) => {
     const row = byRule.get(`${rule.domain} ${rule.name}`);
     return { total: row?.total ?? 0, denied: row?.denied ?? 0 };
@@ -33,11 +34,12 @@ function RuleList() {
   const rows = data.rules.rules.map((rule) => ({ rule, counts: counts(rule) })).filter(({ rule }) => `${rule.name} ${rule.path}`.toLowerCase().includes(wanted));
   rows.sort((a, b) => b.counts.denied - a.counts.denied || b.counts.total - a.counts.total);
   const inForce = new Set(data.rules.rules.map((rule) => `${rule.domain} ${rule.name}`));
-  const gone = data.top.rows.filter((row) => !inForce.has(`${row.domain} ${row.name}`));
+  const gone = past.filter((row) => !inForce.has(`${row.domain} ${row.name}`));
   const { at, pages, shown } = paged(rows, PAGE_SIZE);
   return (
     <>
       <Source status={data.rules.status} />
+      {data.problem && <Problem error={data.problem} />}
       <Card
         title={`${count(rows.length)} ${rows.length === 1 ? "rule" : "rules"}`}
         aside={<input type="search" placeholder="Filter" aria-label="Filter rules" value={param("filter")} onInput={(event) => setParams({ filter: event.currentTarget.value }, true)} />}
@@ -48,11 +50,11 @@ function RuleList() {
             <tbody>
               {shown.map(({ rule, counts: own }) => (
                 <tr key={rule.path + rule.name}>
-                  <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{rule.mode !== "enforce" && <> <span class="tag">{rule.mode.replace("_", " ")}</span></>}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br /><FindingText rule={rule} /></span></td>
+                  <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{extras(rule).map(({ tag, text }) => <> <span key={tag} class="tag" title={text}>{tag}</span></>)}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br />{data.top && <FindingText rule={rule} />}</span></td>
                   <td class="nowrap wide">{limitWords(rule)}</td>
                   <td class="wide">{algorithmName(rule.algorithm)}</td>
-                  <td class="wide"><FindingText rule={rule} /></td>
-                  <td class="num wide">{count(own.total)}</td>
+                  <td class="wide">{data.top && <FindingText rule={rule} />}</td>
+                  <td class="num wide">{data.top ? count(own.total) : "–"}</td>
                   <td class="num">{percent(own.denied, own.total)}</td>
                 </tr>
               ))}
@@ -61,6 +63,7 @@ function RuleList() {
         </div>
         <Pages at={at} pages={pages} />
         {rows.length === 0 && <p class="dim">{wanted ? "No rule has that in its name." : "No rules are in force. Write some and start the server with --rules FOLDER."}</p>}
+        {data.rules.domain_lists.map(({ domain, lists }) => <p key={domain} class="dim small">The domain <Name text={domain} max={40} /> has lists of its own: {count(lists.allow)} {lists.allow === 1 ? "item meets" : "items meet"} no limit, {count(lists.deny)} {lists.deny === 1 ? "is" : "are"} always denied.</p>)}
         {gone.length > 0 && <p class="dim small">Counted in this time, but no longer in force: {gone.slice(0, 10).map((row, i) => <span key={row.name}>{i > 0 && ", "}<Name text={row.name} max={40} /></span>)}</p>}
       </Card>
     </>
@@ -81,7 +84,7 @@ export function Source({ status }: { status: Status }) {
   return (
     <div class={`notice ${isBad ? "bad" : ""}`} role={isBad ? "alert" : undefined}>
       <span>
-        {status.loaded ? <><b>{count(status.rules)} rules</b> of {count(status.domains)} {status.domains === 1 ? "domain" : "domains"} from <Name text={status.origin} /></> : <b>No rules are in force yet.</b>}
+        {status.loaded ? <><b>{count(status.rules)} {status.rules === 1 ? "rule" : "rules"}</b> of {count(status.domains)} {status.domains === 1 ? "domain" : "domains"} from <Name text={status.origin} /></> : <b>No rules are in force yet.</b>}
         {status.loaded_at_unix_s !== undefined && <span class="dim">, loaded {time(status.loaded_at_unix_s)}; {count(status.loads)} {status.loads === 1 ? "load" : "loads"}, {count(status.failures)} refused</span>}
       </span>
       {isBad && <p><b>The newest files were refused; the rules from before stay in force.</b> Correct these, and they are loaded by themselves:</p>}

@@ -1,24 +1,22 @@
 // Small parts that every page uses: names from strangers, tiles, errors and empty states.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { ApiError } from "../api";
-import { change, visible } from "../format";
-import { OUTCOME_WORDS, type Outcome } from "../outcomes";
+import { api, type ApiError } from "../api";
+import { change, percent, sentence, visible } from "../format";
+import { useLoad } from "../load";
 
 /** A name that somebody else chose, as text. The whole of it, within reason, is in the title. */
 export function Name({ text, max }: { text: string; max?: number }) {
-  // A key is broken between its entries, if it has to be.
+  // A key is broken between its entries, and before a value only if that is not enough.
   const parts = visible(text, max).split(/(?<=,)/);
-  return <bdi class="mono" title={visible(text, 1_000)}>{text === "" ? <span class="dim">(empty)</span> : parts.map((part, i) => [i > 0 && <wbr />, part])}</bdi>;
+  return <bdi class="mono" title={visible(text, 1_000)}>{text === "" ? <span class="dim">(empty)</span> : parts.length === 1 ? broken(text, parts[0] ?? "") : parts.map((part) => <span class="entry">{broken(text, part)}</span>)}</bdi>;
 }
 
-export function Dot({ outcome }: { outcome: Outcome }) {
-  return <i class={`dot outcome-${outcome}`} title={OUTCOME_WORDS[outcome].help} />;
-}
+const broken = (whole: string, part: string) => (whole.includes("=") ? part.split(/(?<==)/).map((piece, i) => [i > 0 && <wbr />, piece]) : part);
 
 const CHANGES: Record<string, string> = { "as before": "as in the period before", new: "none in the period before" };
 
-/** A number with its change against the period before. `isBad` says whether more is worse. */
+/** A number with its change against the period before, or with a note in its place. `isBad` says whether more is worse. */
 export function Tile({ name, value, unit, now, before, isBad, note }: { name: string; value: string; unit?: string; now?: number; before?: number; isBad?: boolean; note?: string }) {
   const text = now === undefined || before === undefined ? undefined : change(now, before);
   const isWorse = isBad && now !== undefined && before !== undefined && now > before && text !== "as before";
@@ -26,17 +24,20 @@ export function Tile({ name, value, unit, now, before, isBad, note }: { name: st
     <div class="tile">
       <span class="dim small">{name}</span>
       <b>{value}{unit && <small> {unit}</small>}</b>
-      <span class={`small ${isWorse ? "bad" : "dim"}`}>{text ? CHANGES[text] ?? `${text} against the period before` : note ?? "\u00a0"}</span>
+      <span class={`small ${isWorse ? "bad" : "dim"}`}>{note ?? (text ? CHANGES[text] ?? `${text} against the period before` : "\u00a0")}</span>
     </div>
   );
 }
+
+/** A share of the period before, for a tile whose number is one. */
+export const shareBefore = (part: number, all: number) => (all === 0 ? "nothing in the period before" : `${percent(part, all)} in the period before`);
 
 export function Problem({ error }: { error: ApiError }) {
   const isOff = error.type.includes("history") || /history is (turned )?off/i.test(error.message);
   return (
     <div class="notice bad" role="alert">
-      <b>{error.message}</b>
-      {error.fix && <p>{error.fix}</p>}
+      <b>{sentence(error.message)}</b>
+      {error.fix && !isOff && <p>{sentence(error.fix)}</p>}
       {isOff && <p>Curves and top lists need the history. Turn it on with <code>history.enabled: true</code> in <code>tollgate.yaml</code>, or start the server without <code>TOLLGATE_HISTORY=false</code>.</p>}
     </div>
   );
@@ -76,13 +77,20 @@ export function Command({ text }: { text: string }) {
 
 /** What to do where there is no traffic yet. */
 export function NoTraffic() {
-  const server = `http://${location.hostname}:8080`;
+  const { data } = useLoad("a request to send", async (signal) => {
+    const [{ rules }, { settings }] = await Promise.all([api.rules(signal), api.settings(signal)]);
+    return { rule: rules[0], listener: settings.find((own) => own.name === "listen.http")?.value };
+  }, Infinity);
+  // A listener on all addresses is where this page is.
+  const port = /:(\d+)$/.exec(data?.listener ?? "")?.[1] ?? "8080";
+  const descriptor = Object.fromEntries(data?.rule?.levels.map((level) => [level.key, level.value?.replace("*", "1") ?? "42"]) ?? [["user_id", "42"]]);
+  const body = JSON.stringify({ domain: data?.rule?.domain ?? "shop", descriptors: [descriptor] });
   return (
     <div class="notice">
       <b>No requests in this time.</b>
-      <p>Choose a longer time above, or send a request; it is shown within seconds. Put a domain and an entry of your rules in place of these:</p>
-      <Command text={`curl -i ${server}/v1/check -d '{"domain":"shop","descriptors":[{"user_id":"42"}]}'`} />
-      <p class="dim small">The log of the server prints one that fits your rules. An access log can be looked at, too: <code>tollgate history import access.log</code>.</p>
+      <p>Choose a longer time above, or send a request; it is shown within seconds.{data && !data.rule && " There are no rules yet: write some first, and use their domain and entries."}</p>
+      <Command text={`curl -i http://${location.hostname}:${port}/v1/check -d '${body.replaceAll("'", "'\\''")}'`} />
+      <p class="dim small">An access log can be looked at, too: <code>tollgate history import access.log</code>.</p>
     </div>
   );
 }

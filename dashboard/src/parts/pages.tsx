@@ -2,9 +2,9 @@
 import { count } from "../format";
 import { param, setParams } from "../location";
 
-/** The rows of the page that the address names. */
-export function paged<T>(rows: T[], size: number): { at: number; pages: number; shown: T[] } {
-  const pages = Math.max(1, Math.ceil(rows.length / size));
+/** The rows of the page that the address names; `all` if there are more of them than were asked for. */
+export function paged<T>(rows: T[], size: number, all = rows.length): { at: number; pages: number; shown: T[] } {
+  const pages = Math.max(1, Math.ceil(all / size));
   const at = Math.min(pages, Math.max(1, Number(param("page")) || 1));
   return { at, pages, shown: rows.slice((at - 1) * size, at * size) };
 }

@@ -1,6 +1,7 @@
 // Sign-in: the token is sent once and not kept here; the server answers with a cookie that scripts cannot read.
 import { useState } from "preact/hooks";
 import { ApiError, isSignedOut, signIn } from "../api";
+import icon from "../icon.svg";
 
 export function SignIn() {
   const [token, setToken] = useState("");
@@ -17,6 +18,7 @@ export function SignIn() {
   };
   return (
     <section class="card" style={{ maxWidth: "420px", width: "100%", margin: "48px auto" }}>
+      <span class="brand"><img src={icon} alt="" width="24" height="24" />Tollgate</span>
       <h1>Sign in</h1>
       <p class="dim">This server wants its admin token: the value of <code>TOLLGATE_ADMIN_TOKEN</code> that it was started with.</p>
       <form onSubmit={(event) => void submit(event)} style={{ display: "grid", gap: "12px" }}>

@@ -14,13 +14,15 @@ export function rowHref(by: "route" | "rule" | "key", row: TopRow): string {
   return href([`${by}s`, row.name], own);
 }
 
+const HEADINGS = { route: "Route", rule: "Rule", key: "Key" };
+
 export function TopList({ by, answer, what, limit = 8, ofRule }: { by: "route" | "rule" | "key"; answer: HistoryTop; what: "total" | "denied"; limit?: number; ofRule?: string }) {
   const rows = answer.rows.slice(0, limit);
   if (rows.length === 0) return <p class="dim">{what === "denied" ? "Nothing was denied in this time." : "Nothing in this time."}</p>;
   const most = Math.max(1, ...rows.map((row) => row[what]));
   return (
     <table class="top">
-      <thead><tr><th>{by}</th><th class="num">{what === "denied" ? "denied" : "requests"}</th><th class="num">denied %</th></tr></thead>
+      <thead><tr><th>{HEADINGS[by]}</th><th class="num">{what === "denied" ? "Denied" : "Requests"}</th><th class="num">Denied %</th></tr></thead>
       <tbody>
         {rows.map((row) => (
           <tr key={`${row.domain} ${row.rule} ${row.name}`}>
