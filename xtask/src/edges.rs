@@ -71,6 +71,12 @@ const TABLE: &[CrateRow] = &[
         why: "history reads events and must never be able to slow down or change a decision",
     },
     CrateRow {
+        folder: "defer",
+        ours: &["core"],
+        theirs: Theirs::Any,
+        why: "a queue keeps requests; who sends them and who says when stands above it",
+    },
+    CrateRow {
         folder: "metrics",
         ours: &["yaml", "limiter", "core"],
         theirs: Theirs::Any,
