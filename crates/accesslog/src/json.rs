@@ -41,6 +41,8 @@ impl JsonFields {
             (Field::Method, "method"),
             (Field::Target, "x_envoy_original_path"),
             (Field::Target, "x-envoy-original-path"),
+            // Envoy Gateway's name for it.
+            (Field::Target, "x-envoy-origin-path"),
             (Field::Target, "path"),
             (Field::Status, "response_code"),
             (Field::Duration { nanos: 1_000_000 }, "duration"),
@@ -164,7 +166,11 @@ impl JsonFields {
 fn text(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.clone().into_bytes()),
-        Value::Number(number) => Some(number.to_string().into_bytes()),
+        // Not as serde writes it: a duration of a few microseconds would get an exponent.
+        Value::Number(number) => Some(match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) => float.to_string().into_bytes(),
+            None => number.to_string().into_bytes(),
+        }),
         Value::Array(list) => list.first().filter(|first| !first.is_array()).and_then(text),
         Value::Null | Value::Bool(_) | Value::Object(_) => None,
     }

@@ -130,6 +130,20 @@ fn every_format_says_what_happened() {
 }
 
 #[test]
+fn servers_write_some_fields_in_other_ways_too() {
+    let (name, line, said) = samples().pop().unwrap();
+    // So short that a float is usually written with an exponent.
+    let quick = line.replace("\"duration\":0.25", "\"duration\":0.000002701");
+    let duration = Some(Micros::new(2));
+    assert_eq!(read(&mut parser(name), &quick), Said { duration, ..said });
+    // The path as Envoy Gateway names it.
+    let (name, line, said) = samples().into_iter().find(|(name, ..)| *name == "envoy-json").unwrap();
+    let gateway = line.replace("\"path\":", "\"x-envoy-origin-path\":");
+    assert_ne!(gateway, line);
+    assert_eq!(read(&mut parser(name), &gateway), said);
+}
+
+#[test]
 fn every_format_is_recognised_by_its_lines() {
     for (name, line, _) in samples() {
         let lines = ["what is this", &line, &line].map(str::as_bytes);
