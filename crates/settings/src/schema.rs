@@ -16,6 +16,7 @@ use crate::gateway::{routes, upstreams};
 use crate::mapping::{self, actions, charge, jwt};
 use crate::row::SettingRow;
 use crate::rows;
+use crate::values;
 
 /// The schema of `tollgate.yaml`.
 ///
@@ -81,9 +82,44 @@ fn of_type(name: &str) -> Value {
             piece::any([scalar(), json!({ "type": "object", "additionalProperties": scalar() })])
         }
         list if list.starts_with("Vec<") => piece::texts(),
+        word if !words(word).is_empty() => one_of(&words(word)),
         // Types with a syntax of their own; one or two of them take lists.
         _ => json!({ "type": ["string", "number", "boolean", "array", "null"] }),
     }
+}
+
+/// The words that a value of that type may be, if it is one of a few; those that we write ourselves first.
+fn words(type_name: &str) -> Vec<&'static str> {
+    fn names<T>(words: &[(&'static str, T)]) -> Vec<&'static str> {
+        words.iter().map(|(word, _)| *word).collect()
+    }
+    match type_name {
+        "LogLevel" => [names(&values::LOG_LEVELS), names(&values::OTHER_LOG_LEVELS)].concat(),
+        "LogFormat" => names(&values::LOG_FORMATS),
+        "RequestFrom" => names(&values::REQUESTS_FROM),
+        "KeyNames" => names(&values::KEY_NAMES),
+        "StatsdProtocol" => names(&values::STATSD_PROTOCOLS),
+        "RateLimitFields" => names(&values::RATELIMIT_FIELDS),
+        "EnvoyPassThrough" => names(&values::ENVOY_PASS_THROUGHS),
+        "ConfigType" => names(&values::CONFIG_TYPES),
+        "AccessLogFormat" => names(&values::ACCESS_LOG_FORMATS),
+        "Layout" => names(&values::LAYOUTS),
+        _ => Vec::new(),
+    }
+}
+
+/// One of these words, for an editor to offer; in capitals or not, as the settings take it.
+fn one_of(words: &[&str]) -> Value {
+    let either = |c: char| match c.is_ascii_alphabetic() {
+        true => format!("[{}{}]", c.to_ascii_uppercase(), c.to_ascii_lowercase()),
+        false => c.to_string(),
+    };
+    let patterns: Vec<String> = words.iter().map(|word| word.chars().map(either).collect()).collect();
+    piece::any([
+        json!({ "enum": words }),
+        json!({ "type": "string", "pattern": format!(r"^\s*({})?\s*$", patterns.join("|")) }),
+        json!({ "type": "null" }),
+    ])
 }
 
 fn map(schema: &MapSchema, of: impl Fn(&str) -> Value) -> Value {

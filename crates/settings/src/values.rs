@@ -52,26 +52,51 @@ pub enum LogFormat {
     Json,
 }
 
+// The words of settings that are one of a few; the schema for editors has them, too.
+pub(crate) const LOG_LEVELS: [(&str, LogLevel); 5] = [
+    ("trace", LogLevel::Trace),
+    ("debug", LogLevel::Debug),
+    ("info", LogLevel::Info),
+    ("warn", LogLevel::Warn),
+    ("error", LogLevel::Error),
+];
+/// Levels of the reference that we do not have.
+pub(crate) const OTHER_LOG_LEVELS: [(&str, LogLevel); 3] =
+    [("panic", LogLevel::Error), ("fatal", LogLevel::Error), ("warning", LogLevel::Warn)];
+pub(crate) const LOG_FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+pub(crate) const REQUESTS_FROM: [(&str, RequestFrom); 4] = [
+    ("auto", RequestFrom::Auto),
+    ("x-forwarded", RequestFrom::XForwarded),
+    ("x-original", RequestFrom::XOriginal),
+    ("itself", RequestFrom::Itself),
+];
+pub(crate) const KEY_NAMES: [(&str, KeyNames); 3] = [
+    (KeyNames::Clear.name(), KeyNames::Clear),
+    (KeyNames::Hashed.name(), KeyNames::Hashed),
+    (KeyNames::Off.name(), KeyNames::Off),
+];
+pub(crate) const STATSD_PROTOCOLS: [(&str, StatsdProtocol); 2] =
+    [("tcp", StatsdProtocol::Tcp), ("udp", StatsdProtocol::Udp)];
+pub(crate) const RATELIMIT_FIELDS: [(&str, RateLimitFields); 2] =
+    [("draft-11", RateLimitFields::Draft11), ("off", RateLimitFields::Off)];
+pub(crate) const ENVOY_PASS_THROUGHS: [(&str, EnvoyPassThrough); 3] =
+    [("off", EnvoyPassThrough::Off), ("headers", EnvoyPassThrough::Headers), ("all", EnvoyPassThrough::All)];
+pub(crate) const CONFIG_TYPES: [(&str, ConfigType); 2] =
+    [("FILE", ConfigType::File), ("GRPC_XDS_SOTW", ConfigType::Xds)];
+pub(crate) const ACCESS_LOG_FORMATS: [(&str, AccessLogFormat); 2] =
+    [("combined", AccessLogFormat::Combined), ("json", AccessLogFormat::Json)];
+pub(crate) const LAYOUTS: [(&str, Layout); 2] =
+    [("tollgate", Layout::Tollgate), ("envoy", Layout::Envoy { jitter_max_s: JITTER_DEFAULT_S })];
+
 pub(crate) fn log_level(text: &str) -> Result<LogLevel, String> {
-    // The reference has levels that we do not.
-    if ["panic", "fatal"].iter().any(|word| word.eq_ignore_ascii_case(text)) {
-        return Ok(LogLevel::Error);
+    if let Ok(level) = choice(text, "", &OTHER_LOG_LEVELS) {
+        return Ok(level);
     }
-    if text.eq_ignore_ascii_case("warning") {
-        return Ok(LogLevel::Warn);
-    }
-    let words = [
-        ("trace", LogLevel::Trace),
-        ("debug", LogLevel::Debug),
-        ("info", LogLevel::Info),
-        ("warn", LogLevel::Warn),
-        ("error", LogLevel::Error),
-    ];
-    choice(text, "is not a level", &words)
+    choice(text, "is not a level", &LOG_LEVELS)
 }
 
 pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
-    choice(text, "is not a form of logs", &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+    choice(text, "is not a form of logs", &LOG_FORMATS)
 }
 
 /// Where the request that a proxy asks about is described.
@@ -103,13 +128,7 @@ pub(crate) fn max_hold(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn request_from(text: &str) -> Result<RequestFrom, String> {
-    let words = [
-        ("auto", RequestFrom::Auto),
-        ("x-forwarded", RequestFrom::XForwarded),
-        ("x-original", RequestFrom::XOriginal),
-        ("itself", RequestFrom::Itself),
-    ];
-    choice(text, "is unknown", &words)
+    choice(text, "is unknown", &REQUESTS_FROM)
 }
 
 /// How the names of keys are kept.
@@ -124,8 +143,6 @@ pub enum KeyNames {
 }
 
 impl KeyNames {
-    const ALL: [Self; 3] = [Self::Clear, Self::Hashed, Self::Off];
-
     /// The word in settings.
     pub const fn name(self) -> &'static str {
         match self {
@@ -137,7 +154,7 @@ impl KeyNames {
 }
 
 pub(crate) fn key_names(text: &str) -> Result<KeyNames, String> {
-    choice(text, "is not a way to keep keys", &KeyNames::ALL.map(|keys| (keys.name(), keys)))
+    choice(text, "is not a way to keep keys", &KEY_NAMES)
 }
 
 pub(crate) fn route_keys(value: &RawValue) -> Result<Vec<String>, String> {
@@ -162,11 +179,7 @@ pub(crate) fn url_path(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn statsd_protocol(text: &str) -> Result<StatsdProtocol, String> {
-    choice(
-        text,
-        "is not a protocol for StatsD",
-        &[("tcp", StatsdProtocol::Tcp), ("udp", StatsdProtocol::Udp)],
-    )
+    choice(text, "is not a protocol for StatsD", &STATSD_PROTOCOLS)
 }
 
 pub(crate) fn flush_interval(text: &str) -> Result<Duration, String> {
@@ -207,17 +220,11 @@ pub(crate) fn is_header_name(text: &str) -> bool {
 }
 
 pub(crate) fn ratelimit_fields(text: &str) -> Result<RateLimitFields, String> {
-    let words = [("draft-11", RateLimitFields::Draft11), ("off", RateLimitFields::Off)];
-    choice(text, "is not a form of these headers", &words)
+    choice(text, "is not a form of these headers", &RATELIMIT_FIELDS)
 }
 
 pub(crate) fn envoy_pass_through(text: &str) -> Result<EnvoyPassThrough, String> {
-    let words = [
-        ("off", EnvoyPassThrough::Off),
-        ("headers", EnvoyPassThrough::Headers),
-        ("all", EnvoyPassThrough::All),
-    ];
-    choice(text, "is not what can go through Envoy", &words)
+    choice(text, "is not what can go through Envoy", &ENVOY_PASS_THROUGHS)
 }
 
 pub(crate) fn retry_after_jitter(text: &str) -> Result<Duration, String> {
@@ -237,8 +244,7 @@ pub enum ConfigType {
 }
 
 pub(crate) fn config_type(text: &str) -> Result<ConfigType, String> {
-    let words = [("FILE", ConfigType::File), ("GRPC_XDS_SOTW", ConfigType::Xds)];
-    choice(text, "is no source of rules", &words)
+    choice(text, "is no source of rules", &CONFIG_TYPES)
 }
 
 pub(crate) fn xds_server(text: &str) -> Result<String, String> {
@@ -251,8 +257,7 @@ pub(crate) fn xds_server(text: &str) -> Result<String, String> {
 
 /// How a line of the access log looks.
 pub(crate) fn access_log_format(text: &str) -> Result<AccessLogFormat, String> {
-    let formats = [("combined", AccessLogFormat::Combined), ("json", AccessLogFormat::Json)];
-    choice(text, "is not a format of access logs", &formats)
+    choice(text, "is not a format of access logs", &ACCESS_LOG_FORMATS)
 }
 
 /// Where the gateway forwards to.
@@ -338,8 +343,7 @@ pub(crate) fn redis_timeout(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn redis_layout(text: &str) -> Result<Layout, String> {
-    let envoy = Layout::Envoy { jitter_max_s: JITTER_DEFAULT_S };
-    choice(text, "is not a layout", &[("tollgate", Layout::Tollgate), ("envoy", envoy)])
+    choice(text, "is not a layout", &LAYOUTS)
 }
 
 /// The text of a file of certificates or keys.

@@ -37,11 +37,32 @@ fn every_valid_file_passes() {
         "gateway: { upstreams: { shop: { servers: http://a:1, eject: { after: 3, for: 1s }, health_check: { path: /, status: 200 } } } }",
         "mapping: { domain: shop, descriptors: [[remote_address: {}], [request_header: { header_name: X }], { actions: [path:] }] }",
         "mapping: { domain: shop, jwt: { keys: [secret_file: a], leeway: 1m }, descriptors: [[jwt_claim: { claim: [a, b], from: { cookie: c } }]] }",
+        "log: { level: Warning, format: JSON }",
+        "log: { level: \"\", format: }",
+        "redis: { layout: ENVOY }\nhistory: { keys: Hashed }",
         "levels: { connections: { exempt: [10.0.0.0/8], listeners: gateway } }",
     ];
     for text in texts {
         crate::with_file(text).unwrap();
         assert_eq!(wrong(&validator, text), [""; 0], "{text}");
+    }
+}
+
+/// Where a value is one of a few words, an editor can offer them.
+#[test]
+fn words_are_listed_for_editors() {
+    let schema = tollgate_settings::schema();
+    let properties = |section: &Value| section["anyOf"][0]["properties"].clone();
+    let top = properties(&schema["allOf"][0]);
+    for (section, key, words) in [
+        ("log", "level", &["trace", "debug", "info", "warn", "error", "panic", "fatal", "warning"][..]),
+        ("log", "format", &["text", "json"]),
+        ("redis", "layout", &["tollgate", "envoy"]),
+        ("history", "keys", &["clear", "hashed", "off"]),
+        ("forward_auth", "request_from", &["auto", "x-forwarded", "x-original", "itself"]),
+    ] {
+        let listed = &properties(&top[section])[key]["anyOf"][0]["enum"];
+        assert_eq!(*listed, serde_json::json!(words), "{section}.{key}");
     }
 }
 
@@ -53,6 +74,9 @@ fn what_is_wrong_by_its_shape_fails() {
         "lgo: { level: info }",
         "log: { levle: info }",
         "log: info",
+        "log: { level: loud }",
+        "log: { format: xml }",
+        "redis: { layout: flat }",
         "memory: { keys: many }",
         "memory: { snapshots: perhaps }",
         "connections: { max_age: 20 }",
