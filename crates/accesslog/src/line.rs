@@ -148,7 +148,7 @@ impl<'a> LineBuilder<'a> {
                 (Cow::Owned(method.to_vec()), Cow::Owned(target.to_vec()))
             }
         };
-        self.method = Some(as_text(method)?);
+        self.method = Some(as_method(method)?);
         self.target = Some(self.plain(target));
         Some(())
     }
@@ -185,13 +185,18 @@ impl<'a> LineBuilder<'a> {
 /// Method and target.
 fn split_request(request: &[u8]) -> Option<(&[u8], &[u8])> {
     let request = request.trim_ascii();
-    let (method, rest) = request.split_at_checked(memchr::memchr(b' ', request)?)?;
-    let rest = rest.trim_ascii();
-    let target = match memchr::memrchr(b' ', rest) {
-        Some(at) if rest.get(at + 1..).is_some_and(|version| version.starts_with(b"HTTP/")) => {
-            rest.get(..at).unwrap_or_default().trim_ascii_end()
+    let (method, rest) = request.split_at_checked(request.iter().position(|byte| *byte == b' ')?)?;
+    let rest = rest.trim_ascii_start();
+    let target = match rest {
+        [target @ .., b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+            target.trim_ascii_end()
         }
-        _ => rest,
+        _ => match memchr::memrchr(b' ', rest) {
+            Some(at) if rest.get(at + 1..).is_some_and(|version| version.starts_with(b"HTTP/")) => {
+                rest.get(..at).unwrap_or_default().trim_ascii_end()
+            }
+            _ => rest,
+        },
     };
     let is_request = is_method(method) && !target.is_empty() && !target.starts_with(b"HTTP/");
     is_request.then_some((method, target))
@@ -199,6 +204,16 @@ fn split_request(request: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn is_method(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
+}
+
+/// A method as text; the usual ones are known.
+fn as_method(method: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
+    match &*method {
+        b"GET" => Some(Cow::Borrowed("GET")),
+        b"POST" => Some(Cow::Borrowed("POST")),
+        b"HEAD" => Some(Cow::Borrowed("HEAD")),
+        _ => as_text(method),
+    }
 }
 
 fn as_text(text: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
@@ -209,6 +224,10 @@ fn as_text(text: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
 }
 
 fn status(text: &[u8]) -> Option<u16> {
+    if let [hundreds @ b'0'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = text {
+        let digit = |byte: &u8| u16::from(byte - b'0');
+        return Some(digit(hundreds) * 100 + digit(tens) * 10 + digit(ones));
+    }
     let status = std::str::from_utf8(text).ok()?.parse().ok()?;
     // HAProxy writes -1 for no answer, others 0 or 000; both are no status.
     (status < 1_000).then_some(status)
@@ -216,6 +235,9 @@ fn status(text: &[u8]) -> Option<u16> {
 
 /// `1.2.3.4:567` and `[::1]:567` without the port; `::1` and host names as they are.
 fn without_port(text: Cow<'_, str>) -> Cow<'_, str> {
+    if memchr::memchr(b':', text.as_bytes()).is_none() && !text.starts_with('[') {
+        return text;
+    }
     let end = match text.strip_prefix('[') {
         Some(rest) => return Cow::Owned(rest.split(']').next().unwrap_or_default().to_owned()),
         None => match text.split_once(':') {

@@ -32,6 +32,8 @@ struct FieldStep {
     field: Field,
     /// The field as the operator wrote it.
     source: String,
+    /// A quote stands before it.
+    is_quoted: bool,
 }
 
 /// Whose notation a format string has.
@@ -86,37 +88,37 @@ impl Template {
     /// What a line says; `None` if it does not follow the pattern.
     pub(crate) fn parse<'a>(&self, line: &'a [u8], cache: &mut TimeCache) -> Option<LogLine<'a>> {
         let mut builder = LineBuilder::default();
-        let mut rest = line;
+        let mut rest = line.strip_prefix(&*self.steps.first()?.before)?;
         let mut steps = self.steps.iter().peekable();
         while let Some(step) = steps.next() {
-            rest = rest.strip_prefix(&*step.before)?;
-            let end = match steps.peek() {
-                Some(next) => end_of_field(rest, step, next)?,
-                None if step.is_quoted() => end_of_quoted(rest, b"\"", false)?,
-                None if !self.tail.is_empty() => memchr::memmem::find(rest, &self.tail)?,
-                None => memchr::memchr(b' ', rest).unwrap_or(rest.len()),
+            let (end, next) = match steps.peek() {
+                Some(next) => (end_of_field(rest, step, next)?, next.before.len()),
+                None if step.is_quoted => (end_of_quoted(rest, b"\"", false)?, 0),
+                None if !self.tail.is_empty() => (memchr::memmem::find(rest, &self.tail)?, 0),
+                None => (memchr::memchr(b' ', rest).unwrap_or(rest.len()), 0),
             };
-            let (text, after) = rest.split_at_checked(end)?;
-            builder.set(&step.field, text, cache)?;
-            rest = after;
+            if step.field != Field::Skip {
+                builder.set(&step.field, rest.get(..end)?, cache)?;
+            }
+            // What stands before the next field was found where this one ends.
+            rest = rest.get(end + next..)?;
         }
         builder.build()
     }
 }
 
-impl FieldStep {
-    fn is_quoted(&self) -> bool {
-        self.before.ends_with(b"\"")
-    }
-}
-
+/// Where a field ends: where the text before the next one begins.
 fn end_of_field(rest: &[u8], step: &FieldStep, next: &FieldStep) -> Option<usize> {
-    if step.is_quoted() && next.before.starts_with(b"\"") {
+    if step.is_quoted && next.before.starts_with(b"\"") {
         return end_of_quoted(rest, &next.before, next.field == Field::Status);
     }
-    let (first, _) = next.before.split_first()?;
-    memchr::memchr_iter(*first, rest)
-        .find(|at| rest.get(*at..).is_some_and(|rest| rest.starts_with(&next.before)))
+    match &*next.before {
+        // Nearly always a blank, and often behind a dash.
+        [byte] if rest.get(1) == Some(byte) && rest.first() != Some(byte) => Some(1),
+        [byte] => memchr::memchr(*byte, rest),
+        before => memchr::memchr_iter(*before.first()?, rest)
+            .find(|at| rest.get(*at..).is_some_and(|rest| rest.starts_with(before))),
+    }
 }
 
 /// Where quoted text ends, if `after` follows, and a status after that where one must.
@@ -155,7 +157,8 @@ impl TemplateBuilder {
         if let (true, Some(last)) = (before.is_empty(), self.steps.last()) {
             return Err(FormatError::Adjacent { first: last.source.clone(), second: source.to_owned() });
         }
-        self.steps.push(FieldStep { before, field, source: source.to_owned() });
+        let is_quoted = before.ends_with(b"\"");
+        self.steps.push(FieldStep { before, field, source: source.to_owned(), is_quoted });
         Ok(())
     }
 

@@ -194,6 +194,11 @@ impl RuleSet {
         self.tree(domain).is_some_and(|tree| tree.has_key(key))
     }
 
+    /// Whether a whole domain has lists, which any descriptor may be on.
+    pub fn has_lists(&self, domain: &str) -> bool {
+        self.tree(domain).is_some_and(|tree| tree.lists().is_some())
+    }
+
     /// The keys of a domain's rules, each once.
     pub fn keys(&self, domain: &str) -> impl Iterator<Item = &str> {
         self.tree(domain).into_iter().flat_map(Tree::keys)

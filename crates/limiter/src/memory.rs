@@ -150,8 +150,9 @@ impl MemoryStore {
         smallvec::smallvec![self.decide_hash(self.hash(&charge.key), charge, now)]
     }
 
-    /// Decides one charge over the state of a hash.
-    pub(crate) fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
+    /// Decides one charge over the state of a hash from [`MemoryStore::hash`], whatever key the charge
+    /// has: for whoever asks for the same keys again and again.
+    pub fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let mut table = self.lock(self.shard_of(hash));
         let state = table.find(hash).and_then(|slot| table.state(slot));
         let (decision, change) = charge.decide(state, now);
@@ -176,7 +177,8 @@ impl MemoryStore {
         hasher.finish().max(1)
     }
 
-    fn hash(&self, key: &Key<'_>) -> u64 {
+    /// What stands for a key in this store.
+    pub fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.hasher();
         key.write(|bytes| hasher.write(bytes));
         // A slot without a key holds 0.

@@ -5,7 +5,7 @@
 
 use tollgate_core::ruleset::Found;
 use tollgate_core::{Algorithm, Charge, Key, Limit, Operation, RuleSet, Verdict};
-use tollgate_limiter::{Capacity, ChargeSet, MemoryStore};
+use tollgate_limiter::{Capacity, ChargeSet, MemoryStore, Reply};
 
 use crate::batch::LoggedRequest;
 use crate::ledger::{Tally, TallyTable, keys};
@@ -51,6 +51,21 @@ impl AlgorithmTrials {
     pub(crate) fn decide(&mut self, rules: &RuleSet, request: &LoggedRequest<'_>) {
         for trial in &mut self.trials {
             trial.decide(rules, request);
+        }
+    }
+
+    /// Counts a request that lists deny.
+    pub(crate) fn deny(&mut self, request: &LoggedRequest<'_>, reply: &Reply) {
+        for trial in self.trials.iter_mut().filter(|trial| trial.limits.is_ok()) {
+            trial.total.count(reply.verdict);
+            for decision in &reply.decisions {
+                if let Some(rule) = decision.rule
+                    && let Some(tally) =
+                        trial.denied_keys.entry(rule.index(), request.key(decision.descriptor))
+                {
+                    tally.count(decision.verdict);
+                }
+            }
         }
     }
 

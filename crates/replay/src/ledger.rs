@@ -4,12 +4,10 @@
 //! [`ROUTES_MAX`] routes are told apart; whatever comes beyond counts in its rule, and the report says
 //! so.
 
-use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use std::hash::BuildHasher as _;
-
 use tollgate_core::{RuleId, Verdict};
 
+use crate::name::HashedName;
 use crate::report::RouteRow;
 
 /// About 100 bytes each: 100 MB at most.
@@ -39,6 +37,7 @@ impl Tally {
 /// A key of a rule, or a route, with what is known about it.
 #[derive(Debug)]
 pub(crate) struct Named<T> {
+    hash: u64,
     /// Which rule; all routes have the same.
     pub(crate) rule: usize,
     pub(crate) name: Box<str>,
@@ -52,29 +51,30 @@ pub(crate) type TallyTable = NameTable<Tally>;
 #[derive(Debug)]
 pub(crate) struct NameTable<T> {
     table: HashTable<Named<T>>,
-    hasher: RandomState,
     max: usize,
     pub(crate) is_full: bool,
 }
 
 impl<T: Default> NameTable<T> {
     pub(crate) fn new(max: usize) -> Self {
-        Self { table: HashTable::new(), hasher: RandomState::default(), max, is_full: false }
+        Self { table: HashTable::new(), max, is_full: false }
     }
 
     /// The value of a name; none if there are too many names.
-    pub(crate) fn entry(&mut self, rule: usize, name: &str) -> Option<&mut T> {
-        let hash = self.hasher.hash_one((rule, name));
-        if self.table.len() >= self.max {
+    pub(crate) fn entry(&mut self, rule: usize, name: HashedName<'_>) -> Option<&mut T> {
+        let hash = of_rule(name.hash, rule);
+        let is_it = |known: &Named<T>| known.hash == hash && known.rule == rule && *known.name == *name.text;
+        let absent = match self.table.find_entry(hash, is_it) {
+            Ok(known) => return Some(&mut known.into_mut().value),
+            Err(absent) => absent,
+        };
+        let table = absent.into_table();
+        if table.len() >= self.max {
             self.is_full = true;
-            let found = self.table.find_mut(hash, |known| known.rule == rule && *known.name == *name);
-            return found.map(|known| &mut known.value);
+            return None;
         }
-        let hasher = &self.hasher;
-        let rehash = |known: &Named<T>| hasher.hash_one((known.rule, &*known.name));
-        let entry = self.table.entry(hash, |known| known.rule == rule && *known.name == *name, rehash);
-        let new = || Named { rule, name: name.into(), value: T::default() };
-        Some(&mut entry.or_insert_with(new).into_mut().value)
+        let new = Named { hash, rule, name: name.text.into(), value: T::default() };
+        Some(&mut table.insert_unique(hash, new, |known| known.hash).into_mut().value)
     }
 
     /// All of them, in no order.
@@ -86,6 +86,12 @@ impl<T: Default> NameTable<T> {
     pub(crate) fn len(&self) -> u64 {
         u64::try_from(self.table.len()).unwrap_or(u64::MAX)
     }
+}
+
+/// The hash of a name under a rule: the rules of one key are spread over the table.
+fn of_rule(hash: u64, rule: usize) -> u64 {
+    let rule = u64::try_from(rule).unwrap_or(u64::MAX);
+    hash ^ rule.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// What a rule set decided.
@@ -101,7 +107,7 @@ impl Ledger {
     }
 
     /// Counts one decision.
-    pub(crate) fn count(&mut self, rule: RuleId, key: &str, verdict: Verdict) {
+    pub(crate) fn count(&mut self, rule: RuleId, key: HashedName<'_>, verdict: Verdict) {
         if let Some(tally) = self.rules.get_mut(rule.index()) {
             tally.count(verdict);
         }
@@ -149,12 +155,13 @@ pub(crate) fn route_rows(routes: &TallyTable, most: usize) -> Vec<RouteRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::NameHasher;
 
     #[test]
     fn names_beyond_the_bound_are_left_out_and_known_ones_go_on() {
-        let mut table = TallyTable::new(2);
+        let (mut table, hasher) = (TallyTable::new(2), NameHasher::default());
         for name in ["a", "b", "c", "a"] {
-            if let Some(tally) = table.entry(0, name) {
+            if let Some(tally) = table.entry(0, hasher.name(name)) {
                 tally.count(Verdict::Allow);
             }
         }
@@ -165,10 +172,10 @@ mod tests {
 
     #[test]
     fn one_name_under_two_rules_is_two_keys() {
-        let mut table = TallyTable::new(10);
-        table.entry(0, "a").unwrap().count(Verdict::Allow);
-        table.entry(1, "a").unwrap().count(Verdict::Deny { retry_after: None });
+        let (mut table, name) = (TallyTable::new(10), NameHasher::default().name("a"));
+        table.entry(0, name).unwrap().count(Verdict::Allow);
+        table.entry(1, name).unwrap().count(Verdict::Deny { retry_after: None });
         assert_eq!(table.iter().count(), 2);
-        assert_eq!(table.entry(0, "a").unwrap().denied, 0);
+        assert_eq!(table.entry(0, name).unwrap().denied, 0);
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `line_mapping` | a line → its descriptors, made once for all lines that are alike |
+//! | `name` | names with their hashes |
 //! | `batch` | requests of a log, mapped to descriptors, many in one piece of memory |
 //! | `reader` | one log → batches, on all cores |
 //! | `stream` | its requests in the order of time |
 //! | `merge` | several logs → one second after the other |
+//! | `single_charge` | the short way to decide, for requests that meet one limit |
 //! | `ledger` | what was decided, by rule, key and route |
 //! | `curve` | what was decided, over time |
 //! | `reshape` | a rule's limit with other numbers |
@@ -26,12 +29,15 @@ mod algorithms;
 mod batch;
 mod curve;
 mod ledger;
+mod line_mapping;
 mod merge;
+mod name;
 mod reader;
 mod replay;
 mod report;
 mod reshape;
 mod share;
+mod single_charge;
 mod story;
 mod stream;
 mod suggest;

@@ -5,23 +5,15 @@
 //!
 //! Invariant: memory depends on the size of a chunk and of the longest line, not on the length of the log.
 
-use std::borrow::Cow;
-use std::hash::BuildHasher as _;
 use std::io::{self, BufRead, Read as _};
-use std::net::IpAddr;
 use std::num::NonZero;
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_accesslog::{LineParser, LogFormat, LogLine, Parsed};
-use tollgate_core::ruleset::{Found, Free};
-use tollgate_core::{Descriptor, Entry, Operation, Request, RuleSet};
-use tollgate_http::{HttpRequestFacts, Mapping, PathTemplates};
 
-use crate::batch::{Batch, RequestNote, second_of};
+use crate::batch::{Batch, RecordedRequest, second_of};
+use crate::line_mapping::{LineMapper, LineMapping};
 
 /// Bytes that are read and parsed at once, by all logs together.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -75,15 +67,6 @@ impl ReadCounts {
     }
 }
 
-/// What lines become, the same for all logs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LineMapping<'m> {
-    pub(crate) mapping: &'m Mapping,
-    pub(crate) paths: &'m PathTemplates,
-    /// Descriptors that none of these has a rule for are left out: they change no verdict.
-    pub(crate) rules: &'m [&'m RuleSet],
-}
-
 /// Some lines of a log.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedChunk {
@@ -100,7 +83,7 @@ pub(crate) struct LogReader<'m> {
     format: Option<Arc<LogFormat>>,
     /// What directives of the log have said so far.
     parser: Option<LineParser>,
-    line_mapping: LineMapping<'m>,
+    line_mapping: &'m LineMapping<'m>,
     chunk: Vec<u8>,
     chunk_bytes: usize,
     is_at_end: bool,
@@ -108,10 +91,11 @@ pub(crate) struct LogReader<'m> {
 
 impl<'m> LogReader<'m> {
     /// Reads one of so many logs.
-    pub(crate) fn new(source: LogSource, line_mapping: LineMapping<'m>, logs: usize) -> Self {
+    pub(crate) fn new(source: LogSource, line_mapping: &'m LineMapping<'m>, logs: usize) -> Self {
+        let wanted = |format: LogFormat| format.with_headers(|name| line_mapping.wants_header(name));
         Self {
             lines: source.lines,
-            format: source.format.map(Arc::new),
+            format: source.format.map(wanted).map(Arc::new),
             parser: None,
             line_mapping,
             chunk: Vec::new(),
@@ -154,9 +138,9 @@ impl<'m> LogReader<'m> {
     fn parse_chunk(&mut self) -> ParsedChunk {
         let lines = || self.chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         if self.format.is_none() {
-            let wanted = self.line_mapping.mapping.header_names();
+            let line_mapping = self.line_mapping;
             let format = LogFormat::detect(lines())
-                .map(|format| format.with_headers(|name| wanted.iter().any(|wanted| wanted == name)));
+                .map(|format| format.with_headers(|name| line_mapping.wants_header(name)));
             self.format = format.map(Arc::new);
         }
         let mut parsed = ParsedChunk { format: self.format.clone(), ..ParsedChunk::default() };
@@ -228,21 +212,23 @@ fn note_unknown(counts: &mut ReadCounts, line: &[u8]) {
 struct PieceReader<'m> {
     is_written_at_end: bool,
     parser: LineParser,
-    line_mapping: LineMapping<'m>,
-    headers: HeaderMap,
+    mapper: LineMapper<'m>,
     batch: Batch,
     counts: ReadCounts,
 }
 
 impl<'m> PieceReader<'m> {
-    fn new(format: &LogFormat, parser: LineParser, line_mapping: LineMapping<'m>, bytes: usize) -> Self {
-        let is_written_at_end = format.is_written_at_end();
-        let (headers, batch, counts) = (HeaderMap::new(), Batch::with_room(bytes), ReadCounts::default());
-        Self { is_written_at_end, parser, line_mapping, headers, batch, counts }
+    fn new(format: &LogFormat, parser: LineParser, line_mapping: &'m LineMapping<'m>, bytes: usize) -> Self {
+        Self {
+            is_written_at_end: format.is_written_at_end(),
+            parser,
+            mapper: LineMapper::new(line_mapping),
+            batch: Batch::with_room(bytes, line_mapping.hasher.clone()),
+            counts: ReadCounts::default(),
+        }
     }
 
     fn read(&mut self, piece: &[u8]) {
-        let mut routes = RouteCache::new();
         let mut rest = piece;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
@@ -256,83 +242,23 @@ impl<'m> PieceReader<'m> {
                 }
                 Parsed::Request(line) => {
                     self.counts.lines += 1;
-                    self.add(&line, &mut routes);
+                    self.add(&line);
                 }
             }
         }
     }
 
-    fn add<'p>(&mut self, line: &LogLine<'p>, routes: &mut RouteCache<'p>) {
+    fn add(&mut self, line: &LogLine<'_>) {
         let time = match line.duration {
             Some(duration) if self.is_written_at_end => line.time.before(duration),
             _ => line.time,
         };
-        let time = if line.whole_second { second_of(time) } else { time };
-        self.headers.clear();
-        for (name, value) in &line.headers {
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(&**name), HeaderValue::from_bytes(value)) {
-                self.headers.append(name, value);
-            }
-        }
-        let address = line.address.as_deref();
-        let peer = address.and_then(|address| address.parse::<IpAddr>().ok());
-        let facts = HttpRequestFacts {
-            peer,
-            peer_name: address.filter(|_| peer.is_none()),
-            method: &line.method,
-            target: &line.target,
-            host: line.host.as_deref(),
-            headers: &self.headers,
-        };
-        let LineMapping { mapping, paths, rules } = self.line_mapping;
-        let mut add_route = || self.batch.add_text(&paths.value(facts.path()));
-        let route = match line.target {
-            Cow::Borrowed(target) => routes.find(target, add_route),
-            Cow::Owned(_) => add_route(),
-        };
-        let note = RequestNote { time, whole_second: line.whole_second, status: line.status, route };
-        let mapped = mapping.map(&facts, time).ok();
-        self.counts.unmapped += u64::from(mapped.is_none());
-        let is_wanted =
-            |entries: &[Entry<'_>]| rules.iter().any(|rules| has_rule(rules, mapping.domain(), entries));
-        self.batch.push(note, mapped.as_ref(), is_wanted);
+        let LogLine { whole_second, status, .. } = *line;
+        let time = if whole_second { second_of(time) } else { time };
+        let (route, group) = self.mapper.map(line, time, &mut self.batch);
+        self.counts.unmapped += u64::from(self.batch.is_unmapped(group));
+        self.batch.requests.push(RecordedRequest { time, whole_second, status, route, group });
     }
-}
-
-/// So many targets are remembered; a power of two.
-const ROUTES_REMEMBERED: usize = 1 << 11;
-
-/// The routes of targets that came before: a few pages are most of what a log has.
-struct RouteCache<'p> {
-    hasher: RandomState,
-    /// Targets by their hash, with the place of their route in the batch.
-    known: Vec<(&'p [u8], Range<usize>)>,
-}
-
-impl<'p> RouteCache<'p> {
-    fn new() -> Self {
-        Self { hasher: RandomState::default(), known: vec![(&[], 0..0); ROUTES_REMEMBERED] }
-    }
-
-    /// The route of a target, found or made by `route`.
-    fn find(&mut self, target: &'p [u8], route: impl FnOnce() -> Range<usize>) -> Range<usize> {
-        let place = usize::try_from(self.hasher.hash_one(target)).unwrap_or(0) % ROUTES_REMEMBERED;
-        let Some(known) = self.known.get_mut(place) else { return route() };
-        if known.0 != target || target.is_empty() {
-            *known = (target, route());
-        }
-        known.1.clone()
-    }
-}
-
-/// Whether a rule says anything about a descriptor: limits it, or lets it pass in place of others.
-fn has_rule(rules: &RuleSet, domain: &str, entries: &[Entry<'_>]) -> bool {
-    let descriptors = [Descriptor::new(entries)];
-    let mut has_rule = false;
-    rules.charges(&Request::new(domain, &descriptors), Operation::Check, |found| {
-        has_rule |= !matches!(found, Found::Free { why: Free::NoRule | Free::UnknownDomain, .. });
-    });
-    has_rule
 }
 
 #[cfg(test)]

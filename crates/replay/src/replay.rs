@@ -10,17 +10,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use tollgate_core::{Operation, Request, RuleSet, Time, Verdict};
-use tollgate_http::{Mapping, PathTemplates};
-use tollgate_limiter::{Capacity, Limiter, MemoryStore, NoSink, Reply, SystemClock};
+use tollgate_http::Mapping;
+use tollgate_limiter::{Capacity, Limiter, MemoryStore, NoSink, Reply, RuleDecision, SystemClock};
 
 use crate::algorithms::AlgorithmTrials;
 use crate::batch::{Batch, LoggedRequest, RecordedRequest};
 use crate::curve::{Curve, CurveCounts};
 use crate::ledger::{self, Ledger, Named, Tally, TallyTable, route_rows, worst};
+use crate::line_mapping::LineMapping;
 use crate::merge::{MergedLogs, Spread};
-use crate::reader::{LineMapping, LogReader, LogSource, ParsedChunk, ReadCounts};
+use crate::name::HashedName;
+use crate::reader::{LogReader, LogSource, ParsedChunk, ReadCounts};
 use crate::report::{ChangedKey, KeyRow, ReplayReport, RuleChange, RuleNames, RuleRow};
 use crate::share::Share;
+use crate::single_charge::SingleCharge;
 use crate::story::Stories;
 use crate::stream::LogStream;
 use crate::suggest::LimitSearch;
@@ -82,11 +85,13 @@ pub struct Replay {
     times: Option<(Time, Time)>,
 }
 
+type ReplayLimiter = Limiter<MemoryStore, SystemClock, NoSink>;
+
 /// One rule set, and what it decided.
 #[derive(Debug)]
 struct ReplaySide {
     rules: Arc<RuleSet>,
-    limiter: Limiter<MemoryStore, SystemClock, NoSink>,
+    limiter: Arc<ReplayLimiter>,
     ledger: Ledger,
     denied: u64,
 }
@@ -108,6 +113,7 @@ impl ReplaySide {
             SystemClock::new(),
             NoSink,
         );
+        let limiter = Arc::new(limiter);
         Self { rules: Arc::clone(rules), limiter, ledger: Ledger::new(rules.rules().len()), denied: 0 }
     }
 
@@ -120,6 +126,14 @@ impl ReplaySide {
             }
         }
         reply
+    }
+
+    /// The same for a request that meets one limit; see `single_charge.rs`.
+    fn decide_single(&mut self, single: &SingleCharge, key: HashedName<'_>, time: Time) -> Verdict {
+        let (of_rule, verdict) = single.decide(&self.rules, self.limiter.store(), time);
+        self.denied += u64::from(verdict.is_deny());
+        self.ledger.count(single.rule, key, of_rule);
+        verdict
     }
 
     fn names(&self, rule: usize) -> RuleNames {
@@ -143,14 +157,10 @@ impl Replay {
         sources: Vec<LogSource>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<ReplayReport, ReplayError> {
-        let paths = settings.mapping.paths().cloned().unwrap_or_else(PathTemplates::default);
-        let rules: Vec<&RuleSet> =
-            [&settings.rules].into_iter().chain(&settings.against).map(|rules| &**rules).collect();
-        let domain = settings.mapping.domain();
-        // What no rule can match need not be made.
-        let may_match = |key: &str| rules.iter().any(|rules| rules.has_key(domain, key));
-        let mapping = settings.mapping.clone().retain(may_match);
-        let line_mapping = LineMapping { mapping: &mapping, paths: &paths, rules: &rules };
+        let rules = [&settings.rules].into_iter().chain(&settings.against).map(|rules| &**rules).collect();
+        let replay = Self::new(settings);
+        let limiter = Arc::clone(&replay.new.limiter);
+        let line_mapping = &LineMapping::new(&settings.mapping, rules, limiter.store());
         let logs = sources.len();
         std::thread::scope(|scope| {
             let mut streams = Vec::with_capacity(logs);
@@ -160,7 +170,7 @@ impl Replay {
                 let reader = LogReader::new(source, line_mapping, logs);
                 scope.spawn(move || send_chunks(reader, &sender));
             }
-            Self::new(settings).decide_all(MergedLogs::new(streams, settings.spread), settings, progress)
+            replay.decide_all(MergedLogs::new(streams, settings.spread), settings, progress)
         })
     }
 
@@ -214,10 +224,20 @@ impl Replay {
         let (from, to) = self.times.unwrap_or((time, time));
         self.times = Some((from.min(time), to.max(time)));
         self.already_429 += u64::from(recorded.status == Some(429));
-        let entries = batch.entries(recorded);
-        let descriptors = batch.descriptors(recorded, &entries);
-        let request = LoggedRequest { request: Request::new(domain, &descriptors), batch, recorded, time };
-        let verdict = if descriptors.is_empty() { Verdict::Allow } else { self.decide(&request) };
+        let verdict = match batch.single(recorded.group) {
+            Some(single) if self.is_plain() => {
+                self.new.decide_single(&single, batch.key(recorded, single.descriptor), time)
+            }
+            Some(_) | None => {
+                let entries = batch.entries(recorded.group);
+                let descriptors = batch.descriptors(recorded.group, &entries);
+                let request = Request::new(domain, &descriptors);
+                match descriptors.is_empty() {
+                    true => Verdict::Allow,
+                    false => self.decide(&LoggedRequest { request, batch, recorded, time }),
+                }
+            }
+        };
         self.total.count(verdict);
         if let Some(tally) = self.routes.entry(0, batch.route(recorded)) {
             tally.count(verdict);
@@ -227,13 +247,23 @@ impl Replay {
         self.curve.add(time, CurveCounts { requests: 1, denied: one.denied, delayed: one.delayed });
     }
 
+    /// Whether nothing is asked for but the report itself.
+    const fn is_plain(&self) -> bool {
+        self.old.is_none() && self.algorithms.is_none() && self.search.is_none() && self.stories.is_none()
+    }
+
     /// Decides by all that was asked for, and notes where they differ.
     fn decide(&mut self, request: &LoggedRequest<'_>) -> Verdict {
         let new = self.new.decide(request);
-        if let Some(trials) = &mut self.algorithms {
-            trials.decide(&self.new.rules, request);
+        // What lists deny no limit is asked about, whatever its numbers.
+        let is_list_denial = |decision: &RuleDecision| decision.exception.is_some();
+        let is_by_lists = new.verdict.is_deny() && new.decisions.iter().all(is_list_denial);
+        match &mut self.algorithms {
+            Some(trials) if is_by_lists => trials.deny(request, &new),
+            Some(trials) => trials.decide(&self.new.rules, request),
+            None => {}
         }
-        if let Some(search) = &mut self.search {
+        if let (Some(search), false) = (&mut self.search, is_by_lists) {
             search.decide(&self.new.rules, request);
         }
         if let Some(stories) = &mut self.stories {

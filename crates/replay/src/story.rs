@@ -54,7 +54,7 @@ impl Stories {
 
     pub(crate) fn note(&mut self, request: &LoggedRequest<'_>, reply: &Reply) {
         for decision in &reply.decisions {
-            let key = request.key(decision.descriptor);
+            let key = request.key(decision.descriptor).text;
             let Some(rule) = decision.rule.map(tollgate_core::RuleId::index) else { continue };
             if !self.is_wanted(request, decision.descriptor, key) {
                 continue;

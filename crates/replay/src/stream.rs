@@ -191,15 +191,13 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use crate::batch::RequestNote;
 
     fn chunk(seconds: impl IntoIterator<Item = u64>) -> io::Result<ParsedChunk> {
         let mut batch = Batch::default();
         for second in seconds {
             let time = Time::from_secs(second);
-            let route = batch.add_text("/");
-            let note = RequestNote { time, whole_second: true, status: None, route };
-            batch.push(note, None, |_| true);
+            let (route, group) = (batch.add_route("/"), batch.add_group(None, None, |_| true));
+            batch.requests.push(RecordedRequest { time, whole_second: true, status: None, route, group });
         }
         Ok(ParsedChunk { batches: vec![batch], ..ParsedChunk::default() })
     }

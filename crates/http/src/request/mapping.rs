@@ -368,6 +368,11 @@ impl Mapping {
         self.descriptors.iter().flat_map(|descriptor| &descriptor.actions)
     }
 
+    /// Where its entries come from, for whoever wants to know what it depends on.
+    pub fn facts(&self) -> impl Iterator<Item = &Fact> {
+        self.actions().map(|action| &action.fact)
+    }
+
     /// The headers that it reads, by lower-case name.
     pub fn header_names(&self) -> Vec<HeaderName> {
         let mut names = self.proxies.header_names();

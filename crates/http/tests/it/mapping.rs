@@ -217,3 +217,35 @@ fn a_mapping_that_makes_no_sense_is_refused() {
     assert_eq!(refused("shop", many).to_string(), "there are 65 descriptors; write at most 64");
     assert!(Fact::header("x api").is_err());
 }
+
+#[test]
+fn descriptors_that_nobody_wants_are_left_out_but_for_those_that_may_deny() {
+    let headers = HeaderMap::new();
+    let address = || Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()));
+    let path = || Action::new("path", Fact::Path(PathTemplates::default()));
+    let absent = |key: &str| Action::new(key, header("x-none"));
+    let kept = |descriptors: Vec<Vec<Action>>, wanted: &'static [&'static str]| {
+        mapping(descriptors).retain(|key| wanted.contains(&key))
+    };
+    let both = || vec![vec![address()], vec![path(), address()]];
+    assert_eq!(mapped(&kept(both(), &["remote_address"]), &facts(&headers)), ["remote_address=203.0.113.9"]);
+    assert_eq!(
+        mapped(&kept(both(), &["path"]), &facts(&headers)),
+        ["path=/users/42,remote_address=203.0.113.9"],
+        "rules begin with the first key"
+    );
+    assert_eq!(mapped(&kept(both(), &["path", "remote_address"]), &facts(&headers)).len(), 2);
+    assert!(mapped(&kept(both(), &["user_id"]), &facts(&headers)).is_empty());
+    // One that is left out where it is missing makes way for the next.
+    let skipped = vec![vec![absent("api_key").or(MissingValue::Skip), address()]];
+    assert_eq!(mapped(&kept(skipped, &["remote_address"]), &facts(&headers)), ["remote_address=203.0.113.9"]);
+    let dropped = vec![vec![absent("api_key"), address()]];
+    assert!(kept(dropped, &["remote_address"]).facts().next().is_none());
+    // What the mapping denies by itself is denied whatever the rules are about.
+    let demanded = vec![vec![address(), absent("api_key").or(MissingValue::Deny)]];
+    assert!(matches!(kept(demanded, &[]).map(&facts(&headers), NOW), Err(MappingDenial::Missing { .. })));
+    let spelling = PathSpelling { escaped_slashes: EscapedSlashes::Deny, ..PathSpelling::default() };
+    let strict = vec![vec![Action::new("path", Fact::Path(PathTemplates::spelled(spelling)))]];
+    let escaped = HttpRequestFacts { target: b"/a%2Fb", ..facts(&headers) };
+    assert!(matches!(kept(strict, &[]).map(&escaped, NOW), Err(MappingDenial::EscapedSlash)));
+}

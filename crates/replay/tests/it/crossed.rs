@@ -1,5 +1,5 @@
 //! Replay crossed with what rules and mappings can say besides: soft, postpaid, count_rejected, shadow,
-//! several limits, charges by the answer; and with what is asked for besides.
+//! several limits, charges by the answer, lists, elastic limits; and with what is asked for besides.
 
 use tollgate_core::RuleSet;
 use tollgate_http::{
@@ -151,4 +151,123 @@ fn a_penalty_blocks_in_a_replay_and_by_every_algorithm() {
     assert_eq!((log_row.denied, log_row.keys_denied), (2, 1));
     let [found] = &*report.suggest.unwrap() else { panic!("one rule") };
     assert_eq!((found.requests, found.limits[0].limit, found.limits[0].requests), (3, 1, 1));
+}
+
+#[test]
+fn lists_deny_and_let_pass_in_a_replay_by_every_algorithm() {
+    // Three requests each: one of a list that denies, one of a list that lets pass, one of neither.
+    let limit = "{ requests_per_unit: 1, unit: minute, deny: [192.0.2.1], allow: [192.0.2.2] }";
+    let log = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|from| line(0, 0, from, "/").repeat(3)).concat();
+    let share: Share = "1%".parse().unwrap();
+    let settings = ReplaySettings { algorithms: true, suggest: Some(share), ..at_start(by_address(limit)) };
+    let report = replay(&settings, std::slice::from_ref(&log));
+    let [rule] = &*report.rules else { panic!("one rule") };
+    assert_eq!((report.denied, rule.requests, rule.denied, rule.keys_denied), (5, 6, 5, 2));
+    for row in report.algorithms.unwrap().iter().filter(|row| row.algorithm != "leaky_bucket") {
+        assert_eq!((row.denied, row.keys_denied), (5, 2), "{row:?}");
+    }
+    let [found] = &*report.suggest.unwrap() else { panic!("one rule") };
+    assert_eq!((found.requests, found.keys, found.peak.max), (3, 1, 3), "the limit met one address");
+    let [story] = &*report.explain.unwrap() else { panic!("one") };
+    assert_eq!((story.requests, story.denied, story.longest_wait_ms), (3, 3, 0), "waiting does not help");
+    let plain = ReplaySettings { algorithms: false, suggest: None, explain: None, ..settings };
+    assert_eq!(replay(&plain, &[log]).denied, 5);
+}
+
+#[test]
+fn a_list_of_the_domain_sees_descriptors_that_no_rule_has() {
+    // The rules are about addresses alone, and the list is about paths.
+    let rules = rules(
+        "domain: web\ndeny:\n  - { key: path, value: /wp-login.php }\nallow:\n  - { key: path, value: /health }\ndescriptors:\n  - key: remote_address\n    rate_limit: { requests_per_unit: 1, unit: minute }\n",
+    );
+    let log = ["/wp-login.php", "/health", "/", "/"].map(|path| line(0, 0, "192.0.2.1", path)).concat();
+    let report = replay(&settings(rules), &[log]);
+    // The first by the list and the last by the limit; the second is let pass and not counted.
+    assert_eq!((report.requests, report.denied, report.rules[0].requests), (4, 2, 2));
+    let denied = |route: &str| report.routes.iter().find(|row| row.route == route).map(|row| row.denied);
+    assert_eq!([denied("/wp-login.php"), denied("/health"), denied("/")], [Some(1), Some(0), Some(1)]);
+}
+
+#[test]
+fn an_elastic_limit_is_decided_as_under_full_load() {
+    let elastic = "{ algorithm: sliding_log, requests_per_unit: 2, unit: minute, throttle: { elastic: { exceed: 100%, below_load: 80% } } }";
+    let log = line(0, 0, "192.0.2.1", "/").repeat(5);
+    let share: Share = "1%".parse().unwrap();
+    let settings = ReplaySettings { algorithms: true, suggest: Some(share), ..at_start(by_address(elastic)) };
+    let report = replay(&settings, &[log]);
+    assert_eq!((report.denied, report.rules[0].denied), (3, 3), "a log does not know how busy it was");
+    let rows = report.algorithms.unwrap();
+    assert!(rows.iter().all(|row| row.denied == 3 || row.algorithm == "leaky_bucket"), "{rows:?}");
+}
+
+/// Requests that meet one limit are decided in a shorter way, unless more is asked for than the report.
+#[test]
+fn the_short_way_to_decide_gives_what_the_long_way_gives() {
+    let mut log = String::new();
+    for step in 0..600_u32 {
+        // Five addresses, the first of which asks most, with bursts in one second.
+        let address = format!("192.0.2.{}", 1 + (step * step) % 7 % 5);
+        log += &line(step / 60, (step / 3) % 60, &address, if step % 4 == 0 { "/a?x" } else { "/b" });
+    }
+    for algorithm in tollgate_core::Algorithm::ALL.map(tollgate_core::Algorithm::name) {
+        for (level, more) in [
+            ("", ""),
+            ("", ", count_rejected: true"),
+            ("", ", postpaid: true"),
+            ("", ", throttle: { soft: { exceed: 50% } }"),
+            ("", ", allow: [192.0.2.1]"),
+            ("", ", penalty: { after: 3, within: 1m, block: 2m }"),
+            ("    shadow_mode: true\n", ""),
+            ("    quota_mode: true\n", ""),
+        ] {
+            let text = format!(
+                "domain: web\ndescriptors:\n  - key: remote_address\n{level}    rate_limit: {{ algorithm: {algorithm}, requests_per_unit: 6, unit: minute{more} }}\n"
+            );
+            let Ok(rules) = crate::try_rules(&text) else { continue };
+            let short = settings(rules);
+            let long = ReplaySettings { explain: Some("nobody".into()), ..short.clone() };
+            let mut by_long = replay(&long, std::slice::from_ref(&log));
+            assert_eq!(by_long.explain.take(), Some(Vec::new()));
+            let by_short = replay(&short, std::slice::from_ref(&log));
+            assert_eq!(by_short, by_long, "{text}");
+            let touched = by_short.rules[0].denied + by_short.rules[0].delayed;
+            assert!(touched > 0 || more.contains("postpaid"), "{text}");
+        }
+    }
+}
+
+/// Lines that are alike are mapped once; each of these differs in one field that the mapping reads.
+#[test]
+fn what_the_mapping_reads_tells_lines_apart() {
+    let address = || Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()));
+    let agent = Action::new("agent", Fact::header("user-agent").unwrap());
+    let query = Action::new("id", Fact::Query("id".to_owned()));
+    let method = Action::new("method", Fact::Method);
+    let mapping =
+        Mapping::new("web", vec![vec![address(), agent], vec![address(), query], vec![method]]).unwrap();
+    let rules = rules(
+        "domain: web\ndescriptors:\n  - key: remote_address\n    descriptors:\n      - key: agent\n        rate_limit: { requests_per_unit: 1, unit: minute }\n      - key: id\n        rate_limit: { requests_per_unit: 1, unit: minute }\n  - key: method\n    rate_limit: { requests_per_unit: 100, unit: minute }\n",
+    );
+    let combined = |method: &str, target: &str, agent: &str| {
+        format!(
+            "192.0.2.1 - - [02/Jan/2026:03:00:00 +0000] \"{method} {target} HTTP/1.1\" 200 1 \"-\" \"{agent}\"\n"
+        )
+    };
+    let log = [
+        combined("GET", "/?id=1", "a"),
+        combined("GET", "/?id=2", "b"),
+        combined("POST", "/?id=3", "c"),
+        combined("GET", "/?id=1", "d"),
+        combined("GET", "/?id=4", "a"),
+    ];
+    let report = replay(&ReplaySettings { mapping, ..settings(rules) }, &[log.concat()]);
+    assert_eq!(report.denied, 2, "the fourth by its id, the fifth by its agent");
+    let mut keys: Vec<&str> = report.keys.iter().map(|row| &*row.key).collect();
+    keys.sort_unstable();
+    let agents = ["a", "b", "c", "d"].map(|agent| format!("remote_address=192.0.2.1,agent={agent}"));
+    let ids = ["1", "2", "3", "4"].map(|id| format!("remote_address=192.0.2.1,id={id}"));
+    let methods = ["method=GET", "method=POST"].map(str::to_owned);
+    let mut expected: Vec<String> = [&methods[..], &agents, &ids].concat();
+    expected.sort_unstable();
+    assert_eq!(keys, expected);
 }
