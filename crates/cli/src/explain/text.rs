@@ -6,7 +6,10 @@ use std::io::{self, Write};
 
 use tollgate_server::explain::{CounterTold, DescriptorTold, LevelTold, LimitTold, Story, words};
 
-use crate::console::{BAD, BOLD, DIM, GOOD, WARN, clean};
+use crate::console::{BAD, BOLD, DIM, GOOD, WARN, clean, wrapped};
+
+/// As wide as `  answer   ` and the like, for what does not fit behind them.
+const BELOW_LABEL: &str = "           ";
 
 /// Writes the whole story.
 pub(super) fn write(story: &Story, out: &mut dyn Write) -> io::Result<()> {
@@ -81,7 +84,16 @@ pub(crate) fn limits(told: &DescriptorTold, indent: &str, out: &mut dyn Write) -
 }
 
 fn one_limit(limit: &LimitTold, indent: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{indent}limit {BOLD}{}{BOLD:#}: {}", clean(&limit.rule), limit.limit)?;
+    let name = clean(&limit.rule);
+    let line = format!("{indent}limit {name}: {}", limit.limit);
+    match line.chars().count() > 80 {
+        true => {
+            let numbers = wrapped(&limit.limit, &format!("{indent}  "));
+            writeln!(out, "{indent}limit {BOLD}{name}{BOLD:#}:\n{numbers}")?;
+        }
+        false => writeln!(out, "{indent}limit {BOLD}{name}{BOLD:#}: {}", limit.limit)?,
+    }
+    let below = |text: &str| wrapped(text, &format!("{indent}{BELOW_LABEL}")).trim_start().to_owned();
     if limit.path != limit.rule {
         writeln!(out, "{indent}  {DIM}rule     {}{DIM:#}", clean(&limit.path))?;
     }
@@ -89,7 +101,7 @@ fn one_limit(limit: &LimitTold, indent: &str, out: &mut dyn Write) -> io::Result
         writeln!(out, "{indent}  mode     {WARN}{mode}{WARN:#}")?;
     }
     if !limit.message.is_empty() {
-        writeln!(out, "{indent}  says     {}", clean(&limit.message))?;
+        writeln!(out, "{indent}  says     {}", below(&clean(&limit.message)))?;
     }
     if let Some(by) = &limit.replaced_by {
         return writeln!(out, "{indent}  {WARN}does not apply{WARN:#}: replaced by {}", clean(by));
@@ -98,11 +110,14 @@ fn one_limit(limit: &LimitTold, indent: &str, out: &mut dyn Write) -> io::Result
         return writeln!(out, "{indent}  {WARN}does not apply{WARN:#}: {why}");
     }
     if let Some(counter) = &limit.counter {
-        writeln!(out, "{indent}  counter  {}", clean(&counter_words(counter)))?;
+        writeln!(out, "{indent}  counter  {}", below(&clean(&counter_words(counter))))?;
     }
     if let Some(decision) = &limit.decision {
-        let mark = if decision.binding { "  <- decides" } else { "" };
-        writeln!(out, "{indent}  answer   {}{BOLD}{mark}{BOLD:#}", decision.words)?;
+        // The mark is one word, so that it is not broken, until its gaps are put in.
+        let mark = if decision.binding { " _<-_decides" } else { "" };
+        let answer = below(&format!("{}{mark}", decision.words));
+        let answer = answer.replace("_<-_decides", &format!("{BOLD} <- decides{BOLD:#}"));
+        writeln!(out, "{indent}  answer   {answer}")?;
     }
     Ok(())
 }
