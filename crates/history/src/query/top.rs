@@ -11,7 +11,7 @@ use super::{HistoryReader, TimeRange};
 use crate::Map;
 use crate::error::{Error, Result};
 use crate::label::{Label, SeriesKind};
-use crate::row_id::{RowId, SeriesId};
+use crate::row_id::SeriesId;
 
 /// Rows of a list, at most.
 const ROWS_MAX: usize = 10_000;
@@ -133,15 +133,8 @@ impl HistoryReader<'_> {
         query.filter.check(query.kind)?;
         let total_id = SeriesId::total_of(query.kind);
         let range = self.since_first_count(query.range)?;
-        let has_filter = !query.filter.is_empty();
-        let is_wanted = |kind| kind == query.kind || has_filter && kind == SeriesKind::Rule;
         let mut by_id: Map<SeriesId, Sums> = Map::default();
-        // Rows of other kinds are most of a history, and need not even be decoded.
-        let takes = |id: RowId| {
-            let series = id.series();
-            series == total_id || self.label(series).and_then(Label::kind).is_some_and(is_wanted)
-        };
-        self.row_totals(range, takes, &mut |id, count| {
+        self.row_totals(range, &mut |id, count| {
             let Some(outcome) = id.outcome() else { return };
             let denied = if outcome == Outcome::Denied { count } else { 0 };
             add(by_id.entry(id.series()).or_default(), (count, denied));
@@ -152,7 +145,7 @@ impl HistoryReader<'_> {
         for (id, sums) in by_id {
             let Some(label) = self.label(id) else { continue };
             let is_chosen = label.kind() == Some(SeriesKind::Rule) && query.filter.takes(label);
-            if if has_filter { is_chosen } else { id == total_id } {
+            if if query.filter.is_empty() { id == total_id } else { is_chosen } {
                 add(&mut all, sums);
             }
             if label.kind() == Some(query.kind) && query.filter.takes(label) && query.order.weight(sums).0 > 0

@@ -250,22 +250,17 @@ impl<'a> HistoryReader<'a> {
         })
     }
 
-    /// Visits the sum in the range of every row that `takes` wants, perhaps in parts.
-    pub(crate) fn row_totals(
-        &self,
-        range: TimeRange,
-        takes: impl Fn(RowId) -> bool,
-        visit: &mut impl FnMut(RowId, u64),
-    ) -> Result<()> {
+    /// Visits the sum of every row in the range, perhaps in parts.
+    pub(crate) fn row_totals(&self, range: TimeRange, visit: &mut impl FnMut(RowId, u64)) -> Result<()> {
         for tier in Tier::ALL {
             let (from, to) = block_range(tier, tier.chunk_of(range.from_s), range.to_s.saturating_add(59));
             self.tables.scan(TableId::Blocks, &from..&to, &mut |key, bytes| {
-                totals_of_block(tier, range, (key, bytes), &takes, visit)?;
+                totals_of_block(tier, range, (key, bytes), visit)?;
                 Ok(ControlFlow::Continue(()))
             })?;
         }
         for (start_s, hour) in self.hours_within(range) {
-            for (id, row) in hour.iter().filter(|(id, _)| takes(*id)) {
+            for (id, row) in hour.iter() {
                 let within =
                     row.each().filter(|(of_hour, _)| range.touches(start_s + u64::from(*of_hour) * 60, 60));
                 visit(id, within.fold(0, |sum, (_, count)| sum.saturating_add(count)));
@@ -279,16 +274,12 @@ fn totals_of_block(
     tier: Tier,
     range: TimeRange,
     (key, bytes): (&[u8], &[u8]),
-    takes: impl Fn(RowId) -> bool,
     visit: &mut impl FnMut(RowId, u64),
 ) -> Result<()> {
     let (start_s, _) = read_block_key(key)?;
     let is_whole = start_s >= range.from_s && start_s + tier.chunk_s() <= range.to_s;
     for row in SeriesBlock::open(bytes)?.rows() {
         let row = row?;
-        if !takes(row.id) {
-            continue;
-        }
         if is_whole {
             visit(row.id, row.total()?);
             continue;
