@@ -85,6 +85,13 @@ impl<'a> Charge<'a> {
         self.key.is_penalty()
     }
 
+    /// Whether it stands behind the charge of its limit and denies as one with it:
+    /// that of a penalty, or of a node's share. In shadow mode a share stands for its
+    /// limit: both would not take or leave together, because neither denies.
+    pub const fn follows_its_limit(&self) -> bool {
+        self.key.is_penalty() || self.key.is_share() && !self.mode.is_shadow()
+    }
+
     /// Whether a denial by its limit is a strike: a request was denied, and not
     /// a question, nor what takes nothing.
     pub fn may_strike(&self) -> bool {

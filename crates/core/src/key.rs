@@ -18,6 +18,8 @@ pub const VERSION: u8 = 1;
 /// Marks the key of a penalty, which is the limit's with this bit in the ordinal;
 /// no descriptor has so many limits.
 const PENALTY_ORDINAL: u32 = 1 << 30;
+/// Marks the key of a node's share of a limit, in the same way.
+const SHARE_ORDINAL: u32 = 1 << 31;
 
 /// The mark, the version, the algorithm, its parameter, the window, the ordinal.
 const TAIL_BYTES: usize = 4 + 1 + 1 + 4 + 8 + 4;
@@ -74,9 +76,20 @@ impl<'a> Key<'a> {
         self.ordinal & PENALTY_ORDINAL != 0
     }
 
+    /// The key of a node's share of this key's limit.
+    #[must_use]
+    pub const fn share(self, share: &'a Limit) -> Self {
+        Self { limit: share, ordinal: self.ordinal | SHARE_ORDINAL, ..self }
+    }
+
+    /// Whether it is the key of a share.
+    pub const fn is_share(&self) -> bool {
+        self.ordinal & SHARE_ORDINAL != 0
+    }
+
     /// Which of several limits of the same kind it belongs to.
     pub const fn limit_ordinal(&self) -> u32 {
-        self.ordinal & !PENALTY_ORDINAL
+        self.ordinal & !(PENALTY_ORDINAL | SHARE_ORDINAL)
     }
 
     /// The entries as they count: with the pattern where values share.

@@ -7,8 +7,8 @@
 //! Invariants: [`Denial`] alone knows which denials deny a request. Denied by
 //! one means that none is charged, but for limits that count rejected requests
 //! and for shadow limits, which decide on their own. A request that names one
-//! key twice is charged twice, one after the other. The charge of a penalty follows
-//! that of its limit and has a part in the same verdict: both deny as one.
+//! key twice is charged twice, one after the other. The charges of a node's share and
+//! of a penalty follow that of their limit and deny as one with it.
 //!
 //! Deliberately not here: which rules apply, and what a reply looks like.
 
@@ -97,7 +97,7 @@ impl ChargeSet<'_> {
         for (charge, decision) in self.charges.iter().zip(decisions) {
             let denies = decision.is_some_and(|decision| decision.verdict.is_deny());
             match verdicts.last_mut() {
-                Some(limit) if charge.is_penalty() => limit.1 |= denies,
+                Some(limit) if charge.follows_its_limit() => limit.1 |= denies,
                 Some(_) | None => verdicts.push((charge.mode, denies)),
             }
         }
@@ -231,9 +231,11 @@ pub fn decide_together(set: &ChargeSet<'_>, states: &mut impl States, now: Time)
 /// The penalties whose limit denies, unless they do already.
 fn struck(set: &ChargeSet<'_>, decisions: &[Decision]) -> SmallVec<[usize; CHARGES_USUAL]> {
     let denies = |index: usize| decisions.get(index).is_some_and(|decision| decision.verdict.is_deny());
+    let is_limit = |index: &usize| set.charges.get(*index).is_some_and(|charge| !charge.follows_its_limit());
     let is_struck = |index: &usize| {
         let may = set.charges.get(*index).is_some_and(Charge::may_strike);
-        may && !denies(*index) && index.checked_sub(1).is_some_and(denies)
+        let limit = (0..*index).rfind(is_limit).unwrap_or(*index);
+        may && !denies(*index) && (limit..*index).any(denies)
     };
     (0..set.charges.len()).filter(is_struck).collect()
 }

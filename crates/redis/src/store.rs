@@ -25,7 +25,7 @@ use crate::config::{Layout, RedisConfig};
 use crate::error::{Error, StoreFailure};
 use crate::placement::denial_memory::DenialMemory;
 use crate::placement::keys::RedisKeys;
-use crate::placement::local_fallback::{LocalFallback, Outage};
+use crate::placement::local_fallback::LocalFallback;
 use crate::placement::multi_slot::{ChargeIndexes, DecidedBy, MultiSlotCheck};
 use crate::placement::{
     ChargePlacements, CounterFormat, PlacedCharges, Placement, envoy_layout, keys, window_end,
@@ -114,6 +114,12 @@ impl RedisStore {
     pub const fn on_the_callers_clock(mut self) -> Self {
         self.clock = ClockSource::Caller;
         self
+    }
+
+    /// Tells the other nodes that this one is there, now and from time to time. It
+    /// needs a Tokio runtime; the first request does the same.
+    pub fn announce(&self) {
+        self.heartbeat.keep_beating();
     }
 
     /// Tells the other nodes how loaded this one is, by domain; how they are, if the
@@ -252,22 +258,16 @@ impl RedisStore {
     }
 
     async fn decide_in_one(&self, placed: PlacedCharges<'_, '_>, context: CheckContext) -> StoreReply {
-        let (charge_set, placement) = (placed.charge_set, placed.placement);
+        let charge_set = placed.charge_set;
         match self.ask(placed, context).await {
             Ok(reply) => StoreReply { now: reply.now, decisions: reply.decisions, ..StoreReply::default() },
             Err(_) => {
                 let now = self.store_time(context);
                 let degraded = smallvec::smallvec![true; charge_set.charges.len()];
-                let decisions = self.fallback.check(charge_set, now, self.outage(placement));
+                let decisions = self.fallback.check(charge_set, now, self.stats.nodes());
                 StoreReply { now, decisions, degraded, ..StoreReply::default() }
             }
         }
-    }
-
-    fn outage(&self, placement: Placement) -> Outage {
-        let age = self.client(placement).open_for(placement.slot);
-        let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
-        Outage { age: Micros::new(age_us), nodes: self.stats.nodes() }
     }
 
     async fn decide_in_several<'a>(
@@ -292,8 +292,7 @@ impl RedisStore {
                     check.settle(&indexes, &reply.decisions, reply.decided_by);
                 }
                 Err(_) => {
-                    let decisions =
-                        self.fallback.check(&part, self.store_time(context), self.outage(placement));
+                    let decisions = self.fallback.check(&part, self.store_time(context), self.stats.nodes());
                     check.settle(&indexes, &decisions, DecidedBy::Fallback);
                 }
             }
@@ -441,7 +440,7 @@ impl Store for RedisStore {
             return StoreReply { now, ..StoreReply::default() };
         }
         self.stats.requests.add(1);
-        self.heartbeat.keep_beating();
+        self.announce();
         let reply = self.decide(charge_set, self.context(now)).await;
         self.stats.degraded.add(u64::from(!reply.degraded.is_empty()));
         reply

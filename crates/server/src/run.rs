@@ -282,6 +282,7 @@ impl RunningServer<'_> {
         self.follow_rules(done);
         tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
+        self.service.limiter().store().announce();
         if self.service.limiter().store().is_remote() {
             tokio::spawn(store::watch_health(Arc::clone(&self.service), done.subscribe()));
         }

@@ -40,6 +40,13 @@ impl AnyStore {
         }
     }
 
+    /// Tells the nodes that share it that this one is there.
+    pub fn announce(&self) {
+        if let Self::Redis(store) = self {
+            store.announce();
+        }
+    }
+
     /// Whether a decision may have to wait for a server.
     pub const fn is_remote(&self) -> bool {
         matches!(self, Self::Redis(_))

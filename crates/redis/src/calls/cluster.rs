@@ -83,11 +83,6 @@ impl Cluster {
         })
     }
 
-    /// How long the server that has the slot has been given up.
-    pub(crate) fn open_for(&self, slot: u16) -> Duration {
-        self.map.load().owner(slot).map_or(Duration::ZERO, |server| server.open_for())
-    }
-
     /// Calls the server that has the slot.
     pub(crate) async fn call(
         self: &Arc<Self>,

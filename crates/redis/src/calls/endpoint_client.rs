@@ -61,14 +61,6 @@ impl EndpointClient {
         }
     }
 
-    /// How long the server with this slot has been given up; zero if it is not.
-    pub(crate) fn open_for(&self, slot: Option<u16>) -> Duration {
-        match &self.servers {
-            EndpointServers::One(batcher) => batcher.server().open_for(),
-            EndpointServers::Cluster(cluster) => cluster.open_for(slot.unwrap_or_default()),
-        }
-    }
-
     /// Runs a script; all keys are of one slot. It decides at `now` if that is
     /// given, else by the server's own clock.
     pub(crate) async fn run_script(

@@ -5,8 +5,8 @@
 //! asked. All nodes keep one list under one key, which `lua/heartbeat.lua`
 //! updates; nodes that have not been heard of for some heartbeats drop out.
 //!
-//! Invariant: it never delays a request. One task at a time beats; where its
-//! runtime ends, the next request starts another.
+//! Invariant: it never delays a request. One task at a time beats, from the
+//! start on; where its runtime ends, the next request starts another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,6 +21,9 @@ use crate::stats::{Stats, StoreNode};
 
 /// Heartbeats that a node may miss before it counts as gone.
 const MISSED_MAX: u32 = 3;
+/// After a heartbeat without a reply the next follows so soon, because a node that
+/// does not know of the others takes too much.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Characters of a host's name, at most.
 const HOST_NAME_MAX: usize = 63;
@@ -62,24 +65,28 @@ impl Heartbeat {
         let task = BeatTask(Arc::downgrade(self));
         tokio::spawn(async move {
             while let Some(heartbeat) = task.0.upgrade() {
-                heartbeat.beat().await;
-                let every = heartbeat.every;
+                let pause = match heartbeat.beat().await {
+                    true => heartbeat.every,
+                    false => heartbeat.every.min(RETRY_AFTER),
+                };
                 drop(heartbeat);
-                tokio::time::sleep(every).await;
+                tokio::time::sleep(pause).await;
             }
         });
     }
 
-    async fn beat(&self) {
+    /// Whether the store replied.
+    async fn beat(&self) -> bool {
         let life = self.every.saturating_mul(MISSED_MAX);
         let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         let mut commands = Pipeline::new();
         commands.cmd("EVAL").arg(SCRIPT).arg(1).arg(&self.key).arg(&self.node).arg(life_ms);
         let replies = self.client.run_commands(&self.key, &commands, Instant::now() + CONNECT_TIMEOUT).await;
         // Without a reply the last count stands.
-        if let Some((count, nodes)) = replies.ok().and_then(|replies| read_nodes(&replies, &self.node)) {
-            self.stats.set_nodes(count, nodes);
-        }
+        let read = replies.ok().and_then(|replies| read_nodes(&replies, &self.node));
+        let Some((count, nodes)) = read else { return false };
+        self.stats.set_nodes(count, nodes);
+        true
     }
 }
 

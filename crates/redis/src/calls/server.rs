@@ -17,7 +17,6 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::LocalKey;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
@@ -127,11 +126,6 @@ impl StoreServer {
     /// Whether its circuit breaker is open.
     pub(crate) fn is_open(&self) -> bool {
         self.breaker.is_open()
-    }
-
-    /// How long its circuit breaker has been open; zero if it is closed.
-    pub(crate) fn open_for(&self) -> Duration {
-        self.breaker.open_for()
     }
 
     /// Calls the server, once.

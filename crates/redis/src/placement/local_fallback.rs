@@ -2,15 +2,17 @@
 //!
 //! After each reply of the store, [`LocalFallback`] puts the states that the
 //! store now has into a mirror, which is a memory store. During an outage each
-//! limit does its `on_store_error`; with `local` it goes on in the mirror, by
-//! the same algorithm, from what this node last saw. Where the node knows
-//! nothing of a key, because it never saw it or what it saw has faded, the limit
-//! is divided by the nodes that were alive when the outage began.
+//! limit does its `on_store_error`. With `local` two counters must both have
+//! room, by the same algorithm: the limit's in the mirror, which goes on from what
+//! this node last saw, and that of this node's share, which begins unused. The
+//! share is the limit divided by the nodes that were alive when the store was last
+//! asked; it alone bounds what all nodes admit together, however long it takes.
 //!
 //! Invariants: the mirror runs on the store's clock as far as this node knows it,
 //! so that clocks may differ by minutes. The estimate is never behind, so that
-//! nothing is denied longer than the store would. A state is only read by the
-//! limit that wrote it: shares have keys of their own.
+//! nothing is denied longer than the store would. A share has a key of its own,
+//! which no reply of the store overwrites. All nodes' shares together are no more
+//! than the limit, or one for each node.
 //!
 //! Deliberately not here: adding local charges to the store once it is back.
 //! Every node would add its own, and an outage would use the limit up.
@@ -28,18 +30,6 @@ use super::multi_slot::{ChargeIndexes, DecidedBy, MultiSlotCheck};
 
 /// The `retry_after` where a request can only pass once the store is back.
 const DENY_RETRY_AFTER: Micros = Micros::SECOND;
-
-/// Marks the key of a share; no rule has so many limits.
-const SHARE_ORDINAL: u32 = 1 << 31;
-
-/// What this node knows of an outage.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Outage {
-    /// How long the server has been given up.
-    pub(crate) age: Micros,
-    /// How many nodes were alive when it began, this one included.
-    pub(crate) nodes: u32,
-}
 
 /// Decides without the store.
 #[derive(Debug)]
@@ -88,7 +78,7 @@ impl LocalFallback {
 
     /// Drops the state of a key; whether there was one.
     pub(crate) fn reset(&self, key: &Key<'_>) -> bool {
-        self.mirror.forget(&share_key(key, key.limit));
+        self.mirror.forget(&key.share(key.limit));
         self.mirror.forget(key)
     }
 
@@ -112,11 +102,11 @@ impl LocalFallback {
         self.mirror.decide(&again, now).first().map_or(Micros::ZERO, |decision| decision.blocked_for)
     }
 
-    /// Decides without the store. `now` is on the store's clock.
-    pub(crate) fn check(&self, charge_set: &ChargeSet<'_>, now: Time, outage: Outage) -> Decisions {
+    /// Decides without the store, as one of `nodes`. `now` is on the store's clock.
+    pub(crate) fn check(&self, charge_set: &ChargeSet<'_>, now: Time, nodes: u32) -> Decisions {
         let is_local = |charge: &Charge<'_>| charge.limit().on_store_error() == OnStoreError::Local;
         if charge_set.charges.iter().all(is_local) {
-            return self.go_on(charge_set, now, outage);
+            return self.go_on(charge_set, now, nodes);
         }
         let mut check = MultiSlotCheck::new(charge_set);
         let (local, fixed): (ChargeIndexes, ChargeIndexes) =
@@ -124,89 +114,97 @@ impl LocalFallback {
         let decided: Decisions =
             check.part(&fixed).charges.iter().map(|charge| allow_or_deny(charge, now)).collect();
         check.settle(&fixed, &decided, DecidedBy::Fallback);
-        let decided = self.go_on(&check.part(&local), now, outage);
+        let decided = self.go_on(&check.part(&local), now, nodes);
         check.settle(&local, &decided, DecidedBy::Fallback);
         check.finish().0
     }
 
-    /// Goes on in the mirror, with this node's share where it knows nothing.
-    fn go_on(&self, charge_set: &ChargeSet<'_>, now: Time, outage: Outage) -> Decisions {
-        if outage.nodes <= 1 {
+    /// Goes on in the mirror, within this node's share.
+    fn go_on(&self, charge_set: &ChargeSet<'_>, now: Time, nodes: u32) -> Decisions {
+        if nodes <= 1 {
             return self.mirror.decide(charge_set, now);
         }
         let shares: SmallVec<[Option<Limit>; CHARGES_USUAL]> = charge_set
             .charges
             .iter()
-            .map(|charge| {
-                // Whoever is denied here is denied everywhere, so that a penalty is not divided.
-                let is_divided = !charge.is_penalty() && !self.knows(charge, now, outage);
-                is_divided.then(|| share(charge.limit(), outage.nodes))
-            })
+            // Whoever is denied here is denied everywhere, so that a penalty is not divided.
+            .map(|charge| (!charge.is_penalty()).then(|| share(charge.limit(), nodes)))
             .collect();
-        let charges = charge_set.charges.iter().zip(&shares).map(|(charge, share)| match share {
-            Some(limit) => Charge { key: share_key(&charge.key, limit), ..*charge },
-            None => *charge,
-        });
-        let shared = ChargeSet { charges: charges.collect(), ..*charge_set };
-        let mut decisions = self.mirror.decide(&shared, now);
-        for ((charge, share), decision) in charge_set.charges.iter().zip(&shares).zip(&mut decisions) {
-            if share.is_some() {
-                *decision = of_the_whole(charge, *decision, now);
+        let mut shared = ChargeSet { charges: SmallVec::new(), ..*charge_set };
+        for (charge, share) in charge_set.charges.iter().zip(&shares) {
+            let share = share.as_ref().map(|share| Charge { key: charge.key.share(share), ..*charge });
+            if share.is_none_or(|share| share.follows_its_limit()) {
+                shared.charges.push(*charge);
             }
+            shared.charges.extend(share);
+        }
+        let mut decided = self.mirror.decide(&shared, now).into_iter();
+        let mut decisions = Decisions::new();
+        for (charge, share) in charge_set.charges.iter().zip(&shares) {
+            let unused = || decide(None, charge.limit(), now, Operation::Peek, charge.cost).0;
+            let is_alone = share.is_some() && charge.mode.is_shadow();
+            let whole = if is_alone { Some(unused()) } else { decided.next() };
+            let by_share = share.and_then(|_| decided.next());
+            decisions.extend(whole.map(|whole| by_share.map_or(whole, |by_share| stricter(whole, by_share))));
         }
         decisions
     }
-
-    /// Whether this node knows something of a key that still matters.
-    fn knows(&self, charge: &Charge<'_>, now: Time, outage: Outage) -> bool {
-        let limit = charge.limit();
-        let fades_in = limit.window().max(Micros::new(limit.hard_span_parts().0));
-        let look = Charge { operation: Operation::Peek, cost: 0, ..*charge };
-        let look = ChargeSet { charges: smallvec::smallvec![look], ..ChargeSet::default() };
-        outage.age < fades_in && self.mirror.decide(&look, now).iter().any(|decision| decision.used > 0)
-    }
 }
 
-/// The key of this node's share of a limit.
-fn share_key<'a>(key: &Key<'a>, share: &'a Limit) -> Key<'a> {
-    Key { limit: share, ordinal: key.ordinal | SHARE_ORDINAL, ..*key }
-}
-
-/// The share that one of several nodes has of a limit, at least 1.
+/// The share that one of several nodes has of a limit: each of its numbers divided
+/// and rounded down, but at least 1.
 fn share(limit: &Limit, nodes: u32) -> Limit {
     let part = |whole: u32| if whole == 0 { 0 } else { (whole / nodes).max(1) };
-    let shape = match limit.shape() {
-        Shape::TokenBucket { burst, refill } => Shape::TokenBucket { burst: part(burst), refill },
+    let with = |shape| Limit::new(part(limit.count()), limit.window(), shape);
+    // Rounding can leave a bucket that takes too long to fill for a limit; a smaller one does not.
+    let halves = |burst: u32| std::iter::successors(Some(burst), |burst| (*burst > 1).then_some(burst / 2));
+    let share = match limit.shape() {
+        Shape::TokenBucket { burst, refill } => {
+            halves(part(burst)).find_map(|burst| with(Shape::TokenBucket { burst, refill }).ok())
+        }
         // One leaves at once and `burst` wait behind it.
-        Shape::LeakyBucket { burst, max_wait } => {
-            Shape::LeakyBucket { burst: part(burst.saturating_add(1)).saturating_sub(1), max_wait }
-        }
+        Shape::LeakyBucket { burst, max_wait } => halves(part(burst.saturating_add(1)))
+            .find_map(|room| with(Shape::LeakyBucket { burst: room.saturating_sub(1), max_wait }).ok()),
         Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter | Shape::SlidingBuckets { .. } => {
-            limit.shape()
+            with(limit.shape()).ok()
         }
     };
-    let share = Limit::new(part(limit.count()), limit.window(), shape);
-    let share = match limit.exceed_percent() {
-        0 => share,
-        percent => share.and_then(|share| share.soft(percent)),
+    let Some(share) = share else { return *limit };
+    // A share that was rounded up to 1 has less than the limit's percentage on top.
+    let room = (limit.hard_capacity() / u64::from(nodes)).max(1);
+    let percent = match share.capacity() {
+        1 => u32::try_from((room - 1) * 100).unwrap_or(u32::MAX).min(limit.exceed_percent()),
+        _ => limit.exceed_percent(),
     };
-    // Rounding can leave a bucket that takes too long to fill for a limit.
-    share.map_or(*limit, |share| {
-        share.counting_rejected(limit.counts_rejected()).with_postpaid(limit.is_postpaid())
-    })
+    let share = share.soft(percent).unwrap_or(share);
+    share.counting_rejected(limit.counts_rejected()).with_postpaid(limit.is_postpaid())
 }
 
-/// A decision by a share, told in numbers of the whole limit.
-fn of_the_whole(charge: &Charge<'_>, by_share: Decision, now: Time) -> Decision {
-    let (unused, _) = decide(None, charge.limit(), now, Operation::Peek, charge.cost);
-    let used = unused.limit.saturating_sub(by_share.remaining);
-    let decision = Decision { limit: unused.limit, used, ..by_share };
+/// What the limit and this node's share of it say together, in numbers of the limit.
+fn stricter(whole: Decision, mut share: Decision) -> Decision {
     // More than the share, but not more than the limit.
-    if decision.verdict == (Verdict::Deny { retry_after: None }) && !unused.verdict.is_deny() {
-        let verdict = Verdict::Deny { retry_after: Some(DENY_RETRY_AFTER) };
-        return Decision { verdict, blocked_for: DENY_RETRY_AFTER, ..decision };
+    let is_never = |decision: &Decision| decision.verdict == Verdict::Deny { retry_after: None };
+    if is_never(&share) && !is_never(&whole) {
+        share.verdict = Verdict::Deny { retry_after: Some(DENY_RETRY_AFTER) };
     }
-    decision
+    if share.blocked_for == Micros::MAX && whole.blocked_for < Micros::MAX {
+        share.blocked_for = DENY_RETRY_AFTER;
+    }
+    let rank = |verdict: &Verdict| match *verdict {
+        Verdict::Allow => (0, Micros::ZERO),
+        Verdict::Delay { wait } => (1, wait),
+        Verdict::Deny { .. } => (2, verdict.blocked_for()),
+    };
+    let remaining = whole.remaining.min(share.remaining);
+    Decision {
+        verdict: [whole.verdict, share.verdict].into_iter().max_by_key(rank).unwrap_or(whole.verdict),
+        limit: whole.limit,
+        used: whole.used.max(whole.limit.saturating_sub(remaining)),
+        remaining,
+        reset_after: whole.reset_after.max(share.reset_after),
+        soft: whole.soft || share.soft,
+        blocked_for: whole.blocked_for.max(share.blocked_for),
+    }
 }
 
 /// The decision of a limit with `on_store_error: allow` or `deny`.

@@ -181,6 +181,19 @@ async fn a_key_is_looked_at_and_forgotten_where_all_see_it() {
     assert!(seen.contains("\"used\":0"), "{seen}");
 }
 
+/// Or each would take more than its share if Redis went away before the first request.
+#[tokio::test]
+async fn servers_know_of_each_other_before_anybody_asks() {
+    let redis = RedisServer::start();
+    let servers = two(&redis).await;
+    // The second knows of the first at once; the first learns of it by its next heartbeat.
+    let knows_both = async || {
+        let (_, page) = get(servers[1].addresses.admin, "/metrics").await;
+        page.contains("tollgate_store_nodes 2")
+    };
+    eventually("they know of each other", knows_both).await;
+}
+
 /// No answer takes longer than the timeout and what a busy machine adds; here
 /// only that one comes at all while the store hangs, and soon comes at once.
 #[tokio::test]
