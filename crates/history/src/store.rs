@@ -68,11 +68,14 @@ pub struct Bounds {
     /// Named series. Beyond, the one seen least recently is forgotten, and its counts
     /// are among the others.
     pub series: usize,
+    /// Nothing is rolled up before so many hours were counted since. A clock that is
+    /// ahead for a shorter time makes nothing old.
+    pub hours_since: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { series: 50_000 }
+        Self { series: 50_000, hours_since: 24 }
     }
 }
 

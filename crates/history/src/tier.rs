@@ -11,7 +11,8 @@
 //!
 //! Invariant: age is measured against the newest minute that was counted, not
 //! against the clock, so an imported log of long ago keeps its minutes until newer
-//! traffic comes.
+//! traffic comes. A newest minute that is not preceded by a day of counted hours is
+//! not believed: the clock may be ahead.
 
 use tollgate_core::Time;
 

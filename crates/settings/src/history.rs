@@ -55,7 +55,7 @@ pub(crate) fn read(reader: &mut SettingsReader<'_>) -> Option<HistorySettings> {
             all: reader.get(&rows::HISTORY_MAX_NAMES),
             ..Caps::default()
         },
-        bounds: Bounds { series: reader.get(&rows::HISTORY_MAX_SERIES) },
+        bounds: Bounds { series: reader.get(&rows::HISTORY_MAX_SERIES), ..Bounds::default() },
         hidden: Vec::new(),
     };
     is_on.then_some(settings)

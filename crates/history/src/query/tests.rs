@@ -11,7 +11,8 @@ use crate::{Bounds, History, Label, LocalHistory, SeriesKind};
 const DAY_S: u64 = 20_000 * 86_400;
 
 fn history(minutes: &[(u64, &str, Outcome, u64)]) -> LocalHistory<MemoryTables> {
-    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    let mut history =
+        LocalHistory::open(MemoryTables::default(), Bounds { hours_since: 0, ..Bounds::default() }).unwrap();
     let mut counts = TrafficCounts::default();
     for (minute, route, outcome, count) in minutes {
         let minute = u32::try_from(DAY_S / 60 + minute).unwrap();

@@ -7,7 +7,7 @@
 //! Counts that come late are added where their time is now: to minutes, or to the
 //! coarse point that has replaced them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use tollgate_core::Time;
@@ -48,9 +48,14 @@ impl<T: Tables> HistoryCore<T> {
     }
 
     /// Rolls up everything that is old enough, one period at a time. Age is measured
-    /// against the newest minute that was counted, if that is not ahead of the clock.
+    /// against the newest minute that was counted, if that is not ahead of the clock,
+    /// and if enough hours were counted before it to believe that clock.
     pub(super) fn roll_up(&mut self, clock: Time) -> Result<()> {
         let newest_s = self.watermarks.newest_s().min(clock.get() / 1_000_000);
+        if !self.is_anything_due(newest_s)? {
+            return Ok(());
+        }
+        let newest_s = self.believable_s(newest_s)?;
         for tier in Tier::ALL {
             let Some(coarser) = tier.coarser() else { continue };
             let due_s = tier.due_s(newest_s);
@@ -63,6 +68,34 @@ impl<T: Tables> HistoryCore<T> {
             }
         }
         Ok(())
+    }
+
+    fn is_anything_due(&self, newest_s: u64) -> Result<bool> {
+        for tier in Tier::ALL.into_iter().filter(|tier| tier.coarser().is_some()) {
+            let due_s = tier.due_s(newest_s);
+            if self.watermarks.range_of(tier).0 < due_s || first_chunk(&self.tables, tier, due_s)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// `newest_s`, or an earlier second after which as many hours were counted as
+    /// [`super::Bounds::hours_since`] wants. Minutes of so many hours are always kept.
+    fn believable_s(&self, newest_s: u64) -> Result<u64> {
+        let Some(nth) = self.bounds.hours_since.checked_sub(1) else { return Ok(newest_s) };
+        let mut hours: BTreeSet<u64> = self.open_hours.within(0, newest_s).map(|(hour, _)| hour).collect();
+        let mut from_s = 0;
+        while from_s <= newest_s {
+            let (from, to) = block_range(Tier::Minutes, from_s, newest_s + 1);
+            let Some(key) = self.tables.first_key(TableId::Blocks, &from..&to)? else { break };
+            let (start_s, _) = read_block_key(&key)?;
+            hours.insert(start_s);
+            from_s = start_s + Tier::Minutes.chunk_s();
+        }
+        let earliest_s = hours.iter().nth_back(nth);
+        let span_s = wide(self.bounds.hours_since) * Tier::Minutes.chunk_s();
+        Ok(earliest_s.map_or(0, |start_s| newest_s.min(start_s + span_s)))
     }
 
     fn roll_up_period(&mut self, tier: Tier, coarser: Tier, start_s: u64) -> Result<()> {

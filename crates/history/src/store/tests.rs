@@ -16,6 +16,8 @@ use crate::label::{Label, SeriesKind};
 use crate::query::{SeriesQuery, TimeRange, TopQuery};
 use crate::tables::{GetVisitor, MemoryTables, ScanVisitor};
 
+/// Rolls up on the word of one flush.
+const AT_ONCE: Bounds = Bounds { series: 50_000, hours_since: 0 };
 pub(super) const DAY_MIN: u32 = 1_440;
 /// A Sunday at noon, so that days, weeks and chunks of 32 days all begin elsewhere.
 pub(super) const START_MIN: u32 = 20_001 * DAY_MIN + 720;
@@ -261,14 +263,14 @@ fn an_hour_is_compacted_once_it_is_over_and_its_log_goes() {
 #[test]
 fn the_finer_goes_when_the_coarser_comes() {
     let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
-    // Four counts a day for 500 days.
+    // Four counts a day for 500 days. Minutes of 24 counted hours are always kept.
     for n in 0..2_000_u32 {
         let minute = START_MIN + n * 360;
         history.append(&flush(u64::from(n) + 1, minute, &[("/a", 1)])).unwrap();
         history.maintain(Time::from_secs(u64::from(minute + 61) * 60)).unwrap();
     }
     let kept = blocks(&history);
-    assert!((1..=8).contains(&kept[&1]), "minutes: {kept:?}");
+    assert!((24..=28).contains(&kept[&1]), "minutes: {kept:?}");
     assert!((6..=8).contains(&kept[&2]), "days of five minutes: {kept:?}");
     assert!((4..=6).contains(&kept[&3]), "weeks of hours: {kept:?}");
     assert!((13..=16).contains(&kept[&4]), "months of days: {kept:?}");
@@ -280,7 +282,7 @@ fn the_finer_goes_when_the_coarser_comes() {
 
 #[test]
 fn a_forgotten_series_changes_no_total_and_its_rows_go_with_the_roll_up() {
-    let mut history = LocalHistory::open(MemoryTables::default(), Bounds { series: 2 }).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), Bounds { series: 2, ..AT_ONCE }).unwrap();
     for (n, route) in ["/a", "/b", "/c", "/d"].into_iter().enumerate() {
         let n = u32::try_from(n).unwrap();
         history.append(&flush(u64::from(n) + 1, START_MIN + n * 60, &[(route, 5)])).unwrap();
@@ -304,7 +306,7 @@ fn a_forgotten_series_changes_no_total_and_its_rows_go_with_the_roll_up() {
 
 #[test]
 fn the_busiest_minute_survives_every_roll_up() {
-    let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
+    let mut history = LocalHistory::open(MemoryTables::default(), AT_ONCE).unwrap();
     for (seq, (minute, count)) in [(0, 3), (1, 40), (2, 5), (7, 30)].into_iter().enumerate() {
         let seq = u64::try_from(seq).unwrap() + 1;
         history.append(&flush(seq, START_MIN + minute, &[("/a", count)])).unwrap();
@@ -373,12 +375,50 @@ fn a_minute_from_the_future_makes_nothing_old() {
     assert_eq!(step_and_total(&history, START_MIN), (60, 14_401));
 }
 
+/// As a server has it whose own clock is wrong: what it counts is of then, too.
+#[test]
+fn a_clock_that_is_ahead_for_hours_makes_nothing_old() {
+    let mut history = ten_days();
+    history.maintain(at(START_MIN + 1)).unwrap();
+    let ahead = START_MIN + 400 * DAY_MIN;
+    for (seq, hour) in (11..).zip(0..22) {
+        append_requests(&mut history, seq, ahead + hour * 60..ahead + hour * 60 + 60);
+        history.maintain(at(ahead + hour * 60 + 61)).unwrap();
+        assert_eq!(step_and_total(&history, START_MIN).0, 60, "after {hour} hours");
+    }
+    // A restart in between changes nothing.
+    let mut history = LocalHistory::open(history.into_tables(), Bounds::default()).unwrap();
+    history.maintain(at(ahead + 23 * 60)).unwrap();
+    assert_eq!(step_and_total(&history, START_MIN).0, 60);
+    // The clock is right again, and time goes on as if nothing had been.
+    let counted = 14_400 + 22 * 60;
+    for (seq, day) in (100..).zip(1..=10) {
+        let end = START_MIN + day * DAY_MIN;
+        append_requests(&mut history, seq, end - DAY_MIN..end);
+        history.maintain(at(end + 1)).unwrap();
+        let (step_s, total) = step_and_total(&history, end);
+        assert_eq!((step_s, total), (60, counted + u64::from(day * DAY_MIN)), "day {day}");
+    }
+    assert_eq!(step_and_total(&history, START_MIN - 5 * DAY_MIN).0, 3_600, "what is old is rolled up");
+}
+
+#[test]
+fn a_clock_that_stays_ahead_is_believed_after_a_day() {
+    let mut history = ten_days();
+    let later = START_MIN + 400 * DAY_MIN;
+    append_requests(&mut history, 11, later..later + 25 * 60);
+    history.maintain(at(later + 25 * 60)).unwrap();
+    assert_eq!(step_and_total(&history, START_MIN), (86_400, 14_400 + 25 * 60));
+}
+
 #[test]
 fn a_history_that_was_rolled_up_by_a_minute_from_the_future_recovers() {
     let mut history = ten_days();
     append_requests(&mut history, 11, [FUTURE_MIN].into_iter());
     // As versions did that trusted every minute.
+    history.core.bounds = AT_ONCE;
     history.maintain(at(FUTURE_MIN + 120)).unwrap();
+    history.core.bounds = Bounds::default();
     assert_eq!(step_and_total(&history, START_MIN), (86_400, 14_401), "everything is in days");
     let next_day = START_MIN + DAY_MIN;
     append_requests(&mut history, 12, next_day - 120..next_day);

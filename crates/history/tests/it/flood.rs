@@ -29,7 +29,8 @@ struct PlayedLog {
 fn play(times: u64) -> PlayedLog {
     let caps = Caps { routes: CAP, all: CAP, ..Caps::default() };
     let recorder = Recorder::new(InstanceId([3; 16]), caps);
-    let mut history = LocalHistory::open(MemoryTables::default(), Bounds { series: CAP }).unwrap();
+    let mut history =
+        LocalHistory::open(MemoryTables::default(), Bounds { series: CAP, ..Bounds::default() }).unwrap();
     let mut random = XorShift(11);
     let mut truth: HashMap<String, u64> = HashMap::new();
     let (mut sent, mut next_flush) = (0, 0);

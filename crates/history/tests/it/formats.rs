@@ -63,6 +63,9 @@ fn flush(seq: u32, start_min: u32) -> Flush {
     Flush { id: FlushId { instance: InstanceId([0xab; 16]), seq: u64::from(seq) }, counts }
 }
 
+/// Rolls up on the word of one flush, so that a small history has every tier.
+const AT_ONCE: Bounds = Bounds { series: 50_000, hours_since: 0 };
+
 /// A history with something in every tier and in the log.
 fn fill<H: History>(mut history: H) -> H {
     for (seq, day) in (1_u32..).zip(DAYS) {
@@ -76,7 +79,7 @@ fn fill<H: History>(mut history: H) -> H {
 
 /// A history in memory with something in every tier and in the log.
 fn sample() -> MemoryTables {
-    fill(LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap()).into_tables()
+    fill(LocalHistory::open(MemoryTables::default(), AT_ONCE).unwrap()).into_tables()
 }
 
 /// Checks the sums of so many flushes.
@@ -168,7 +171,7 @@ fn load_redis(url: &str, text: &str) {
 
 fn open_redis(url: &str) -> SharedHistory<RedisTables> {
     let tables = RedisTables::new(&RedisConfig::new(url.parse().unwrap())).unwrap();
-    SharedHistory::open(tables, Bounds::default()).unwrap()
+    SharedHistory::open(tables, AT_ONCE).unwrap()
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn rows_of_every_version_open_and_answer() {
             assert!(tiers.contains(&tier), "the fixture has every tier");
         }
         assert!(text.contains("\nlog "));
-        let history = LocalHistory::open(load(&text), Bounds::default()).unwrap();
+        let history = LocalHistory::open(load(&text), AT_ONCE).unwrap();
         check(&history, 6);
         assert_eq!(history.reader().unwrap().last_flush(InstanceId([0xab; 16])).unwrap(), Some(6));
     }
@@ -194,9 +197,8 @@ fn files_of_every_version_open_and_go_on() {
         let packed = File::open(fixture(&format!("{version}.redb.gz"))).unwrap();
         let mut file = File::create(folder.path().join("history.redb")).unwrap();
         io::copy(&mut GzDecoder::new(packed), &mut file).unwrap();
-        let open = |access| {
-            LocalHistory::open(RedbTables::open(folder.path(), access).unwrap(), Bounds::default()).unwrap()
-        };
+        let open =
+            |access| LocalHistory::open(RedbTables::open(folder.path(), access).unwrap(), AT_ONCE).unwrap();
         check(&open(Access::Read), 6);
         let mut history = open(Access::Write);
         history.append(&flush(7, START_MIN + 81 * DAY_MIN)).unwrap();
@@ -243,7 +245,7 @@ fn the_fixtures_of_a_new_version_are_made() {
 
     let folder = tempfile::tempdir().unwrap();
     let tables = RedbTables::open(folder.path(), Access::Write).unwrap();
-    let mut tables = fill(LocalHistory::open(tables, Bounds::default()).unwrap()).into_tables();
+    let mut tables = fill(LocalHistory::open(tables, AT_ONCE).unwrap()).into_tables();
     tables.compact().unwrap();
     drop(tables);
     let file = File::open(folder.path().join("history.redb")).unwrap();
