@@ -50,7 +50,8 @@ pub struct Action {
     pub show: bool,
 }
 
-/// What becomes of a request in which a value is absent.
+/// What becomes of a request in which a value is absent; for [`Self::Key`] and
+/// [`Self::Deny`] an empty one is absent, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MissingValue {
     /// There is no such descriptor, as in Envoy: whoever leaves the value out is
@@ -420,7 +421,11 @@ impl Mapping {
                 if !is_whole && action.missing != MissingValue::Deny {
                     continue;
                 }
-                let value = match (lookup.value(&action.fact)?, action.missing) {
+                // Nobody is told apart by an empty value, so that it is as good as none.
+                let is_wanted = matches!(action.missing, MissingValue::Key | MissingValue::Deny);
+                let found = lookup.value(&action.fact)?;
+                let found = found.filter(|value| !is_wanted || !value.trim().is_empty());
+                let value = match (found, action.missing) {
                     (Some(value), _) => value::bound(value),
                     (None, MissingValue::Key) => Cow::Borrowed(MISSING),
                     (None, MissingValue::Skip) => continue,

@@ -96,7 +96,7 @@ pub(super) fn original(call: &Parts, from: RequestFrom) -> Result<OriginalReques
                 [RequestDescription::x_forwarded(headers)?, RequestDescription::x_original(headers)?, itself];
             let mut all = all.into_iter().flatten();
             let first = all.next();
-            if all.any(|other| Some(other) != first) {
+            if all.any(|other| Some(other) != first) || !hosts_agree(headers)? {
                 return Err(AuthzError::Disagree);
             }
             first
@@ -111,6 +111,14 @@ pub(super) fn original(call: &Parts, from: RequestFrom) -> Result<OriginalReques
         host,
         has_own_query: itself.is_none() && from != RequestFrom::Itself,
     })
+}
+
+/// Whether `X-Forwarded-Host` and the host of `X-Original-URL` are the same, where
+/// both are there. The former may come alone, without the rest of its kind.
+fn hosts_agree(headers: &HeaderMap) -> Result<bool, AuthzError> {
+    let forwarded = text(headers, &FORWARDED_HOST)?;
+    let original = single(headers, &ORIGINAL_URL)?.and_then(host_of);
+    Ok(forwarded.zip(original).is_none_or(|(one, other)| one == other))
 }
 
 /// The bytes of a header that is there once.

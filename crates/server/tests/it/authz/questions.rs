@@ -111,6 +111,8 @@ async fn descriptions_that_disagree_are_not_believed() {
         // The same path under another host may have another limit.
         &["X-Original-URL: https://evil.example/a", "X-Original-URI: /a"],
         &["X-Original-URI: /a", "X-Forwarded-Uri: /a", "X-Forwarded-Host: evil.example"],
+        &["X-Original-URL: https://shop.example/a", "X-Forwarded-Host: evil.example"],
+        &["X-Original-URL: https://shop.example/a", "X-Forwarded-Host: a", "X-Forwarded-Host: b"],
     ] {
         let answer = ask(&server, "GET /v1/authz", headers).await;
         assert_eq!(answer.status, 400, "{headers:?}");
@@ -127,6 +129,8 @@ async fn a_path_behind_ours_and_headers_must_agree() {
     let same = ["X-Forwarded-Method: GET", "X-Forwarded-Uri: /a?b=c"];
     assert_eq!(ask(&server, "GET /v1/authz/a?b=c", &same).await.status, 200);
     let same = ["X-Original-URL: http://shop.example/a", "X-Original-URI: /a", "X-Forwarded-Uri: /a"];
+    assert_eq!(ask(&server, "GET /v1/authz", &same).await.status, 200);
+    let same = ["X-Original-URL: http://shop.example/b", "X-Forwarded-Host: shop.example"];
     assert_eq!(ask(&server, "GET /v1/authz", &same).await.status, 200);
 }
 
@@ -164,12 +168,16 @@ async fn a_missing_value_is_limited_or_denied() {
     let shared = server(&user("missing: key")).await;
     assert_eq!(ask(&shared, "GET /v1/authz", &[]).await.status, 200);
     assert_eq!(ask(&shared, "GET /v1/authz", &[]).await.status, 429);
+    assert_eq!(ask(&shared, "GET /v1/authz", &["X-User:"]).await.status, 429, "an empty one is no other");
     assert_eq!(ask(&shared, "GET /v1/authz", &["X-User: 1"]).await.status, 200);
     for missing in ["missing: deny", "required: true"] {
         let strict = server(&user(missing)).await;
         let denied = ask(&strict, "GET /v1/authz", &[]).await;
         assert_eq!((denied.status, denied.header("x-tollgate-verdict")), (403, None), "{denied:?}");
         assert!(denied.body.contains("the header x-user is missing"), "{}", denied.body);
+        for empty in ["X-User:", "X-User:  \t"] {
+            assert_eq!(ask(&strict, "GET /v1/authz", &[empty]).await.status, 403, "{empty:?}");
+        }
         assert_eq!(ask(&strict, "GET /v1/authz", &["X-User: 1"]).await.status, 200);
     }
 }
