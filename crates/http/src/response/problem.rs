@@ -152,6 +152,11 @@ fn detail(view: &CallerView<'_>) -> String {
             "a cost of {} is more than the limit '{name}' of {count} per {window} ever lets through; send less",
             chosen.cost
         ),
+        // Each of its charges would fit, but not all of them at once.
+        Verdict::Deny { .. } if view.reply.verdict == (Verdict::Deny { retry_after: None }) => format!(
+            "this request takes more at once than the limit '{name}' of {count} per {window} ever lets through; \
+             send less"
+        ),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
             let state = match (chosen.remaining, chosen.cost) {
                 (left @ 1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Descriptor, Entry, Request};
+use tollgate_core::{Descriptor, Entry, Request, Verdict};
 use tollgate_http::{CallerView, RateLimitFields, ResponseSettings};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::{Options, SourceFile};
@@ -20,11 +20,23 @@ descriptors:
       - { name: long, requests_per_unit: 2, unit: day }
 ";
 
-/// The detail of a denial and the limits it names, after so many requests that passed.
-fn denial(key: &str, cost: u64, passed: usize) -> (String, Vec<String>) {
+fn limiter() -> Limiter<MemoryStore, ManualClock, NoSink> {
     let source = SourceFile { name: "rules.yaml".into(), text: RULES.into() };
     let rules = tollgate_rules::load(vec![source], &Options::default()).expect("the rules are right").rules;
-    let limiter = Limiter::with(rules, MemoryStore::default(), ManualClock::default(), NoSink);
+    Limiter::with(rules, MemoryStore::default(), ManualClock::default(), NoSink)
+}
+
+fn settings() -> ResponseSettings {
+    ResponseSettings {
+        ratelimit_fields: RateLimitFields::Off,
+        partition_keys: false,
+        retry_after_jitter: Duration::ZERO,
+    }
+}
+
+/// The detail of a denial and the limits it names, after so many requests that passed.
+fn denial(key: &str, cost: u64, passed: usize) -> (String, Vec<String>) {
+    let limiter = limiter();
     let entries = [Entry::from((key, "x"))];
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
@@ -34,12 +46,7 @@ fn denial(key: &str, cost: u64, passed: usize) -> (String, Vec<String>) {
     let request = request.with_cost(cost);
     let reply = limiter.check(&request).at_once();
     assert!(reply.verdict.is_deny());
-    let settings = ResponseSettings {
-        ratelimit_fields: RateLimitFields::Off,
-        partition_keys: false,
-        retry_after_jitter: Duration::ZERO,
-    };
-    let problem = CallerView::new(&settings, &request, &reply).problem(429);
+    let problem = CallerView::new(&settings(), &request, &reply).problem(429);
     (problem.detail, problem.violated_policies)
 }
 
@@ -69,4 +76,19 @@ fn a_denial_is_explained_by_a_limit_that_denies() {
     let (detail, violated) = denial("counted", 1, 1);
     assert_eq!(detail, "the limit 'short' of 1 per 1h is used up; try again in 86400 s");
     assert_eq!(violated, ["short"]);
+}
+
+/// Each of three would fit a limit of two, but never all of them.
+#[test]
+fn what_never_fits_is_not_told_to_be_used_up() {
+    let limiter = limiter();
+    let entries = [Entry::from(("login", "a"))];
+    let descriptors = [Descriptor::new(&entries); 3];
+    let request = Request::new("shop", &descriptors);
+    let reply = limiter.check(&request).at_once();
+    assert_eq!(reply.verdict, Verdict::Deny { retry_after: None });
+    let problem = CallerView::new(&settings(), &request, &reply).problem(429);
+    let never =
+        "this request takes more at once than the limit 'login' of 2 per 1h ever lets through; send less";
+    assert_eq!((problem.detail.as_str(), problem.retry_after_ms), (never, None));
 }
