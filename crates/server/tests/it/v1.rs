@@ -8,12 +8,14 @@
 //! | `mistakes` | what is said about bad input: the field and the fix |
 //! | `too_much` | bounds on bodies, batches, lengths and time |
 //! | `direct` | requests that come in one piece, one after the other on a connection |
+//! | `neighbours` | small requests beside giant batches |
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 mod decide;
 mod direct;
 mod document;
 mod mistakes;
+mod neighbours;
 mod operators;
 mod too_much;
 

@@ -5,7 +5,8 @@
 //!
 //! Invariants: more is decided only when a part is taken, so that nobody has us
 //! hold megabytes of replies: one part waits and one is being made. If the caller
-//! goes away, the rest is not decided.
+//! goes away, the rest is not decided. Whenever deciding gives way, so does the body:
+//! whoever takes a part asks for the next one at once, and would go on with it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -29,7 +30,8 @@ type Deciding = Pin<Box<dyn Future<Output = Result<Vec<u8>, V1Error>> + Send>>;
 
 /// The answer to a batch, of which more is made whenever a part is taken.
 pub(crate) struct BatchParts {
-    first: Option<Vec<u8>>,
+    /// A part to hand out before more is decided.
+    ready: Option<Vec<u8>>,
     /// Makes the parts; none when it has made the last.
     deciding: Option<Deciding>,
     made: mpsc::Receiver<Vec<u8>>,
@@ -49,7 +51,7 @@ impl BatchParts {
         F: Future<Output = Result<Vec<u8>, V1Error>> + Send + 'static,
     {
         let (sender, made) = mpsc::channel(1);
-        Self { first: None, deciding: Some(Box::pin(decide(sender))), made, last: None }
+        Self { ready: None, deciding: Some(Box::pin(decide(sender))), made, last: None }
     }
 
     /// Makes the first part; it alone if it is also the last.
@@ -58,7 +60,7 @@ impl BatchParts {
         if self.deciding.is_none() && self.last.is_none() {
             return Ok(ResponseBody::Whole(first));
         }
-        self.first = Some(first);
+        self.ready = Some(first);
         Ok(ResponseBody::Parts(self))
     }
 
@@ -68,12 +70,17 @@ impl BatchParts {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, V1Error>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+        if let Some(part) = self.ready.take() {
+            return Poll::Ready(Some(Ok(part)));
         }
-        if let Some(deciding) = &mut self.deciding
-            && let Poll::Ready(last) = deciding.as_mut().poll(cx)
-        {
+        if let Some(deciding) = &mut self.deciding {
+            let Poll::Ready(last) = deciding.as_mut().poll(cx) else {
+                // It gives way and will be woken, or waits for room, of which this makes some.
+                if let Poll::Ready(part) = self.made.poll_recv(cx) {
+                    self.ready = part;
+                }
+                return Poll::Pending;
+            };
             self.deciding = None;
             match last {
                 Ok(last) => self.last = Some(last),
