@@ -47,9 +47,9 @@ pub(crate) struct Args {
     /// The descriptors of the request
     #[arg(value_name = "KEY=VALUE[,KEY=VALUE]", required = true, value_parser = parse_descriptor)]
     descriptors: Vec<Pairs>,
-    /// What the request takes from each limit
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cost: u64,
+    /// What the request takes from each limit; several are those of the descriptors, in order
+    #[arg(long, value_name = "N[,N]", default_value = "1", value_delimiter = ',')]
+    cost: Vec<u64>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -69,15 +69,29 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
                 return Ok(Exit::BadConfiguration);
             }
         };
+    let own_costs = match args.cost.as_slice() {
+        [_] => &[],
+        costs if costs.len() == args.descriptors.len() => costs,
+        costs => {
+            let what = format!("there are {} costs for {} descriptors", costs.len(), args.descriptors.len());
+            console.complain(&what, "give one cost for all, or one for each")?;
+            return Ok(Exit::BadConfiguration);
+        }
+    };
     let limiter = Limiter::new(loaded.rules);
     let entries: Vec<Vec<Entry<'_>>> = args.descriptors.iter().map(Pairs::entries).collect();
-    let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entries| Descriptor::new(entries)).collect();
-    let request = Request::new(&args.domain, &descriptors).with_cost(args.cost);
+    let own_costs = own_costs.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let descriptors: Vec<Descriptor<'_>> = entries
+        .iter()
+        .zip(own_costs)
+        .map(|(entries, cost)| Descriptor { cost, ..Descriptor::new(entries) })
+        .collect();
+    let request = Request::new(&args.domain, &descriptors).with_cost(args.cost.first().copied().unwrap_or(1));
     // Any instant will do for unused counters; at this one a window of the clock begins.
     let reply = limiter.operate(&request, Operation::Check, Time::EPOCH).at_once();
     let story = Story::new(&request, &reply);
     match args.format {
-        Format::Text => text::write(&story, console.out)?,
+        Format::Text => text::write(&story, &args.cost, console.out)?,
         Format::Json => console.json(&story)?,
     }
     Ok(Exit::Fine)

@@ -140,7 +140,8 @@ Examples:
 
 On Redis any server that shares it can be asked with --server.")]
 struct ForgetArgs {
-    /// The key, as 'history top --by key' shows it
+    /// The key, as 'history top --by key' shows it, or with its values in clear where
+    /// that shows hashes
     #[arg(value_name = "KEY")]
     key: String,
     #[command(flatten)]

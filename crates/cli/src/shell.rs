@@ -32,11 +32,12 @@ pub(crate) struct CompletionsArgs {
 Examples:
   tollgate man | man -l -
   tollgate man serve > tollgate-serve.1
+  tollgate man history top
   tollgate man --all ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The command; without it the page is about all of them
+    /// The command, and the command of that if it has some; without it the page is about all of them
     #[arg(value_name = "COMMAND")]
-    command: Option<String>,
+    command: Vec<String>,
     /// Writes all pages into this folder instead
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     all: Option<PathBuf>,
@@ -66,15 +67,16 @@ pub(crate) fn man(args: &ManArgs, mut tollgate: Command, console: &mut Console<'
         }
         return Ok(Exit::Fine);
     }
-    let page = match &args.command {
-        None => Some(tollgate),
-        Some(name) => tollgate.find_subcommand(name).cloned(),
-    };
-    let Some(page) = page else {
-        let name = args.command.as_deref().unwrap_or_default();
-        console.complain(&format!("there is no command '{name}'"), "tollgate --help lists the commands")?;
-        return Ok(Exit::BadConfiguration);
-    };
-    Man::new(page).render(&mut console.out)?;
+    let mut page = &tollgate;
+    for (place, name) in args.command.iter().enumerate() {
+        let Some(command) = page.find_subcommand(name) else {
+            let above: String = args.command.iter().take(place).map(|name| format!(" {name}")).collect();
+            let what = format!("there is no command '{}'", args.command.join(" "));
+            console.complain(&what, &format!("tollgate{above} --help lists the commands"))?;
+            return Ok(Exit::BadConfiguration);
+        };
+        page = command;
+    }
+    Man::new(page.clone()).render(&mut console.out)?;
     Ok(Exit::Fine)
 }

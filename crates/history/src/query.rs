@@ -28,7 +28,7 @@ mod top;
 mod usage;
 
 pub use export::{TableCell, Tabular, csv, ndjson};
-pub use filter::RuleFilter;
+pub use filter::{KeyName, RuleFilter};
 pub use series::{ComparedSeries, Comparison, Curve, SAMPLES_MAX, SeriesQuery, SeriesResult};
 pub use status::{HistoryStatus, TierStatus};
 pub use summary::Summary;

@@ -1,6 +1,6 @@
 //! A story for people.
 //!
-//! Deliberately not here: anything that is not in the [`Story`].
+//! Deliberately not here: anything that is not in the [`Story`], but for costs.
 
 use std::io::{self, Write};
 
@@ -11,9 +11,10 @@ use crate::console::{BAD, BOLD, DIM, GOOD, WARN, clean, wrapped};
 /// As wide as `  answer   ` and the like, for what does not fit behind them.
 const BELOW_LABEL: &str = "           ";
 
-/// Writes the whole story.
-pub(super) fn write(story: &Story, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{BOLD}domain{BOLD:#} {}, cost {}", clean(&story.domain), story.cost)?;
+/// Writes the whole story of a request with these costs.
+pub(super) fn write(story: &Story, costs: &[u64], out: &mut dyn Write) -> io::Result<()> {
+    let costs: Vec<String> = costs.iter().map(u64::to_string).collect();
+    writeln!(out, "{BOLD}domain{BOLD:#} {}, cost {}", clean(&story.domain), costs.join(","))?;
     if !story.domain_known {
         return unknown_domain(story, out);
     }

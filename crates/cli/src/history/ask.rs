@@ -35,7 +35,10 @@ pub(super) fn series(args: &HistoryArgs, mut query: SeriesQuery, console: &mut C
     }
     let result = source.series(&query)?;
     Ok(match args.format {
-        HistoryFormat::Table if result.total == 0 => nothing(&source, query.range, Some(&query), console)?,
+        HistoryFormat::Table if result.total == 0 => {
+            let name = query.name.as_deref().map(|name| (query.kind, name));
+            nothing(&source, query.range, name.or(rule_of(&query.filter)), console)?
+        }
         HistoryFormat::Table => draw::curve(query.kind, &result, console.out),
         other @ (HistoryFormat::Csv | HistoryFormat::Json | HistoryFormat::Ndjson) => {
             machine(other, &result, console)
@@ -52,7 +55,7 @@ pub(super) fn top(args: &TopArgs, now_s: u64, console: &mut Console<'_>) -> Prin
     let top = source.top(&query)?;
     Ok(match args.history.format {
         HistoryFormat::Table if top.rows.is_empty() && top.other.total == 0 => {
-            nothing(&source, range, None, console)?
+            nothing(&source, range, rule_of(&query.filter), console)?
         }
         HistoryFormat::Table => table::top(args.by.into(), &top, console.out),
         other @ (HistoryFormat::Csv | HistoryFormat::Json | HistoryFormat::Ndjson) => {
@@ -88,11 +91,16 @@ pub(super) fn forget(args: &ForgetArgs, console: &mut Console<'_>) -> Printed {
     })
 }
 
-/// Says why there is nothing to show.
+/// The rule that was asked for by its name.
+fn rule_of(filter: &RuleFilter) -> Option<(SeriesKind, &str)> {
+    filter.rule.as_deref().map(|rule| (SeriesKind::Rule, rule))
+}
+
+/// Says why there is nothing to show, of the series of that name if one was asked for.
 fn nothing(
     source: &HistorySource,
     range: TimeRange,
-    query: Option<&SeriesQuery>,
+    name: Option<(SeriesKind, &str)>,
     console: &mut Console<'_>,
 ) -> Printed {
     let Some(newest) = source.newest()? else { return Ok(table::nothing_yet(console.out)) };
@@ -100,7 +108,6 @@ fn nothing(
     if source.summary(TimeRange { from_s: 0, to_s: newest + 60 })?.total == 0 {
         return Ok(table::nothing_yet(console.out));
     }
-    let name = query.and_then(|query| Some((query.kind, query.name.as_deref()?)));
     let meant = match name {
         Some((kind, name)) => source.nearest(kind, name)?,
         None => None,

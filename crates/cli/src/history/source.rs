@@ -2,10 +2,11 @@
 //! nothing after this knows which it was.
 
 use tollgate_history::query::{
-    Comparison, RuleFilter, SeriesQuery, SeriesResult, Summary, TimeRange, TopQuery, TopResult,
+    Comparison, KeyName, RuleFilter, SeriesQuery, SeriesResult, Summary, TimeRange, TopQuery, TopResult,
 };
 use tollgate_history::tables::{Access, RedbTables};
 use tollgate_history::{Bounds, Error, History as _, LocalHistory, SeriesKind};
+use tollgate_settings::{Environment, Variables as _, rows};
 
 use super::{ForgetArgs, HistoryArgs};
 use crate::remote::{self, Remote};
@@ -129,7 +130,9 @@ pub(super) fn forget(args: &ForgetArgs, filter: &RuleFilter) -> Result<usize, So
     drop(RedbTables::open(&args.data, Access::Read)?);
     let tables = RedbTables::open(&args.data, Access::Write)?;
     let mut history = LocalHistory::open(tables, Bounds::default())?;
-    Ok(history.forget(&|label| filter.takes_key(label, &args.key))?)
+    let salt = Environment.get(rows::HISTORY_SALT.row.variable).unwrap_or_default();
+    let key = KeyName::new(&args.key, &salt);
+    Ok(history.forget(&|label| filter.takes_key(label, &key))?)
 }
 
 fn rules(filter: &RuleFilter) -> impl Iterator<Item = (&'static str, String)> {

@@ -383,8 +383,14 @@ fn explain_command(step: &TestStep, rules: &[PathBuf]) -> String {
     }
     words.push(step.request.domain.clone());
     words.extend(descriptor_words(step));
-    if step.request.cost != 1 {
-        words.extend(["--cost".to_owned(), step.request.cost.to_string()]);
+    let own = step.request.descriptors.iter().map(|descriptor| descriptor.cost.unwrap_or(step.request.cost));
+    let mut costs: Vec<String> = own.map(|cost| cost.to_string()).collect();
+    // One that is the same for all is written once.
+    if costs.iter().all(|cost| Some(cost) == costs.first()) {
+        costs.truncate(1);
+    }
+    if costs != ["1"] {
+        words.extend(["--cost".to_owned(), costs.join(",")]);
     }
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }

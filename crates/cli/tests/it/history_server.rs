@@ -101,3 +101,30 @@ fn what_is_wrong_with_a_server_is_said_with_what_to_do() {
         assert!(!told.contains(TOKEN), "{told}");
     }
 }
+
+#[test]
+fn a_misspelt_rule_is_told_with_the_one_that_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, admin) = counted(folder.path());
+    let url = format!("http://{admin}");
+    for question in
+        ["top --by key --rule pre_path", "top --by rule --rule per_pth", "series --by key --rule per_pat"]
+    {
+        let args: Vec<&str> = question.split(' ').collect();
+        let output = history(folder.path(), TOKEN, &args, &["--server", &url]);
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("did you mean per_path?"), "{question}: {told}");
+    }
+}
+
+#[test]
+fn a_misspelt_key_beside_a_right_one_is_said_in_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+    let mut server = Serving::start(folder.path(), &["--rules", "rules.yaml"]);
+    let http = server.address("HTTP (/json, /healthcheck, /v1) listens on ");
+    server.until("rules loaded");
+    post(http, "/v1/check", r#"{"domain":"shop","descriptors":[{"path":"/cart"},{"pth":"/cart"}]}"#);
+    let told = server.until("no rules have this key");
+    assert!(told.contains("pth") && told.contains("nearest=\"path\""), "{told}");
+}

@@ -83,6 +83,11 @@ fn every_shell_is_taught_every_command() {
         assert!(page(&format!("tollgate-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
     }
     assert!(page("tollgate-serve.1").contains("REDIS_URL"), "all settings are there");
+    let nested = crate::golden::run(&["man", "history", "top"]);
+    assert_eq!(String::from_utf8(nested.stdout).unwrap(), page("tollgate-history-top.1"));
+    let unknown = crate::golden::run(&["man", "history", "tpo"]);
+    let told = String::from_utf8(unknown.stderr).unwrap();
+    assert!(told.contains("no command 'history tpo'") && told.contains("tollgate history --help"), "{told}");
 }
 
 #[test]

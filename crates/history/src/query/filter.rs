@@ -28,15 +28,65 @@ impl RuleFilter {
         }
     }
 
-    /// Whether that is the series of a key with this name, under one of these rules.
-    pub fn takes_key(&self, label: &Label, name: &str) -> bool {
-        label.kind() == Some(SeriesKind::Key) && label.name() == name && self.takes(label)
+    /// Whether that is the series of this key, under one of these rules.
+    pub fn takes_key(&self, label: &Label, key: &KeyName) -> bool {
+        label.kind() == Some(SeriesKind::Key) && key.is_kept_as(label.name()) && self.takes(label)
     }
 
     pub(super) fn takes(&self, label: &Label) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_ref().is_none_or(|wanted| wanted == own);
         let rule = if let Label::Rule { name, .. } = label { name } else { label.rule() };
         is(&self.domain, label.domain()) && is(&self.rule, rule)
+    }
+}
+
+/// The name of a key as people write it, to be found however it is kept: in clear,
+/// hashed as a whole, or with some of its values hashed.
+///
+/// ```
+/// use tollgate_history::Label;
+/// use tollgate_history::query::KeyName;
+/// let name = KeyName::new("plan=free,api_key=s3cr3t", "salt");
+/// assert!(name.is_kept_as("plan=free,api_key=s3cr3t"));
+/// assert!(name.is_kept_as(&format!("plan=free,api_key={}", Label::hashed("s3cr3t", "salt"))));
+/// assert!(!name.is_kept_as(&format!("plan=free,api_key={}", Label::hashed("other", "salt"))));
+/// ```
+#[derive(Debug, Clone)]
+pub struct KeyName {
+    clear: String,
+    hashed: String,
+    /// Where it is one entry, in whose value there may be commas.
+    single: String,
+    /// Each entry in clear, and with its value hashed.
+    entries: Vec<[String; 2]>,
+}
+
+impl KeyName {
+    /// The key `name`; `salt` is what hashes are mixed with.
+    pub fn new(name: &str, salt: &str) -> Self {
+        let hashed_value = |entry: &str| match entry.split_once('=') {
+            Some((key, value)) => format!("{key}={}", Label::hashed(value, salt)),
+            None => Label::hashed(entry, salt),
+        };
+        Self {
+            clear: name.to_owned(),
+            hashed: Label::hashed(name, salt),
+            single: hashed_value(name),
+            entries: name.split(',').map(|entry| [entry.to_owned(), hashed_value(entry)]).collect(),
+        }
+    }
+
+    /// Whether a history with that salt keeps it under this name.
+    pub fn is_kept_as(&self, kept: &str) -> bool {
+        if [&self.clear, &self.hashed, &self.single].into_iter().any(|name| name == kept) {
+            return true;
+        }
+        let mut parts = kept.split(',');
+        let is_same = self
+            .entries
+            .iter()
+            .all(|entry| parts.next().is_some_and(|part| entry.iter().any(|own| own == part)));
+        is_same && parts.next().is_none()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tollgate_core::Time;
-use tollgate_history::query::{RuleFilter, TimeRange, TopQuery};
+use tollgate_history::query::{KeyName, RuleFilter, TimeRange, TopQuery};
 use tollgate_history::tables::{Access, RedbTables};
 use tollgate_history::{
     Bounds, Flush, FlushId, History, InstanceId, Label, LocalHistory, Outcome, SeriesKind, SharedHistory,
@@ -49,12 +49,12 @@ fn fill(history: &mut impl History) {
 /// Forgets it under one rule, and then under all.
 fn forget(history: &mut impl History, contains_secret: impl Fn() -> bool) {
     let filter = RuleFilter { rule: Some("b".into()), ..RuleFilter::default() };
-    assert_eq!(history.forget(&|label| filter.takes_key(label, SECRET)).unwrap(), 1);
+    assert_eq!(history.forget(&|label| filter.takes_key(label, &KeyName::new(SECRET, ""))).unwrap(), 1);
     assert_eq!(keys(history), (vec![format!("a {SECRET}"), "a user=1".into()], 4));
     assert!(contains_secret());
     let all = RuleFilter::default();
-    assert_eq!(history.forget(&|label| all.takes_key(label, SECRET)).unwrap(), 1);
-    assert_eq!(history.forget(&|label| all.takes_key(label, SECRET)).unwrap(), 0);
+    assert_eq!(history.forget(&|label| all.takes_key(label, &KeyName::new(SECRET, ""))).unwrap(), 1);
+    assert_eq!(history.forget(&|label| all.takes_key(label, &KeyName::new(SECRET, ""))).unwrap(), 0);
     assert_eq!(keys(history), (vec!["a user=1".into()], 8), "its counts are among the others");
     assert!(!contains_secret());
     history.append(&flush(3, START_MIN + 80)).unwrap();

@@ -129,6 +129,10 @@ impl MemoryStore {
     pub fn restore(path: &Path, capacity: Capacity, now: Time) -> Result<Self, SnapshotError> {
         let unusable = |reason| SnapshotError::Unusable { path: path.to_owned(), reason };
         let system = |source| SnapshotError::System { path: path.to_owned(), source };
+        // Opening a FIFO would wait until somebody writes to it.
+        if path.metadata().is_ok_and(|about| !about.is_file()) {
+            return Err(unusable("it is a FIFO, a device or a folder, and not a file"));
+        }
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::new(capacity)),

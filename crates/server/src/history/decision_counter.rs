@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_core::{Entry, Time};
+use tollgate_history::query::KeyName;
 use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
 use tollgate_http::PathTemplates;
 use tollgate_http::request::mapping::MISSING;
@@ -63,9 +64,9 @@ impl DecisionCounter {
         self.hashed(self.recorder.peek(now))
     }
 
-    /// The name that a key is kept under.
-    pub(super) fn kept_name(&self, key: &str) -> String {
-        if self.keys == KeyNames::Hashed { Label::hashed(key, self.salt.expose()) } else { key.to_owned() }
+    /// The name of a key, to be found however it is kept.
+    pub(super) fn key_name(&self, key: &str) -> KeyName {
+        KeyName::new(key, self.salt.expose())
     }
 
     fn hashed(&self, mut flush: Flush) -> Flush {

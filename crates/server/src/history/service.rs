@@ -213,7 +213,7 @@ impl HistoryService {
         filter: RuleFilter,
         now: Time,
     ) -> Result<usize, HistoryQueryError> {
-        let (own, key) = (Arc::clone(self), self.counter.kept_name(key));
+        let (own, key) = (Arc::clone(self), self.counter.key_name(key));
         let running = tokio::task::spawn_blocking(move || {
             own.write(now);
             let has_failed = own.writer.lock().failure.is_some();

@@ -1,8 +1,8 @@
 //! Names in requests that no rules have: misspelt domains and keys.
 //!
 //! What no rule matches is allowed, as in Envoy, so that a misspelt name looks
-//! like a limit that works. `/v1` says so in its replies, and the log does for
-//! every way in.
+//! like a limit that works. `/v1` says so in its replies if no limit applies at all,
+//! and the log does for every descriptor and every way in.
 //!
 //! Invariant: whatever callers make up, few lines are logged and few names kept.
 
@@ -24,7 +24,7 @@ const CANDIDATES_MAX: usize = 256;
 /// A longer name has no nearest one.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A name that no rules have, in a request that no limit applies to.
+/// A name that no rules have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownName<'a> {
     /// The domain.
@@ -36,9 +36,11 @@ pub enum UnknownName<'a> {
 impl<'a> UnknownName<'a> {
     /// The first such name, if no limit applies to the request.
     pub fn find(request: &Request<'a>, reply: &Reply) -> Option<Self> {
-        if !reply.decisions.is_empty() {
-            return None;
-        }
+        if reply.decisions.is_empty() { Self::find_any(request, reply) } else { None }
+    }
+
+    /// The first such name, though limits may apply to other descriptors.
+    fn find_any(request: &Request<'a>, reply: &Reply) -> Option<Self> {
         let rules = reply.rules();
         request.descriptors.iter().zip(&reply.free).find_map(|(descriptor, free)| match free {
             Some(Free::UnknownDomain) => Some(Self::Domain(request.domain)),
@@ -80,7 +82,7 @@ pub(super) struct UnknownNameLog {
 impl UnknownNameLog {
     /// Logs a name of the request that no rules have, unless that was done lately.
     pub(super) fn note(&self, request: &Request<'_>, reply: &Reply) {
-        let Some(unknown) = UnknownName::find(request, reply) else { return };
+        let Some(unknown) = UnknownName::find_any(request, reply) else { return };
         let (kind, domain, name) = match unknown {
             UnknownName::Domain(name) => ("domain", name, name),
             UnknownName::Key(name) => ("key", request.domain, name),
@@ -92,7 +94,7 @@ impl UnknownNameLog {
                 tracing::warn!(?domain, nearest, "no rules have this domain; its requests are allowed");
             }
             UnknownName::Key(_) => {
-                tracing::warn!(?domain, key = ?name, nearest, "no rules have this key; such requests are allowed");
+                tracing::warn!(?domain, key = ?name, nearest, "no rules have this key; no limit applies to descriptors with it");
             }
         }
         if left == 0 {

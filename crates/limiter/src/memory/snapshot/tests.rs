@@ -154,3 +154,14 @@ fn a_snapshot_that_fails_leaves_nothing_behind() {
     assert!(MemoryStore::default().save(&folder.file()).is_err());
     assert!(!beside(&folder.file()).exists());
 }
+
+/// Opening a FIFO that nobody writes to waits for ever.
+#[cfg(unix)]
+#[test]
+fn a_fifo_in_its_place_is_refused() {
+    let folder = Folder::new("fifo");
+    let path = folder.file();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let error = MemoryStore::restore(&path, Capacity::default(), NOW).unwrap_err().to_string();
+    assert!(error.contains("it is a FIFO"), "{error}");
+}

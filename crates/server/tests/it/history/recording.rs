@@ -200,4 +200,12 @@ descriptors:
         keys,
         [row("api_key=(missing)", 1, 0), row(&format!("api_key={hash}"), 3, 0), row("plan=gold", 2, 0)]
     );
+    // Whoever wants it erased knows the key, and not its hash.
+    for (name, forgotten) in [("api_key=hunter", 0), ("api_key=hunter2", 1), ("api_key=hunter2", 0)] {
+        let head = format!(
+            "DELETE /v1/history/keys?name={name} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        );
+        let told = request(server.addresses.admin, &head).await;
+        assert_eq!(told, (200, format!("{{\"forgotten\":{forgotten}}}")), "{name}");
+    }
 }

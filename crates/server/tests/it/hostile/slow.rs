@@ -93,13 +93,31 @@ async fn a_connection_of_age_is_asked_to_go_and_goes_in_peace() {
 #[tokio::test]
 async fn a_caller_that_closes_its_side_still_gets_its_answer() {
     let server = Server::with(RULES).await;
-    // The page is rendered on another thread, so that the end is seen before the answer is there.
-    for _ in 0..20 {
-        let mut stream = TcpStream::connect(server.addresses.admin).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let check = r#"{"domain":"d","descriptors":[{"half_closed":"x"}]}"#;
+    let post = |body: &str, headers: &str| {
+        let length = body.len();
+        format!("POST /v1/check HTTP/1.1\r\nhost: t\r\n{headers}content-length: {length}\r\n\r\n{body}")
+    };
+    let batch = format!("[{}]", [check; 1_000].join(","));
+    let (admin, http) = (server.addresses.admin, server.addresses.http);
+    let asked = [
+        // The page is rendered on another thread, so that the end is seen before the answer is there.
+        (admin, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned()),
+        (http, post(check, "")),
+        // With so many headers it takes hyper's way.
+        (http, post(check, &"a: b\r\n".repeat(40))),
+        (http, post(&batch, "")),
+    ];
+    for (to, request) in asked.iter().cycle().take(20 * asked.len()) {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
         let mut answer = String::new();
         timeout(DEADLINE, stream.read_to_string(&mut answer)).await.expect("it ends in time").unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer:?}");
+        let what = request.lines().next().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{what}: {answer:?}");
+        let decisions = answer.matches(r#""verdict":"allow","#).count();
+        let expected = request.matches("half_closed").count();
+        assert_eq!(decisions, expected, "{what}: {} bytes", answer.len());
     }
 }
