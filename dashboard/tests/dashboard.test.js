@@ -244,6 +244,8 @@ test("penalties, lists and elastic limits are told where they matter", async () 
     await page.getByText("is denied: it is on a deny list").waitFor();
     await page.goto(`${own.base}/#/rules/guesses?last=1h`);
     await page.getByText("penalty: { after: 2, within: 1m, block: 10m, factor: 2, max: 1d }").waitFor();
+    // The link takes the key that was denied most, once the history has it.
+    await page.getByRole("link", { name: "address=192.0.2.7" }).waitFor();
     await page.getByRole("link", { name: "Explain a request" }).click();
     await page.getByText("It is denied; it passes in").waitFor();
     await page.getByText("Blocks: it was denied too often").waitFor();
