@@ -10,6 +10,7 @@
 //! | `explain` | `tollgate explain`: which rules match, which decide, and why |
 //! | `replay` | `tollgate replay`: who would have been limited on recorded traffic |
 //! | `history` | `tollgate history`: how many, of what, when |
+//! | `overrides` | `tollgate override`: exceptions with an end and a reason |
 //! | `top` | `tollgate top`: what a running server is doing, live |
 //! | `demo` | `tollgate demo`: a server with made-up traffic, to look at |
 //! | `suggest` | `tollgate suggest`: limits that fit the traffic, and rules that do not |
@@ -32,6 +33,7 @@ mod demo;
 mod explain;
 mod history;
 mod log_file;
+mod overrides;
 mod remote;
 mod replay;
 mod schema;
@@ -66,6 +68,7 @@ Quick start:
   tollgate replay --rules rules/ access.log          whom would these rules have hit?
   tollgate history import access.log                 a history from logs, to look at
   tollgate history /cart --last 24h                  how often, when, and with what outcome?
+  tollgate override list                             which exceptions did operators make?
   tollgate suggest                                   which limits would fit what a server has counted?
   tollgate top                                       what is a running server doing?
   tollgate bench --grpc 127.0.0.1:8081               how fast is a running server?
@@ -90,6 +93,7 @@ enum Command {
     Explain(explain::Args),
     Replay(replay::Args),
     History(history::Args),
+    Override(overrides::Args),
     Top(top::Args),
     Bench(bench::Args),
     Suggest(suggest::Args),
@@ -124,6 +128,7 @@ where
             Command::Explain(args) => explain::run(&args, &mut console),
             Command::Replay(args) => replay::run(&args, &mut console),
             Command::History(args) => history::run(&args, &mut console),
+            Command::Override(args) => overrides::run(&args, &mut console),
             Command::Top(args) => top::run(&args, &mut console),
             Command::Bench(args) => bench::run(&args, &mut console),
             Command::Suggest(args) => suggest::run(&args, &mut console),

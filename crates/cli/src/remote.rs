@@ -1,6 +1,6 @@
 //! Asks the admin listener of a running server.
 //!
-//! `history --server` and `top` go through here. The token comes from
+//! `history --server`, `override` and `top` go through here. The token comes from
 //! `TOLLGATE_ADMIN_TOKEN`, so that no process list shows it.
 //!
 //! Invariants: an answer is bounded in size and in time; what is wrong is told
@@ -10,16 +10,16 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_settings::{Environment, Secret, Variables as _, rows};
 
@@ -76,7 +76,7 @@ struct ProblemDetails {
 pub(crate) struct Remote {
     url: String,
     token: Option<Secret>,
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     runtime: Runtime,
 }
 
@@ -130,14 +130,32 @@ impl Remote {
         serde_json::from_slice(&bytes).map_err(|error| self.nonsense(&error.to_string()))
     }
 
+    /// The JSON that comes back when something is put.
+    pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| self.nonsense(&error.to_string()))?;
+        let bytes = self.send_body(Method::PUT, path, &[], body.into())?;
+        serde_json::from_slice(&bytes).map_err(|error| self.nonsense(&error.to_string()))
+    }
+
     fn nonsense(&self, reason: &str) -> Error {
         Error::Nonsense { url: self.url.clone(), reason: reason.to_owned() }
     }
 
     fn send(&self, method: Method, path: &str, parameters: &[(&str, String)]) -> Result<Bytes, Error> {
+        self.send_body(method, path, parameters, Bytes::new())
+    }
+
+    fn send_body(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: &[(&str, String)],
+        body: Bytes,
+    ) -> Result<Bytes, Error> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let asked = self.runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, self.ask(method, &format!("{}{path}?{query}", self.url))).await
+            tokio::time::timeout(PATIENCE, self.ask(method, &format!("{}{path}?{query}", self.url), body))
+                .await
         });
         let (status, bytes) = asked.map_err(|_| Error::Slow { url: self.url.clone() })??;
         match status {
@@ -150,12 +168,15 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, method: Method, url: &str) -> Result<(StatusCode, Bytes), Error> {
+    async fn ask(&self, method: Method, url: &str, body: Bytes) -> Result<(StatusCode, Bytes), Error> {
         let mut request = Request::builder().method(method).uri(url);
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
-        let request = request.body(Empty::new()).map_err(|_| Error::Url { url: self.url.clone() })?;
+        let request = request.body(Full::new(body)).map_err(|_| Error::Url { url: self.url.clone() })?;
         let unreachable = |error: &dyn std::error::Error| Error::Unreachable {
             url: self.url.clone(),
             reason: last_cause(error),

@@ -374,6 +374,33 @@ impl Limit {
         self.checked()
     }
 
+    /// The same with another count; a bucket or a queue grows and shrinks with it.
+    ///
+    /// # Errors
+    /// If the numbers cannot be kept exactly, or make no sense together.
+    pub fn with_count(&self, count: u32) -> Result<Self, LimitError> {
+        let scaled = |size: u32| match self.count {
+            old if old == size || old == 0 => count,
+            old => {
+                let size = u64::from(size) * u64::from(count) / u64::from(old);
+                u32::try_from(size).unwrap_or(u32::MAX).max(count.min(1))
+            }
+        };
+        let shape = match self.shape {
+            Shape::TokenBucket { burst, refill } => Shape::TokenBucket { burst: scaled(burst), refill },
+            // A queue may be empty, and stays so.
+            Shape::LeakyBucket { burst: 0, max_wait } => Shape::LeakyBucket { burst: 0, max_wait },
+            Shape::LeakyBucket { burst, max_wait } => Shape::LeakyBucket { burst: scaled(burst), max_wait },
+            Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingCounter | Shape::SlidingBuckets { .. } => {
+                self.shape
+            }
+        };
+        let fresh = Self::new(count, self.window, shape)?;
+        let Self { base, hard, tick_us, pace, base_span, hard_span, .. } = fresh;
+        let limit = Self { count, shape, base, hard, tick_us, pace, base_span, hard_span, ..*self };
+        if self.exceed_percent > 0 { limit.soft(self.exceed_percent) } else { Ok(limit) }
+    }
+
     /// The same, with denied requests counted or not.
     #[must_use]
     pub const fn counting_rejected(mut self, count_rejected: bool) -> Self {

@@ -82,6 +82,8 @@ pub enum Free {
     Replaced,
     /// An allow list has it.
     Allowed,
+    /// An operator lets it pass for a while.
+    Overridden,
 }
 
 /// One thing found for a request, in the order of its descriptors.

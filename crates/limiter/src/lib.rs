@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`limiter`] | [`Limiter`], the one service that everything calls |
 //! | `lookup` | what a request is charged for, and what lists say about it |
+//! | [`overrides`] | [`overrides::OverrideTable`]: limits that operators bend for a while |
 //! | [`keyed`] | [`KeyedLimiter`]: one limit over keys of a type, without rules |
 //! | [`clock`] | [`Clock`]: where `now` comes from |
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
@@ -24,6 +25,7 @@ pub mod limiter;
 pub mod load;
 mod lookup;
 pub mod memory;
+pub mod overrides;
 pub mod pending;
 pub mod reply;
 pub mod store;

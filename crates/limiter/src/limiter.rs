@@ -6,6 +6,7 @@
 //! Deliberately not here: waiting out a delay, and wire formats.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use tollgate_core::{
@@ -17,6 +18,7 @@ use crate::event::{CALLER_LIMITS, Event, EventSink, NoSink};
 use crate::load::LoadGauge;
 use crate::lookup::Lookup;
 use crate::memory::MemoryStore;
+use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
 use crate::store::Store;
@@ -50,6 +52,9 @@ pub struct Limiter<S = MemoryStore, C = SystemClock, E = NoSink> {
     clock: C,
     sink: E,
     load: Arc<LoadGauge>,
+    /// Only asked if the flag says that there are any.
+    overrides: ArcSwap<OverrideTable>,
+    has_overrides: AtomicBool,
     is_all_quota: bool,
     is_all_shadow: bool,
 }
@@ -65,9 +70,17 @@ impl<S, C, E> Limiter<S, C, E> {
     /// A limiter with a store, a clock and a sink of one's own, and perhaps
     /// with rules that others use, too.
     pub fn with(rules: impl Into<Arc<RuleSet>>, store: S, clock: C, sink: E) -> Self {
-        let rules = ArcSwap::new(rules.into());
-        let load = Arc::default();
-        Self { rules, store, clock, sink, load, is_all_quota: false, is_all_shadow: false }
+        Self {
+            rules: ArcSwap::new(rules.into()),
+            store,
+            clock,
+            sink,
+            load: Arc::default(),
+            overrides: ArcSwap::default(),
+            has_overrides: AtomicBool::new(false),
+            is_all_quota: false,
+            is_all_shadow: false,
+        }
     }
 
     /// The same, treating every rule as a quota: a request is denied only if
@@ -95,6 +108,13 @@ impl<S, C, E> Limiter<S, C, E> {
     /// algorithm and window stay the same go on.
     pub fn replace_rules(&self, rules: RuleSet) {
         self.rules.store(Arc::new(rules));
+    }
+
+    /// Puts other overrides in force, all at once.
+    pub fn replace_overrides(&self, table: OverrideTable) {
+        let has_any = !table.is_empty();
+        self.overrides.store(Arc::new(table));
+        self.has_overrides.store(has_any, Ordering::Release);
     }
 
     /// The store.
@@ -230,7 +250,14 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     async fn decide(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
         let rules = self.rules.load();
+        let limits;
         let mut lookup = Lookup::new(&rules, request, operation, self.is_all_quota);
+        if self.has_overrides.load(Ordering::Acquire) {
+            let table = self.overrides.load();
+            let bending = Bending { table: &table, rules: &rules, request, operation, now };
+            limits = bending.bend(&mut lookup);
+            lookup.replace_limits(&limits);
+        }
         lookup.stretch(&rules, request.domain, &self.load, now);
         let answer = self.store.check(&lookup.set, now).await;
         let decided = Decided::new(&lookup, &answer);

@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free, ListDenial};
-use tollgate_core::{Charge, Mode, Operation, Request, RuleSet, Time};
+use tollgate_core::{Charge, Limit, Mode, Operation, Request, RuleSet, Time};
 
 use crate::load::LoadGauge;
 use crate::store::{CHARGES_USUAL, ChargeSet};
@@ -23,6 +23,8 @@ pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
 pub enum Exception {
     /// A deny list of the rule, or of the domain if there is no rule.
     DenyList,
+    /// An operator, for a while.
+    Override,
 }
 
 impl Exception {
@@ -30,6 +32,7 @@ impl Exception {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::DenyList => "deny_list",
+            Self::Override => "override",
         }
     }
 }
@@ -40,8 +43,10 @@ pub(crate) struct Lookup<'a> {
     /// What the store is asked.
     pub(crate) set: ChargeSet<'a>,
     pub(crate) free: FreeList,
-    /// What lists deny; a vector of nothing costs nothing.
-    pub(crate) denied: Vec<ListDenial>,
+    /// What lists and overrides deny; a vector of nothing costs nothing.
+    pub(crate) denied: Vec<(ListDenial, Exception)>,
+    /// By charge, whether its limit is another one than its rule's; empty if none is.
+    pub(crate) overridden: Vec<bool>,
 }
 
 impl<'a> Lookup<'a> {
@@ -57,9 +62,7 @@ impl<'a> Lookup<'a> {
         if is_all_quota {
             lookup.make_quotas();
         }
-        if !lookup.denied.is_empty() {
-            lookup.leave_out_what_is_denied();
-        }
+        lookup.leave_out_what_is_denied();
         lookup
     }
 
@@ -70,11 +73,25 @@ impl<'a> Lookup<'a> {
         lookup
     }
 
-    /// Has elastic limits decide by the larger limit where the load allows it.
+    /// Decides by other limits from now on, where there are any; one for each charge.
+    pub(crate) fn replace_limits(&mut self, limits: &'a [Option<Limit>]) {
+        if limits.iter().all(Option::is_none) {
+            return;
+        }
+        self.overridden = limits.iter().map(Option::is_some).collect();
+        for (charge, limit) in self.set.charges.iter_mut().zip(limits) {
+            charge.key.limit = limit.as_ref().unwrap_or(charge.key.limit);
+        }
+    }
+
+    /// Has elastic limits decide by the larger limit where the load allows it. An operator's number
+    /// is what it says, whatever the load.
     pub(crate) fn stretch(&mut self, rules: &'a RuleSet, domain: &str, load: &LoadGauge, now: Time) {
-        for charge in &mut self.set.charges {
+        for (index, charge) in self.set.charges.iter_mut().enumerate() {
             let rule = charge.rule.and_then(|id| rules.rule(id));
+            let is_overridden = self.overridden.get(index) == Some(&true);
             if let Some(elastic) = rule.and_then(|rule| rule.elastic.as_deref())
+                && !is_overridden
                 && load.may_exceed(domain, elastic, now)
             {
                 charge.key.limit = &elastic.limit;
@@ -101,7 +118,7 @@ impl<'a> Lookup<'a> {
             }
             Found::Denied(denial) => {
                 is_met(denial.descriptor);
-                self.denied.push(denial);
+                self.denied.push((denial, Exception::DenyList));
             }
         }
     }
@@ -117,17 +134,20 @@ impl<'a> Lookup<'a> {
             charge.mode = as_quota(charge.mode);
         }
         // The list of a domain is no rule.
-        for denial in self.denied.iter_mut().filter(|denial| denial.rule.is_some()) {
+        for (denial, _) in self.denied.iter_mut().filter(|(denial, _)| denial.rule.is_some()) {
             denial.mode = as_quota(denial.mode);
         }
     }
 
     /// Where lists deny the request whatever the store says, nothing is asked of it.
-    fn leave_out_what_is_denied(&mut self) {
+    pub(crate) fn leave_out_what_is_denied(&mut self) {
+        if self.denied.is_empty() {
+            return;
+        }
         let has_quota = self.set.charges.iter().any(|charge| charge.mode.is_quota());
-        self.set.quota_passes |= self.denied.iter().any(|denial| denial.mode == Mode::ShadowQuota);
+        self.set.quota_passes |= self.denied.iter().any(|(denial, _)| denial.mode == Mode::ShadowQuota);
         let quotas_deny = !has_quota && !self.set.quota_passes;
-        let is_denied = self.denied.iter().any(|denial| match denial.mode {
+        let is_denied = self.denied.iter().any(|(denial, _)| match denial.mode {
             Mode::Enforce => true,
             Mode::Quota => quotas_deny,
             Mode::Shadow | Mode::ShadowQuota => false,

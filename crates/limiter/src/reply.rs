@@ -66,6 +66,8 @@ pub struct RuleDecision {
     pub is_blocked: bool,
     /// What denied it, if it was no limit; then the numbers are those of a limit of 0.
     pub exception: Option<Exception>,
+    /// The limit is an operator's for a while, and not that of the rule.
+    pub overridden: bool,
 }
 
 impl RuleDecision {
@@ -91,11 +93,12 @@ impl RuleDecision {
             remembered: false,
             is_blocked: false,
             exception: None,
+            overridden: false,
         }
     }
 
-    /// The decision of a deny list.
-    fn of_list(denial: &ListDenial) -> Self {
+    /// The decision of a deny list or an override.
+    fn of_exception(denial: &ListDenial, exception: Exception) -> Self {
         Self {
             descriptor: denial.descriptor,
             rule: denial.rule,
@@ -116,7 +119,8 @@ impl RuleDecision {
             degraded: false,
             remembered: false,
             is_blocked: false,
-            exception: Some(Exception::DenyList),
+            exception: Some(exception),
+            overridden: false,
         }
     }
 
@@ -272,7 +276,9 @@ impl Reply {
     pub fn descriptor(&self, descriptor: usize) -> DescriptorReply<'_> {
         match self.free.get(descriptor) {
             Some(Some(Free::Unlimited)) => return DescriptorReply::Unlimited,
-            Some(Some(Free::NoRule | Free::UnknownDomain | Free::Replaced | Free::Allowed)) => {
+            Some(Some(
+                Free::NoRule | Free::UnknownDomain | Free::Replaced | Free::Allowed | Free::Overridden,
+            )) => {
                 return DescriptorReply::Free;
             }
             Some(None) | None => {}
@@ -353,11 +359,13 @@ impl Decided {
     pub(crate) fn new(lookup: &Lookup<'_>, reply: &StoreReply) -> Self {
         let set = &lookup.set;
         let degraded = reply.degraded.iter().copied().chain(std::iter::repeat(false));
-        let decided = set.charges.iter().zip(&reply.decisions).zip(degraded);
+        let overridden = lookup.overridden.iter().copied().chain(std::iter::repeat(false));
+        let decided = set.charges.iter().zip(&reply.decisions).zip(degraded.zip(overridden));
         let mut decisions: SmallVec<[RuleDecision; CHARGES_USUAL]> = SmallVec::new();
-        for ((charge, decision), degraded) in decided {
+        for ((charge, decision), (degraded, overridden)) in decided {
             let decision = RuleDecision {
                 degraded,
+                overridden,
                 remembered: reply.remembered && decision.verdict.is_deny(),
                 ..RuleDecision::new(charge, decision)
             };
@@ -367,7 +375,9 @@ impl Decided {
             }
         }
         if !lookup.denied.is_empty() {
-            decisions.extend(lookup.denied.iter().map(RuleDecision::of_list));
+            let denied = lookup.denied.iter();
+            decisions
+                .extend(denied.map(|(denial, exception)| RuleDecision::of_exception(denial, *exception)));
             decisions.sort_by_key(|decision| (decision.descriptor, decision.rule));
         }
         let verdicts = decisions.iter().map(|decision| (decision.mode, decision.verdict.is_deny()));

@@ -23,7 +23,7 @@ pub mod batch_call;
 mod batcher;
 mod breaker;
 mod cluster;
-mod connect;
+pub(crate) mod connect;
 mod connection;
 mod discard;
 pub(crate) mod endpoint_client;

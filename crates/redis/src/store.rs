@@ -23,6 +23,7 @@ use crate::calls::script_reply::Replay;
 use crate::calls::shared_load::DomainLoads;
 use crate::config::{Layout, RedisConfig};
 use crate::error::{Error, StoreFailure};
+use crate::overrides::SharedOverrides;
 use crate::placement::denial_memory::DenialMemory;
 use crate::placement::keys::RedisKeys;
 use crate::placement::local_fallback::LocalFallback;
@@ -127,6 +128,11 @@ impl RedisStore {
     pub async fn share_load(&self, own: &[(Option<String>, Load)]) -> Option<DomainLoads> {
         let key = keys::load(&self.prefix);
         calls::shared_load::share(&self.main, &key, self.heartbeat.node(), own).await
+    }
+
+    /// What operators have bent, for all nodes on the main endpoint.
+    pub fn overrides(&self) -> SharedOverrides {
+        SharedOverrides::new(Arc::clone(&self.main), &self.prefix)
     }
 
     /// What the store counts about itself.

@@ -9,6 +9,7 @@
 //! | `rlconfig` | `/rlconfig`: the rules in force, one line each |
 //! | `history` | `/v1/history`: how many, of what, when |
 //! | `keys` | `/v1/keys`: a key is looked at or reset |
+//! | `overrides` | `/v1/overrides` and `/v1/audit`: exceptions for one descriptor, and who made them |
 //! | `rules` | `/v1/rules`: the rules in force |
 //! | `explain` | `/v1/explain`: which rules a request meets, and why |
 //! | `rule_past` | `/v1/rules/log` and `/v1/rules/usage`: what a rule was, and how close keys come to it |
@@ -30,6 +31,7 @@ mod keys;
 mod load;
 mod metrics;
 mod openapi;
+mod overrides;
 mod page;
 mod playground;
 mod prometheus;
@@ -60,12 +62,13 @@ use tollgate_settings::{AdminSettings, SettingInForce, Settings};
 pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 21] = [
+const PAGES: [(&str, &str); 23] = [
     ("/", "the dashboard in a browser; else this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
     ("/rlconfig", "the rules in force, one limit a line"),
     ("/stats", "all counters by their dotted names"),
+    ("/v1/audit", "who changed which override, and when"),
     ("/v1/explain", "which rules a request meets, and why; POST it, or a rule's name"),
     ("/v1/health", "how the server, its store and its rules are"),
     ("/v1/history/keys", "erasing a key from history, with DELETE: ?name=user_id=42"),
@@ -77,6 +80,7 @@ const PAGES: [(&str, &str); 21] = [
     ("/v1/keys", "what the counters of a key hold, and resetting it: ?domain=…&key=value"),
     ("/v1/load", "how loaded the system is, which elastic limits go by; POST reports a load"),
     ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
+    ("/v1/overrides", "exceptions for one descriptor, with an end: GET, PUT and DELETE"),
     ("/v1/playground", "what each algorithm says to the same requests; POST a limit and times"),
     ("/v1/rules", "the rules in force with all their numbers, as JSON"),
     ("/v1/rules/log", "what changed in the rules, and when; ?path=…&name=… for one rule's limits"),
@@ -113,11 +117,14 @@ pub(crate) fn router(service: Arc<Service>, settings: &Settings) -> Router {
 
 /// The paths under `/v1`.
 fn v1_router() -> Router<Arc<Service>> {
+    let overrides = get(overrides::list).put(overrides::put).delete(overrides::remove);
     let keys = get(keys::inspect).post(keys::inspect_body).delete(keys::reset);
     Router::new()
         .route("/v1/keys", only("GET, POST, DELETE", keys))
         .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
         .route("/v1/explain", only("POST", post(explain::explain)))
+        .route("/v1/overrides", only("GET, PUT, DELETE", overrides))
+        .route("/v1/audit", only("GET", get(overrides::audit)))
         .route("/v1/health", only("GET", get(health::show)))
         .route("/v1/load", only("GET, POST, DELETE", get(load::show).post(load::report).delete(load::forget)))
         .route("/v1/playground", only("POST", post(playground::play)))

@@ -172,6 +172,18 @@ pub const RESP_INLINE_MAX: usize = 4 << 10;
 /// holds. Some 200 commands fit, so that a pipeline of 64 is one batch.
 pub const RESP_READ: usize = 16 << 10;
 
+/// Overrides at a time. More is a rule that has not been written; with usual texts they take 5 MB.
+pub const OVERRIDES_MAX: usize = 10_000;
+
+/// Changes of overrides that are remembered.
+pub const AUDIT_MAX: usize = 1_000;
+
+/// Bytes of the reason for an override, and of the name of whoever makes it.
+pub const OVERRIDE_TEXT_MAX: usize = 500;
+
+/// How long an override lasts at most.
+pub const OVERRIDE_LIFE_MAX: Duration = Duration::from_secs(366 * 86_400);
+
 /// How long calls in flight have to finish on SIGTERM. Kubernetes kills after 30 s.
 pub const DRAIN_MAX: Duration = Duration::from_secs(25);
 

@@ -39,6 +39,7 @@ pub mod history;
 pub mod host_load;
 pub mod http;
 pub mod listen;
+pub mod overrides;
 mod resp;
 pub mod rule_log;
 pub mod rule_usage;

@@ -11,6 +11,7 @@
 //! | `reload` | routes, upstreams and mappings that change while it runs |
 //! | `worker` | the threads that answer callers |
 //! | `store`, `snapshot` | where counters live, and how they survive a restart |
+//! | `overrides` | the exceptions of operators |
 //! | `load` | the load that elastic limits go by |
 //! | `history` | when history is opened and written |
 //! | `banner` | the first lines of the log: where it listens, what to try |
@@ -25,6 +26,7 @@ mod certificates;
 mod control;
 mod history;
 mod load;
+mod overrides;
 mod reload;
 mod snapshot;
 mod store;
@@ -109,8 +111,9 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         .transpose()?;
     let sinks = Sinks { metrics: Arc::clone(&metrics), history: history_service(settings) };
     let rule_log = rule_log(sinks.history.as_deref());
-    let service = Service::new(settings, store, sinks, health, tracer).with_rule_log(rule_log);
-    let service = Arc::new(service);
+    let overrides = overrides::open(&store, sinks.history.as_deref());
+    let service = Service::new(settings, store, sinks, health, tracer);
+    let service = Arc::new(service.with_rule_log(rule_log).with_overrides(overrides));
     let weak = Arc::downgrade(&service);
     metrics.watch_store(move || {
         weak.upgrade().map(|service| service.limiter().store().stats()).unwrap_or_default()
@@ -283,6 +286,7 @@ impl RunningServer<'_> {
         tokio::spawn(Arc::clone(&self.authz).follow(done.subscribe()));
         tokio::spawn(sweep(Arc::clone(&self.service), done.subscribe()));
         self.service.limiter().store().announce();
+        tokio::spawn(overrides::follow(Arc::clone(&self.service), done.subscribe()));
         if self.service.limiter().store().is_remote() {
             tokio::spawn(store::watch_health(Arc::clone(&self.service), done.subscribe()));
         }

@@ -20,6 +20,9 @@ use tollgate_limiter::{Clock as _, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
 use crate::history::HistoryService;
+use crate::overrides::{
+    KeepingTurn, OverrideError, OverrideRecord, OverrideRemoval, OverrideService, OverrideWatch,
+};
 use crate::rule_log::RuleLog;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
@@ -47,6 +50,7 @@ pub struct Service {
     postpaid_hint: PostpaidHint,
     unknown_names: UnknownNameLog,
     rule_log: RuleLog,
+    overrides: OverrideService,
     requests: Option<RequestLevel>,
 }
 
@@ -87,6 +91,7 @@ impl Service {
             postpaid_hint: PostpaidHint::default(),
             unknown_names: UnknownNameLog::default(),
             rule_log: RuleLog::default(),
+            overrides: OverrideService::default(),
             requests: RequestLevel::new(settings),
         }
     }
@@ -95,6 +100,12 @@ impl Service {
     #[must_use]
     pub fn with_rule_log(self, rule_log: RuleLog) -> Self {
         Self { rule_log, ..self }
+    }
+
+    /// The same, with the exceptions of operators.
+    #[must_use]
+    pub fn with_overrides(self, overrides: OverrideService) -> Self {
+        Self { overrides, ..self }
     }
 
     /// Check, peek, report or refund, at an instant of the limiter's clock. It
@@ -219,6 +230,45 @@ impl Service {
     /// What changed in the rules, and when.
     pub const fn rule_log(&self) -> &RuleLog {
         &self.rule_log
+    }
+
+    /// Makes an exception, which is in force at once.
+    pub(crate) async fn put_override(&self, record: OverrideRecord) -> Result<(), OverrideError> {
+        self.overrides.put(record, self.keeping_turn()).await?;
+        self.obey_overrides();
+        Ok(())
+    }
+
+    /// Removes an exception, at once.
+    pub(crate) async fn remove_override(
+        &self,
+        removal: OverrideRemoval,
+    ) -> Result<OverrideRecord, OverrideError> {
+        let removed = self.overrides.remove(removal, self.keeping_turn()).await?;
+        self.obey_overrides();
+        Ok(removed)
+    }
+
+    /// Obeys what other nodes have changed, and not any more what has ended.
+    pub async fn follow_overrides(&self, watch: &mut OverrideWatch) {
+        if self.overrides.follow(watch, self.keeping_turn()).await {
+            self.obey_overrides();
+        }
+    }
+
+    /// Obeys all exceptions that are known.
+    pub fn obey_overrides(&self) {
+        self.limiter.replace_overrides(self.overrides.table(self.now()));
+    }
+
+    fn keeping_turn(&self) -> KeepingTurn {
+        let is_owner = self.history().is_some_and(|history| history.is_open());
+        KeepingTurn { now: self.now(), is_owner }
+    }
+
+    /// The exceptions of operators.
+    pub const fn overrides(&self) -> &OverrideService {
+        &self.overrides
     }
 
     /// How the server is.

@@ -45,6 +45,7 @@ fn the_help_teaches() {
     check("help_top", &["top", "--help"]);
     check("help_bench", &["bench", "--help"]);
     check("help_suggest", &["suggest", "--help"]);
+    check("help_override", &["override", "--help"]);
     check("help_schema", &["schema", "--help"]);
     check("help_history_import", &["history", "import", "--help"]);
     check("help_demo", &["demo", "--help"]);

@@ -44,7 +44,8 @@ pub struct QuotaProblem {
     /// When the same request would pass; none if it never would.
     pub retry_after_ms: Option<u64>,
     /// Why it is denied, if there is more to say than that a limit is used up: `penalty` if the
-    /// caller was denied so often that it is blocked, `deny_list` if a list has it.
+    /// caller was denied so often that it is blocked, `deny_list` if a list has it, `override` if an
+    /// operator denies it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
 }
@@ -136,8 +137,12 @@ fn detail(view: &CallerView<'_>) -> String {
     {
         return rule.message.clone();
     }
-    if let Some(Exception::DenyList) = chosen.exception {
-        return "this caller is on a deny list; waiting does not help".to_owned();
+    match chosen.exception {
+        Some(Exception::DenyList) => {
+            return "this caller is on a deny list; waiting does not help".to_owned();
+        }
+        Some(Exception::Override) => return "an operator denies this caller for now".to_owned(),
+        None => {}
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
     let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s")).unwrap_or_default();

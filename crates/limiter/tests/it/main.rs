@@ -13,6 +13,7 @@ mod flood;
 mod keyed;
 mod lists;
 mod load;
+mod overrides;
 mod penalty;
 mod postpaid;
 mod reload;

@@ -71,6 +71,9 @@ pub(super) struct CounterBody<'a> {
     shadow: bool,
     /// It was looked up without the store, which could not be asked.
     degraded: bool,
+    /// The limit is that of an override and not that of the rule; absent if not.
+    #[serde(skip_serializing_if = "to_wire::is_false")]
+    overridden: bool,
 }
 
 /// What came of a reset.
@@ -194,6 +197,7 @@ fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody
         reason: next.reason(),
         shadow: decision.mode.is_shadow(),
         degraded: decision.degraded,
+        overridden: decision.overridden,
     })
 }
 

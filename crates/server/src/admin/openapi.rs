@@ -12,8 +12,9 @@ use super::history::{
 };
 use super::keys::{KeyBody, ResetBody};
 use super::load::LoadBody;
+use super::overrides::{AuditBody, OverrideListBody, OverrideRequestBody};
 use super::playground::PlaygroundBody;
-use super::{explain, health, history, keys, load, playground, rule_past, rules, settings};
+use super::{explain, health, history, keys, load, overrides, playground, rule_past, rules, settings};
 use crate::explain::Story;
 use crate::http::v1::openapi::{respond, written};
 use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
@@ -26,6 +27,7 @@ use crate::rule_usage::RuleUsage;
     paths(
         keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, rule_past::log, rule_past::usage, explain::explain, health::show,
         settings::show, playground::play, load::show, load::report, load::forget,
+        overrides::list, overrides::put, overrides::remove, overrides::audit,
         history::series, history::top, history::summary, history::labels, history::values, history::status,
         history::forget,
     ),
@@ -33,12 +35,14 @@ use crate::rule_usage::RuleUsage;
         RequestSchema, DescriptorSchema, KeyBody<'_>, ResetBody, ProblemBody<'_>,
         SeriesSchema, TopSchema, SummarySchema, LabelsSchema, ValuesSchema, StatusSchema, PlaygroundBody,
         ForgottenSchema, RuleUsage, ExplainSchema, RuleQuestion, Story, LoadBody,
+        OverrideListBody, OverrideRequestBody, AuditBody,
     )),
     tags(
         (name = "history", description = "How many, of what, when."),
         (name = "health", description = "How it is."),
         (name = "load", description = "How much there is to do."),
         (name = "keys", description = "What counters hold."),
+        (name = "overrides", description = "Exceptions, and who made them."),
         (name = "playground", description = "What would be."),
         (name = "rules", description = "What holds."),
     )

@@ -385,6 +385,7 @@ impl Teller<'_> {
             }
             Free::Unlimited => "the rule says unlimited: allowed, nothing counted".to_owned(),
             Free::Allowed => "an allow list has this: allowed, nothing counted".to_owned(),
+            Free::Overridden => "an operator lets this pass for a while: nothing counted".to_owned(),
             Free::Replaced => "all rules here are replaced by others: allowed, nothing counted".to_owned(),
             Free::NoRule => {
                 let levels = trace.map_or(&[][..], |trace| &trace.levels);
@@ -415,6 +416,7 @@ const fn free_name(why: Free) -> &'static str {
         Free::Unlimited => "unlimited",
         Free::Replaced => "replaced",
         Free::Allowed => "allow_list",
+        Free::Overridden => "override",
     }
 }
 

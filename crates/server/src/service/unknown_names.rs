@@ -48,7 +48,7 @@ impl<'a> UnknownName<'a> {
                 let mut keys = descriptor.entries.iter().map(|entry| entry.key);
                 keys.find(|key| !rules.has_key(request.domain, key)).map(Self::Key)
             }
-            Some(Free::Unlimited | Free::Replaced | Free::Allowed) | None => None,
+            Some(Free::Unlimited | Free::Replaced | Free::Allowed | Free::Overridden) | None => None,
         })
     }
 

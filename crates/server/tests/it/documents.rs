@@ -65,6 +65,8 @@ fn the_bounds_in_the_guide_are_those_of_the_code() {
         ("gRPC answers that wait for one connection's window", mebibytes(bounds::CONNECTION_RESPONSES_MAX)),
         ("calls of health and reflection at a time on one connection", grouped(bounds::SIDE_CALLS_MAX)),
         ("requests in a batch", grouped(bounds::BATCH_MAX)),
+        ("overrides at a time", grouped(bounds::OVERRIDES_MAX)),
+        ("changes of overrides that are remembered", grouped(bounds::AUDIT_MAX)),
         ("calls in flight after SIGTERM", seconds(bounds::DRAIN_MAX)),
     ];
     for (what, expected) in &rows {

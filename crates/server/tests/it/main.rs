@@ -17,6 +17,7 @@ mod hostile;
 mod json;
 mod levels;
 mod metrics;
+mod overrides;
 mod parity;
 mod resp;
 mod rls;

@@ -48,8 +48,8 @@ pub(super) struct ReplyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     binding: Option<usize>,
-    /// Why it is so, if no limit is used up: a list denies or allows the request (`deny_list`,
-    /// `allow_list`), it was denied so often that it is blocked (`penalty`), or a name is probably
+    /// Why it is so, if no limit is used up: a list or an operator denies or allows the
+    /// request (`deny_list`, `allow_list`, `override`), it was denied so often that it is blocked (`penalty`), or a name is probably
     /// misspelt (`unknown_domain`, `unknown_key`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -141,8 +141,11 @@ pub(super) struct DecisionBody<'a> {
     soft: bool,
     /// It was decided without the store, which could not be asked.
     degraded: bool,
+    /// The limit is that of an override and not that of the rule; absent if not.
+    #[serde(skip_serializing_if = "is_false")]
+    overridden: bool,
     /// For `deny`: why, if the limit is not used up: `penalty` if it was denied so often that it is
-    /// blocked, `deny_list` if a list has it.
+    /// blocked, `deny_list` if a list has it, `override` if an operator denies it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'static str>,
@@ -150,6 +153,11 @@ pub(super) struct DecisionBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     message: Option<&'a str>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 const fn wait_ms(verdict: Verdict) -> Option<u64> {
@@ -197,11 +205,12 @@ impl<'a> ReplyBody<'a> {
 
 /// Why no limit decides a request; none if limits do, or if it simply meets none.
 fn reason(reply: &Reply, unknown: Option<UnknownName<'_>>) -> Option<&'static str> {
-    let is_allowed = || reply.decisions.is_empty() && reply.free.contains(&Some(Free::Allowed));
+    let is_free = |why| reply.decisions.is_empty() && reply.free.contains(&Some(why));
     match unknown {
         Some(UnknownName::Domain(_)) => Some("unknown_domain"),
         Some(UnknownName::Key(_)) => Some("unknown_key"),
-        None if is_allowed() => Some("allow_list"),
+        None if is_free(Free::Allowed) => Some("allow_list"),
+        None if is_free(Free::Overridden) => Some("override"),
         None => reply.binding().and_then(RuleDecision::reason),
     }
 }
@@ -233,6 +242,7 @@ impl<'a> DecisionList<'a> {
             shadow: self.0.is_shadow(decision),
             soft: decision.soft,
             degraded: decision.degraded,
+            overridden: decision.overridden,
             reason: decision.reason(),
             message: message.filter(|text| decision.verdict.is_deny() && !text.is_empty()),
         }
