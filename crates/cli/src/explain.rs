@@ -10,8 +10,8 @@ mod text;
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_core::{Descriptor, Entry, Operation, Request, Time};
-use tollgate_limiter::Limiter;
+use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time};
+use tollgate_limiter::{Limiter, Load, LoadSource};
 use tollgate_rules::Options;
 use tollgate_server::explain::Story;
 
@@ -32,6 +32,7 @@ Examples:
   tollgate explain --rules rules/ shop user_id=42
   tollgate explain --rules shop.yaml shop plan=free,user_id=42 remote_address=10.0.0.1
   tollgate explain --rules shop.yaml shop user_id=42 --cost 20 --format json
+  tollgate explain --rules search.yaml search customer=acme --cost 60 --load 0.4
 
 Exit codes: 0 explained, 64 rules that are wrong or cannot be read.")]
 pub(crate) struct Args {
@@ -50,10 +51,21 @@ pub(crate) struct Args {
     /// What the request takes from each limit; several are those of the descriptors, in order
     #[arg(long, value_name = "N[,N]", default_value = "1", value_delimiter = ',')]
     cost: Vec<u64>,
+    /// How loaded the system is, from 0 to 1, for elastic limits [default: 1]
+    #[arg(long, value_name = "LOAD", value_parser = parse_load)]
+    load: Option<Load>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
+
+fn parse_load(text: &str) -> Result<Load, String> {
+    let load = text.parse().ok().and_then(Load::new);
+    load.ok_or_else(|| "write a number from 0, idle, to 1, full".to_owned())
+}
+
+/// What `--load` stands for.
+const TOLD_LOAD: LoadSource<'_> = LoadSource { name: "explain", domain: None };
 
 /// The entries of one descriptor, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +91,10 @@ pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
         }
     };
     let limiter = Limiter::new(loaded.rules);
+    if let Some(load) = args.load {
+        let reported = limiter.load().report(TOLD_LOAD, load, Micros::SECOND, Time::EPOCH);
+        reported.expect("one source is not too many");
+    }
     let entries: Vec<Vec<Entry<'_>>> = args.descriptors.iter().map(Pairs::entries).collect();
     let own_costs = own_costs.iter().copied().map(Some).chain(std::iter::repeat(None));
     let descriptors: Vec<Descriptor<'_>> = entries

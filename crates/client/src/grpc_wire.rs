@@ -207,8 +207,9 @@ fn reply(response: &RateLimitResponse) -> Result<WireReply, String> {
         }
         other => return Err(format!("the code of the response is {other}")),
     };
-    let origin = ReplyOrigin::Server;
-    Ok(WireReply { reply: ServerReply { verdict, binding, decisions, origin, unknown: None }, tells_retry })
+    let (origin, reason) = (ReplyOrigin::Server, v1_wire::problem_reason(&response.raw_body));
+    let reply = ServerReply { verdict, binding, decisions, reason, origin, unknown: None };
+    Ok(WireReply { reply, tells_retry })
 }
 
 /// None where the descriptor met no limit.
@@ -234,6 +235,7 @@ fn decision(descriptor: usize, status: &DescriptorStatus, degraded: bool) -> Opt
         shadow: false,
         soft: false,
         degraded,
+        reason: None,
         message: None,
     })
 }

@@ -13,6 +13,10 @@ pub struct ServerReply {
     pub binding: Option<usize>,
     /// One for each limit that the request met. Over gRPC one for each descriptor that met any.
     pub decisions: Vec<ServerDecision>,
+    /// Why it is so, if the server says more than that a limit is used up: `penalty`, `deny_list`,
+    /// `allow_list`, `override`, or a word that a later server knows. Over gRPC only of a denial, and
+    /// only if the server tells bodies through Envoy.
+    pub reason: Option<String>,
     /// Who says so.
     pub origin: ReplyOrigin,
     /// A name in the request that no rules have, so that no limit applies. Over HTTP only.
@@ -53,6 +57,8 @@ pub struct ServerDecision {
     pub soft: bool,
     /// It was decided without the server's store, which could not be asked.
     pub degraded: bool,
+    /// Why it denies, if it is not used up: `penalty`, `deny_list` or `override`. Over HTTP only.
+    pub reason: Option<String>,
     /// The message of a rule that denies. Over HTTP only.
     pub message: Option<String>,
 }
@@ -73,6 +79,7 @@ impl ServerReply {
             verdict,
             binding: None,
             decisions: Vec::new(),
+            reason: None,
             origin: ReplyOrigin::Unreachable,
             unknown: None,
         }

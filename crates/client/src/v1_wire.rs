@@ -41,6 +41,7 @@ struct ReceivedReply {
     wait_ms: Option<u64>,
     retry_after_ms: Option<u64>,
     binding: Option<usize>,
+    reason: Option<String>,
     unknown: Option<String>,
     nearest: Option<String>,
     decisions: Vec<ReceivedDecision>,
@@ -60,6 +61,7 @@ struct ReceivedDecision {
     shadow: bool,
     soft: bool,
     degraded: bool,
+    reason: Option<String>,
     message: Option<String>,
 }
 
@@ -102,6 +104,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<WireReply, serde_json::Error> {
         verdict: verdict(&received.verdict, received.wait_ms, received.retry_after_ms),
         binding: received.binding,
         decisions: received.decisions.into_iter().map(decision).collect(),
+        reason: received.reason,
         origin: ReplyOrigin::Server,
         unknown: received.unknown.map(|name| MisspeltName { name, nearest: received.nearest }),
     };
@@ -120,6 +123,7 @@ fn decision(received: ReceivedDecision) -> ServerDecision {
         shadow: received.shadow,
         soft: received.soft,
         degraded: received.degraded,
+        reason: received.reason,
         message: received.message,
     }
 }
@@ -149,6 +153,16 @@ pub(crate) fn problem(body: &[u8]) -> String {
 #[derive(Deserialize)]
 struct RetryMember {
     retry_after_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ReasonMember {
+    reason: Option<String>,
+}
+
+/// Why a problem says that it is so.
+pub(crate) fn problem_reason(body: &[u8]) -> Option<String> {
+    serde_json::from_slice::<ReasonMember>(body).ok()?.reason
 }
 
 /// When a problem says that the same passes; the inner none is never.

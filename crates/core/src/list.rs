@@ -161,13 +161,17 @@ impl ExceptionLists {
 pub struct ExceptionList {
     any_key: ValueSet,
     by_key: HashMap<String, ValueSet>,
+    fingerprint: u64,
 }
 
 impl ExceptionList {
     /// The list of these items.
     pub fn new(items: Vec<ListItem>) -> Self {
         let mut list = Self::default();
-        for ListItem { key, value } in items {
+        for item in items {
+            // In any order: a list that is sorted anew is the same list.
+            list.fingerprint = list.fingerprint.wrapping_add(item.fingerprint());
+            let ListItem { key, value } = item;
             let set = match key {
                 None => &mut list.any_key,
                 Some(key) => list.by_key.entry(key).or_default(),
@@ -182,6 +186,16 @@ impl ExceptionList {
     /// How many items it has; a network within another one is none of its own.
     pub fn size(&self) -> usize {
         std::iter::once(&self.any_key).chain(self.by_key.values()).map(ValueSet::size).sum()
+    }
+
+    /// Whether nobody is on it.
+    pub fn is_empty(&self) -> bool {
+        self.size() == 0
+    }
+
+    /// A number that is another one for a list with other items, for whoever looks whether it has changed.
+    pub const fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Whether an entry of this key and value is on it.
@@ -269,6 +283,32 @@ fn keep_outermost<T: Ord + Copy>(networks: &mut Vec<(T, T)>) {
 fn covers<T: Ord + Copy>(networks: &[(T, T)], first: T, last: T) -> bool {
     let after = networks.partition_point(|network| network.0 <= first);
     networks.get(after.wrapping_sub(1)).is_some_and(|network| last <= network.1)
+}
+
+impl ListItem {
+    /// FNV-1a of what it says, which is the same in every version and on every machine.
+    fn fingerprint(&self) -> u64 {
+        let key = self.key.as_deref().unwrap_or("*");
+        let (kind, text, first, last) = match &self.value {
+            ListValue::Exact(text) => (0_u8, text.as_str(), 0, 0),
+            ListValue::Pattern(text) => (1, text.as_str(), 0, 0),
+            ListValue::Network(Network { is_v6, first, last }) => (2 + u8::from(*is_v6), "", *first, *last),
+        };
+        let texts = key.bytes().chain([0, kind]).chain(text.bytes());
+        let numbers = first.to_le_bytes().into_iter().chain(last.to_le_bytes());
+        texts.chain(numbers).fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}
+
+/// `12 items 1f0c5a7be2d94c33`: how many there are, and a fingerprint of them.
+impl fmt::Display for ExceptionList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.size();
+        let items = if size == 1 { "item" } else { "items" };
+        write!(f, "{size} {items} {:016x}", self.fingerprint)
+    }
 }
 
 /// Why a text is no item of a list.

@@ -216,6 +216,11 @@ impl RuleSet {
         self.rules.iter().any(|rule| rule.elastic.is_some())
     }
 
+    /// The lists of domains that have any, beside those of their rules.
+    pub fn domain_lists(&self) -> impl Iterator<Item = (&str, &ExceptionLists)> {
+        self.trees.iter().filter_map(|tree| Some((tree.name(), tree.lists()?)))
+    }
+
     /// The ids of all rules, in their order.
     pub fn ids(&self) -> impl Iterator<Item = RuleId> {
         (0..self.rules.len()).filter_map(|index| u32::try_from(index).ok()).map(RuleId)

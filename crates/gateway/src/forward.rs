@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `server`, `health` | one upstream: where it is, how busy it is, and how it is doing |
+//! | `upstream_load` | how loaded a group is, by how long it takes to answer |
 //! | `checks` | health checks |
 //! | `connection` | a connection for a request, kept or new, and what becomes of the request on it |
 //! | `pool` | the connections of each worker thread |
@@ -22,6 +23,7 @@ mod pool;
 mod sender;
 mod server;
 mod tls;
+mod upstream_load;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use tollgate_limiter::Load;
 
 use crate::bounds::CONNECT_TRIES_MAX;
 use crate::config::{GatewayTimeouts, GroupConfig};
@@ -38,6 +41,7 @@ use crate::request_body::{BodyFate, RequestBody};
 use connection::{Connection, ConnectionNeed, SendError};
 use sender::without_body;
 use tls::TlsClient;
+use upstream_load::UpstreamLoad;
 
 pub use server::UpstreamStatus;
 pub use tls::UpstreamTlsError;
@@ -50,6 +54,8 @@ pub(crate) use server::UpstreamServer;
 pub(crate) struct UpstreamGroup {
     config: Arc<GroupConfig>,
     servers: Vec<Arc<UpstreamServer>>,
+    /// Outlives a reload, as what is known about upstreams does.
+    load: Arc<UpstreamLoad>,
 }
 
 /// A request for an upstream.
@@ -96,7 +102,9 @@ impl UpstreamGroup {
                 None => Arc::new(UpstreamServer::new(url, config, tls.clone())),
             }
         };
-        Ok(Self { config: Arc::clone(config), servers: config.servers.iter().map(server).collect() })
+        let servers = config.servers.iter().map(server).collect();
+        let load = old.map(|old| Arc::clone(&old.load)).unwrap_or_default();
+        Ok(Self { config: Arc::clone(config), servers, load })
     }
 
     pub(crate) fn config(&self) -> &GroupConfig {
@@ -121,12 +129,14 @@ impl UpstreamGroup {
             }
             None => sending.await,
         };
-        record.took = Some(start.elapsed());
+        let end = Instant::now();
+        record.took = Some(end - start);
         // A client that breaks its request off is no failure of the upstream.
         let answered = answered.map_err(|error| fate.error().unwrap_or(error));
         if let Some(server) = &record.upstream {
             self.observe(server, &answered);
         }
+        self.measure(&answered, fate.last_piece().unwrap_or(start), end);
         answered
     }
 
@@ -207,6 +217,22 @@ impl UpstreamGroup {
             // The client's doing, or a connection that was refused, which is noticed at once.
             Err(_) => {}
         }
+    }
+
+    /// Learns from how long it took, since the upstream had all of the request.
+    fn measure(&self, answered: &UpstreamAnswer, sent: Instant, end: Instant) {
+        match answered {
+            Ok((response, _)) if response.status().is_server_error() => self.load.note(None, end),
+            Ok(_) => self.load.note(Some(end - sent), end),
+            // The client's doing.
+            Err(GatewayError::RequestBody | GatewayError::SlowRequestBody) => {}
+            Err(_) => self.load.note(None, end),
+        }
+    }
+
+    /// How loaded its upstreams are.
+    pub(crate) fn load(&self, now: Instant) -> Load {
+        self.load.load(now, self.servers.iter().any(|server| server.in_flight() > 0))
     }
 
     /// An upstream that fails again and again is left alone for a while, unless it is the last one.

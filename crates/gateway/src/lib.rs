@@ -48,7 +48,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tollgate_http::{AdmissionControl, Checker, Mapping};
+use tollgate_limiter::Load;
 
 pub use access_log::{AccessLog, AccessLogConfig, AccessLogFormat};
 pub use config::{
@@ -58,6 +60,7 @@ pub use config::{
 pub use forward::{UpstreamStatus, UpstreamTlsError};
 pub use route::RouteConditions;
 
+use forward::UpstreamGroup;
 use route_table::RouteTable;
 
 /// The reverse proxy; all connections share it.
@@ -70,6 +73,17 @@ pub struct Gateway<C> {
     /// Tells whoever checks upstreams that there are others.
     reloaded: watch::Sender<()>,
     access_log: Option<Arc<AccessLog>>,
+}
+
+/// How loaded the upstreams of a group are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupLoad {
+    /// The group.
+    pub group: String,
+    /// The domain that its requests are counted in.
+    pub domain: String,
+    /// What it is.
+    pub load: Load,
 }
 
 /// What is known about a connection before its first byte.
@@ -123,7 +137,19 @@ impl<C: Checker> Gateway<C> {
 
     /// How every upstream is doing.
     pub fn upstreams(&self) -> Vec<UpstreamStatus> {
-        self.routes.load().groups().flat_map(forward::UpstreamGroup::status).collect()
+        self.routes.load().groups().flat_map(UpstreamGroup::status).collect()
+    }
+
+    /// How loaded the upstreams of each group are, for each domain that requests to it are counted
+    /// in: by how long they take to answer, and whether they do.
+    pub fn loads(&self) -> Vec<GroupLoad> {
+        let (routes, now) = (self.routes.load(), Instant::now());
+        let load = |(domain, group): (&str, &UpstreamGroup)| GroupLoad {
+            group: group.config().name.clone(),
+            domain: domain.to_owned(),
+            load: group.load(now),
+        };
+        routes.groups_by_domain().into_iter().map(load).collect()
     }
 
     /// The same, telling `log` of every request.

@@ -13,7 +13,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::bounds::{CONTINUE_WAIT_MAX, DRAIN_BYTES, DRAIN_WAIT_MAX};
 use crate::error::GatewayError;
@@ -28,6 +30,8 @@ struct BodyProgress {
     fate: AtomicU8,
     /// How many pieces of it were passed on.
     pieces: AtomicUsize,
+    /// When the last of them was.
+    last_piece: Mutex<Option<Instant>>,
 }
 
 const BROKEN: u8 = 1;
@@ -45,6 +49,17 @@ impl BodyFate {
 
     fn set(&self, fate: u8) {
         self.0.fate.store(fate, Ordering::Relaxed);
+    }
+
+    /// A piece was passed on.
+    fn passed_on(&self) {
+        self.0.pieces.fetch_add(1, Ordering::Relaxed);
+        *self.0.last_piece.lock() = Some(Instant::now());
+    }
+
+    /// When the last piece was passed on; none if there was none.
+    pub(crate) fn last_piece(&self) -> Option<Instant> {
+        *self.0.last_piece.lock()
     }
 
     /// How many pieces were passed on.
@@ -110,7 +125,7 @@ impl Body for RequestBody {
         let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
         let frame = std::task::ready!(inner.poll_frame(cx));
         match &frame {
-            Some(Ok(_)) => drop(self.fate.0.pieces.fetch_add(1, Ordering::Relaxed)),
+            Some(Ok(_)) => self.fate.passed_on(),
             Some(Err(TimedBodyError::Broken(_))) => self.fate.set(BROKEN),
             Some(Err(TimedBodyError::Slow)) => self.fate.set(SLOW),
             None => {}

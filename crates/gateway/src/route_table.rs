@@ -76,6 +76,18 @@ impl RouteTable {
         self.0.iter().enumerate().filter(is_first).map(|(_, route)| &*route.group)
     }
 
+    /// Each group with each domain that requests to it are counted in, once.
+    pub(crate) fn groups_by_domain(&self) -> Vec<(&str, &UpstreamGroup)> {
+        let mut found: Vec<(&str, &UpstreamGroup)> = Vec::new();
+        for route in &self.0 {
+            let (domain, group) = (route.admission.mapping().domain(), &*route.group);
+            if !found.iter().any(|other| other.0 == domain && std::ptr::eq(other.1, group)) {
+                found.push((domain, group));
+            }
+        }
+        found
+    }
+
     fn group(&self, name: &str) -> Option<&UpstreamGroup> {
         self.0.iter().map(|route| &*route.group).find(|group| group.config().name == name)
     }

@@ -45,8 +45,6 @@ pub(crate) struct Lookup<'a> {
     pub(crate) free: FreeList,
     /// What lists and overrides deny; a vector of nothing costs nothing.
     pub(crate) denied: Vec<(ListDenial, Exception)>,
-    /// By charge, whether its limit is another one than its rule's; empty if none is.
-    pub(crate) overridden: Vec<bool>,
 }
 
 impl<'a> Lookup<'a> {
@@ -75,10 +73,6 @@ impl<'a> Lookup<'a> {
 
     /// Decides by other limits from now on, where there are any; one for each charge.
     pub(crate) fn replace_limits(&mut self, limits: &'a [Option<Limit>]) {
-        if limits.iter().all(Option::is_none) {
-            return;
-        }
-        self.overridden = limits.iter().map(Option::is_some).collect();
         for (charge, limit) in self.set.charges.iter_mut().zip(limits) {
             charge.key.limit = limit.as_ref().unwrap_or(charge.key.limit);
         }
@@ -87,11 +81,10 @@ impl<'a> Lookup<'a> {
     /// Has elastic limits decide by the larger limit where the load allows it. An operator's number
     /// is what it says, whatever the load.
     pub(crate) fn stretch(&mut self, rules: &'a RuleSet, domain: &str, load: &LoadGauge, now: Time) {
-        for (index, charge) in self.set.charges.iter_mut().enumerate() {
-            let rule = charge.rule.and_then(|id| rules.rule(id));
-            let is_overridden = self.overridden.get(index) == Some(&true);
-            if let Some(elastic) = rule.and_then(|rule| rule.elastic.as_deref())
-                && !is_overridden
+        for charge in &mut self.set.charges {
+            let Some(rule) = charge.rule.and_then(|id| rules.rule(id)) else { continue };
+            if let Some(elastic) = rule.elastic.as_deref()
+                && charge.limit().count() == rule.limit.count()
                 && load.may_exceed(domain, elastic, now)
             {
                 charge.key.limit = &elastic.limit;

@@ -66,8 +66,6 @@ pub struct RuleDecision {
     pub is_blocked: bool,
     /// What denied it, if it was no limit; then the numbers are those of a limit of 0.
     pub exception: Option<Exception>,
-    /// The limit is an operator's for a while, and not that of the rule.
-    pub overridden: bool,
 }
 
 impl RuleDecision {
@@ -93,7 +91,6 @@ impl RuleDecision {
             remembered: false,
             is_blocked: false,
             exception: None,
-            overridden: false,
         }
     }
 
@@ -120,7 +117,6 @@ impl RuleDecision {
             remembered: false,
             is_blocked: false,
             exception: Some(exception),
-            overridden: false,
         }
     }
 
@@ -335,6 +331,12 @@ impl Reply {
         Outcome::new(self.verdict, flags)
     }
 
+    /// Whether the limit of a decision is an operator's for a while, and not that of its rule.
+    pub fn is_overridden(&self, decision: &RuleDecision) -> bool {
+        let rule = self.rule(decision).filter(|_| decision.exception.is_none());
+        rule.is_some_and(|rule| rule.limit.count() != decision.count)
+    }
+
     /// How one of its decisions is counted.
     pub fn outcome_of(&self, decision: &RuleDecision) -> Outcome {
         let is_shadow = self.is_shadow(decision);
@@ -359,13 +361,11 @@ impl Decided {
     pub(crate) fn new(lookup: &Lookup<'_>, reply: &StoreReply) -> Self {
         let set = &lookup.set;
         let degraded = reply.degraded.iter().copied().chain(std::iter::repeat(false));
-        let overridden = lookup.overridden.iter().copied().chain(std::iter::repeat(false));
-        let decided = set.charges.iter().zip(&reply.decisions).zip(degraded.zip(overridden));
+        let decided = set.charges.iter().zip(&reply.decisions).zip(degraded);
         let mut decisions: SmallVec<[RuleDecision; CHARGES_USUAL]> = SmallVec::new();
-        for ((charge, decision), (degraded, overridden)) in decided {
+        for ((charge, decision), degraded) in decided {
             let decision = RuleDecision {
                 degraded,
-                overridden,
                 remembered: reply.remembered && decision.verdict.is_deny(),
                 ..RuleDecision::new(charge, decision)
             };

@@ -94,6 +94,9 @@ pub enum CallFailure {
     Store,
 }
 
+/// Asks for the load of each domain.
+type LoadLook = Box<dyn Fn() -> Vec<(String, f64)> + Send + Sync>;
+
 /// All counters of this process.
 pub struct Metrics {
     near_ratio: f32,
@@ -125,6 +128,7 @@ pub struct Metrics {
     history: OnceLock<Box<dyn Fn() -> Option<HistoryStats> + Send + Sync>>,
     gateway: OnceLock<Box<dyn Fn() -> Vec<UpstreamStats> + Send + Sync>>,
     access_log: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
+    domain_loads: OnceLock<LoadLook>,
     /// The page rendered last, if somebody still reads it, and when that was.
     last_page: Mutex<(Time, Weak<String>)>,
 }
@@ -158,6 +162,7 @@ impl Metrics {
             history: OnceLock::new(),
             gateway: OnceLock::new(),
             access_log: OnceLock::new(),
+            domain_loads: OnceLock::new(),
             last_page: Mutex::default(),
         }
     }
@@ -212,6 +217,12 @@ impl Metrics {
     pub fn watch_access_log(&self, dropped: impl Fn() -> u64 + Send + Sync + 'static) {
         // As for the store.
         drop(self.access_log.set(Box::new(dropped)));
+    }
+
+    /// Asks for the load of each domain, from 0 to 1, whenever somebody wants to know.
+    pub fn watch_load(&self, look: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static) {
+        // As for the store.
+        drop(self.domain_loads.set(Box::new(look)));
     }
 
     /// A call was answered, in that time.

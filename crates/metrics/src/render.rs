@@ -41,6 +41,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     history(&mut page, metrics);
     gateway(&mut page, metrics);
     access_log(&mut page, metrics);
+    load(&mut page, metrics);
     bounds(&mut page, metrics);
     reference(&mut page, metrics);
     process::add(&mut page);
@@ -202,6 +203,18 @@ fn access_log(page: &mut MetricsPage, metrics: &Metrics) {
     let Some(dropped) = metrics.access_log.get() else { return };
     let help = "Lines missing in the access log of the gateway, because they could not be written in time.";
     page.single("tollgate_access_log_dropped_total", MetricKind::Counter, help, dropped());
+}
+
+fn load(page: &mut MetricsPage, metrics: &Metrics) {
+    let loads = metrics.domain_loads.get().map(|look| look()).unwrap_or_default();
+    if loads.is_empty() {
+        return;
+    }
+    let name = "tollgate_load";
+    page.family(name, MetricKind::Gauge, "How loaded the system is, from 0 to 1, as elastic limits see it.");
+    for (domain, load) in &loads {
+        page.sample(name, &[("domain", domain)], format_args!("{load:.3}"));
+    }
 }
 
 fn history(page: &mut MetricsPage, metrics: &Metrics) {

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tollgate_core::list::{ExceptionList, ExceptionLists};
 use tollgate_core::{Mode, Rule, RuleSet, Time};
 use tollgate_rules::LoadError;
 use utoipa::ToSchema;
@@ -47,6 +48,9 @@ struct RuleLogState {
     loads: VecDeque<RuleLoad>,
     /// By [`rule_key`]; the oldest change first.
     rules: BTreeMap<String, Vec<LimitChange>>,
+    /// The lists of each domain that has any, as last seen.
+    #[serde(default)]
+    lists: BTreeMap<String, String>,
     #[serde(skip)]
     has_loaded: bool,
     #[serde(skip)]
@@ -64,8 +68,11 @@ pub struct RuleLoad {
     pub rules: usize,
     /// Rules that were not there before.
     pub added: usize,
-    /// Rules whose limit is another than before.
+    /// Rules whose limit or lists are others than before.
     pub changed: usize,
+    /// Domains whose own lists are others than before.
+    #[serde(default)]
+    pub lists: usize,
     /// Rules that were there before.
     pub removed: usize,
     /// Why it was refused, the first few problems; empty if it was not.
@@ -110,6 +117,14 @@ pub struct LoggedLimit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub penalty: Option<String>,
+    /// How many are let pass whatever is counted, and a fingerprint of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub allow: Option<String>,
+    /// The same for those who get nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub deny: Option<String>,
     /// `enforce`, `shadow`, `quota` or `shadow_quota`.
     pub mode: String,
 }
@@ -128,6 +143,8 @@ impl LoggedLimit {
                 format!("{}% below {}%", elastic.limit.exceed_percent(), elastic.below_load_percent)
             }),
             penalty: rule.limit.penalty().map(ToString::to_string),
+            allow: rule.lists.as_deref().and_then(|lists| list_text(&lists.allow)),
+            deny: rule.lists.as_deref().and_then(|lists| list_text(&lists.deny)),
             mode: mode_name(rule.mode).to_owned(),
         }
     }
@@ -157,6 +174,7 @@ impl RuleLog {
             rules: rules.rules().len(),
             added,
             changed,
+            lists: state.compare_lists(rules),
             removed,
             problems: Vec::new(),
         };
@@ -168,7 +186,8 @@ impl RuleLog {
         let mut state = self.state.lock();
         let problems = error.problems.iter().take(PROBLEMS_MAX).map(ToString::to_string).collect();
         let (at_unix_s, start) = (now.get() / 1_000_000, !state.has_loaded);
-        let load = RuleLoad { at_unix_s, start, rules: 0, added: 0, changed: 0, removed: 0, problems };
+        let load =
+            RuleLoad { at_unix_s, start, rules: 0, added: 0, changed: 0, lists: 0, removed: 0, problems };
         self.note(&mut state, load, is_owner);
     }
 
@@ -231,6 +250,17 @@ impl RuleLogState {
         (added, changed, removed)
     }
 
+    /// Notes the lists of all domains; how many of them differ from what was in force.
+    fn compare_lists(&mut self, rules: &RuleSet) -> usize {
+        let text = |(domain, lists): (&str, &ExceptionLists)| {
+            (domain.to_owned(), format!("allow {}, deny {}", lists.allow, lists.deny))
+        };
+        let before = std::mem::replace(&mut self.lists, rules.domain_lists().map(text).collect());
+        let differs = |domain: &&String| before.get(*domain) != self.lists.get(*domain);
+        let domains: BTreeSet<&String> = before.keys().chain(self.lists.keys()).collect();
+        domains.iter().filter(|domain| differs(domain)).count()
+    }
+
     fn push(&mut self, key: String, change: LimitChange) {
         if self.rules.len() >= RULES_MAX && !self.rules.contains_key(&key) {
             self.rules.retain(|_, changes| is_in_force(changes));
@@ -247,6 +277,10 @@ impl RuleLogState {
 
 fn is_in_force(changes: &[LimitChange]) -> bool {
     changes.last().is_some_and(|change| change.limit.is_some())
+}
+
+fn list_text(list: &ExceptionList) -> Option<String> {
+    (!list.is_empty()).then(|| list.to_string())
 }
 
 /// No path and no name has a line break.

@@ -64,6 +64,7 @@ use crate::shutdown::stopped;
 use crate::source::RuleSource;
 use crate::telemetry::Tracer;
 use certificates::Certificates;
+use load::LoadMeters;
 use reload::SettingsReload;
 use snapshot::Snapshots;
 use tollgate_metrics::statsd::StatsdExporter;
@@ -123,6 +124,9 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         let service = weak.upgrade()?;
         Some(service.history()?.status(service.now()).into())
     });
+    let weak = Arc::downgrade(&service);
+    metrics
+        .watch_load(move || weak.upgrade().map(|service| load::domain_loads(&service)).unwrap_or_default());
 
     let gateway = settings.gateway.as_ref().map(|own| load_gateway(own, &authz, &service).map(Arc::new));
     let gateway = gateway.transpose()?;
@@ -290,8 +294,8 @@ impl RunningServer<'_> {
         if self.service.limiter().store().is_remote() {
             tokio::spawn(store::watch_health(Arc::clone(&self.service), done.subscribe()));
         }
-        let host = self.settings.host_load;
-        tokio::spawn(load::measure(Arc::clone(&self.service), host, done.subscribe()));
+        let meters = LoadMeters { host: self.settings.host_load, gateway: self.gateway.clone() };
+        tokio::spawn(load::measure(Arc::clone(&self.service), meters, done.subscribe()));
         if let Some(snapshots) = self.snapshots.clone() {
             tokio::spawn(snapshots.keep(Arc::clone(&self.service), done.subscribe()));
         }

@@ -14,6 +14,7 @@
 //! | `runs` | every command on good and bad input, word for word |
 //! | `serve` | the service as a process: first lines, signals, exit codes |
 //! | `readme` | what the README shows is what a server answers |
+//! | `nodes` | several nodes on one Redis, one of which is killed |
 //! | `replay` | recorded traffic by other rules, held against a count by brute force |
 //! | `restart` | counters that survive the end of the process |
 //! | `story` | the newcomer's story of the guide, command by command |
@@ -33,6 +34,7 @@ mod golden;
 mod history;
 mod history_server;
 mod machines;
+mod nodes;
 mod readme;
 mod replay;
 mod restart;

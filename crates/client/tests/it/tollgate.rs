@@ -19,6 +19,8 @@ descriptors:
     shadow_mode: true
   - key: banned
     rate_limit: { requests_per_unit: 0, unit: day, message: go away }
+  - key: login
+    rate_limit: { requests_per_unit: 1, unit: day, penalty: { after: 1, within: 1h, block: 2h }, deny: [evil] }
   - key: tokens
     rate_limit: { requests_per_unit: 10, unit: day, algorithm: token_bucket, postpaid: true }
 ";
@@ -184,4 +186,24 @@ async fn new_rules_hold_once_the_denials_are_forgotten() {
     assert_eq!(check().await.origin, ReplyOrigin::Memory);
     client.forget_denials("shop");
     assert_eq!(check().await.verdict, Verdict::Allow);
+}
+
+#[tokio::test]
+async fn both_protocols_tell_why_a_caller_is_denied() {
+    let server = ServerSetup::new(RULES).env("TOLLGATE_TELL_THROUGH_ENVOY", "all").start().await;
+    server.until_decides().await;
+    for (client, value) in [(server.http_client(), "over http"), (server.grpc_client(), "over grpc")] {
+        let why = async |key: &str, value: &str| {
+            let entries = [Entry { key, value }];
+            let descriptors = [Descriptor::new(&entries)];
+            let reply = client.check(&Request::new("shop", &descriptors)).await.unwrap();
+            (reply.verdict.word(), reply.reason)
+        };
+        assert_eq!(why("login", "evil").await, ("deny", Some("deny_list".to_owned())), "{value}");
+        assert_eq!(why("login", value).await, ("allow", None), "{value}");
+        // The first denial is the strike that begins the block.
+        why("login", value).await;
+        assert_eq!(why("login", value).await, ("deny", Some("penalty".to_owned())), "{value}");
+        assert_eq!(why("banned", value).await, ("deny", None), "{value}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Entry, Limit, Micros, Operation, Refill, Shape, Time};
+use tollgate_core::{Entry, Limit, Micros, Operation, Penalty, Refill, Shape, Time, Verdict};
 use tollgate_limiter::Store;
 use tollgate_redis::{RedisStore, keys};
 use tollgate_testkit::RedisServer;
@@ -138,4 +138,42 @@ async fn a_list_with_one_denial_is_denied_from_memory_with_the_others_as_last_se
         "what counts rejected requests is asked"
     );
     assert_eq!(check_set(&store, &mixed).await.decisions[1].remaining, 496);
+}
+
+#[tokio::test]
+async fn a_block_is_remembered_and_the_denials_before_it_are_strikes() {
+    let server = RedisServer::start();
+    let store = remembering(&server);
+    let day = Micros::from_secs(24 * HOUR_S);
+    let penalty = Penalty::new(3, Micros::from_secs(HOUR_S), day).unwrap();
+    let punishing = |count| limit(count, HOUR_S, Shape::SlidingLog).with_penalty(Some(penalty));
+    let (one, five) = (punishing(1), punishing(5));
+    let entries = [Entry { key: "user", value: "a" }];
+    let with_penalty = |limit| {
+        let charge = charge(&entries, limit);
+        charge_set([charge, charge.penalty(Operation::Check).unwrap()])
+    };
+    assert!(!check_set(&store, &with_penalty(&one)).await.decisions[0].verdict.is_deny());
+    for _ in 0..3 {
+        let denied = check_set(&store, &with_penalty(&one)).await;
+        assert!(denied.decisions[0].verdict.is_deny() && !denied.remembered, "each is a strike");
+    }
+    // The one that finds the block out is the last that asks.
+    check_set(&store, &with_penalty(&one)).await;
+    let before = store.stats().denials_remembered.get();
+    for limit in [&one, &five, &one] {
+        let blocked = check_set(&store, &with_penalty(limit)).await;
+        let Verdict::Deny { retry_after: Some(wait) } = blocked.decisions[1].verdict else {
+            panic!("blocked")
+        };
+        assert!(blocked.remembered && wait <= day && wait.get() > day.get() - 60_000_000, "{wait}");
+    }
+    assert_eq!(store.stats().denials_remembered.get(), before + 3, "another number does not end a block");
+    let other = [Entry { key: "user", value: "b" }];
+    let others = charge(&other, &one);
+    let others = charge_set([others, others.penalty(Operation::Check).unwrap()]);
+    assert!(!check_set(&store, &others).await.decisions[1].verdict.is_deny(), "nobody else is meant");
+    let block = with_penalty(&one).charges[1].key;
+    assert!(store.reset(&block, crate::support::now()).await);
+    assert!(!check_set(&store, &with_penalty(&one)).await.decisions[1].verdict.is_deny(), "a reset ends it");
 }

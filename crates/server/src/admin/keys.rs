@@ -197,7 +197,7 @@ fn counter<'a>(now: &'a Reply, next: &Reply, index: usize) -> Option<CounterBody
         reason: next.reason(),
         shadow: decision.mode.is_shadow(),
         degraded: decision.degraded,
-        overridden: decision.overridden,
+        overridden: now.is_overridden(decision),
     })
 }
 

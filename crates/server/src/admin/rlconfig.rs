@@ -5,13 +5,15 @@
 
 use std::fmt::Write as _;
 
+use tollgate_core::list::ExceptionLists;
 use tollgate_core::rule::Unlimited;
 use tollgate_core::{Algorithm, Rule, RuleSet};
 
 /// The page.
 pub(super) fn page(rules: &RuleSet) -> String {
     let limits = rules.rules().iter().map(line);
-    let mut lines: Vec<String> = limits.chain(rules.unlimited().iter().map(without_limit)).collect();
+    let others = rules.unlimited().iter().map(without_limit).chain(rules.domain_lists().map(domain_line));
+    let mut lines: Vec<String> = limits.chain(others).collect();
     lines.sort();
     lines.concat()
 }
@@ -34,6 +36,24 @@ fn line(rule: &Rule) -> String {
     if !rule.label.is_empty() {
         add(&mut line, "name", &rule.label);
     }
+    add_lists(&mut line, rule.lists.as_deref());
+    line.push('\n');
+    line
+}
+
+/// How many are on the lists of a rule or a domain, and a fingerprint of them.
+fn add_lists(line: &mut String, lists: Option<&ExceptionLists>) {
+    let Some(ExceptionLists { allow, deny }) = lists else { return };
+    for (name, list) in [("allow", allow), ("deny", deny)] {
+        if !list.is_empty() {
+            add(line, name, list);
+        }
+    }
+}
+
+fn domain_line((domain, lists): (&str, &ExceptionLists)) -> String {
+    let mut line = format!("{domain}: lists of the domain");
+    add_lists(&mut line, Some(lists));
     line.push('\n');
     line
 }

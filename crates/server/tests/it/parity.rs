@@ -18,7 +18,7 @@ mod ways;
 
 use std::collections::BTreeMap;
 
-use script::{SCENES, Scene, ScriptStep};
+use script::{OVERRIDES, SCENES, Scene, ScriptStep};
 use ways::{Seen, WAYS, Way};
 
 use crate::support::Setup;
@@ -54,6 +54,9 @@ async fn play(way: &Way, scenes: &[&Scene], mode: ServerMode) -> Vec<(String, Se
     let setup = setup.env("TOLLGATE_TELL_THROUGH_ENVOY", "headers").env("TOLLGATE_RESP", "127.0.0.1:0");
     let setup = setup.env("TOLLGATE_GATEWAY", "127.0.0.1:0").env("TOLLGATE_UPSTREAM", ways::api().await);
     let server = setup.start().await;
+    for (key, value, limit) in OVERRIDES {
+        ways::bend(&server, key, value, limit).await;
+    }
     let mut caller = way.caller(&server, mode).await;
     let mut played = Vec::new();
     for scene in scenes {

@@ -242,7 +242,7 @@ impl<'a> DecisionList<'a> {
             shadow: self.0.is_shadow(decision),
             soft: decision.soft,
             degraded: decision.degraded,
-            overridden: decision.overridden,
+            overridden: self.0.is_overridden(decision),
             reason: decision.reason(),
             message: message.filter(|text| decision.verdict.is_deny() && !text.is_empty()),
         }

@@ -33,6 +33,20 @@ const fn step(
     ScriptStep { descriptors, cost, expected }
 }
 
+/// What an operator has bent before the script begins: a descriptor of one entry, and its limit.
+pub(super) const OVERRIDES: &[(&str, &str, &str)] = &[
+    ("log", "raised", "3"),
+    ("soft", "raised", "4"),
+    ("trial", "raised", "2"),
+    ("tokens", "stopped", "\"deny\""),
+    ("trial", "stopped", "\"deny\""),
+    ("listed", "10.66.0.2", "\"unlimited\""),
+    ("listed", "10.1.9.9", "\"deny\""),
+    ("fixed", "freed", "\"unlimited\""),
+    ("punished", "freed", "\"unlimited\""),
+    ("project", "freed", "\"unlimited\""),
+];
+
 pub(super) const SCENES: &[Scene] = &[
     Scene {
         name: "a window of the reference's",
@@ -101,6 +115,42 @@ pub(super) const SCENES: &[Scene] = &[
             step(&[&[("log", "mallory-1")], &[("tokens", "list")]], 1, "deny"),
             step(&[&[("log", "staff")], &[("tokens", "list")]], 1, "allow"),
             step(&[&[("tokens", "list")]], 1, "allow 2"),
+        ],
+    },
+    Scene {
+        name: "overrides",
+        steps: &[
+            step(&[&[("log", "raised")]], 1, "allow 2"),
+            step(&[&[("log", "raised")]], 1, "allow 1"),
+            step(&[&[("log", "raised")]], 1, "allow 0"),
+            step(&[&[("log", "raised")]], 1, "deny 0"),
+            step(&[&[("soft", "raised")]], 1, "allow 3"),
+            step(&[&[("soft", "raised")]], 1, "allow 2"),
+            step(&[&[("soft", "raised")]], 1, "allow 1"),
+            step(&[&[("soft", "raised")]], 1, "allow 0"),
+            step(&[&[("soft", "raised")]], 1, "allow 0 soft"),
+            step(&[&[("soft", "raised")]], 1, "allow 0 soft"),
+            step(&[&[("soft", "raised")]], 1, "deny 0"),
+            step(&[&[("trial", "raised")]], 1, "allow"),
+            step(&[&[("tokens", "stopped")]], 1, "deny"),
+            step(&[&[("trial", "stopped")]], 1, "deny"),
+            step(&[&[("listed", "10.66.0.2")]], 1, "deny"),
+            step(&[&[("listed", "10.1.9.9")]], 1, "deny"),
+            step(&[&[("fixed", "freed")]], 1, "allow"),
+            step(&[&[("fixed", "freed")]], 1, "allow"),
+            step(&[&[("fixed", "freed")]], 1, "allow"),
+            step(&[&[("fixed", "freed")]], 1, "allow"),
+            step(&[&[("punished", "freed")]], 1, "allow"),
+        ],
+    },
+    Scene {
+        name: "overrides beside limits, and what a denial by one counts",
+        steps: &[
+            step(&[&[("tokens", "stopped")], &[("log", "beside")]], 1, "deny"),
+            step(&[&[("log", "beside")], &[("fixed", "freed")]], 1, "allow 1"),
+            step(&[&[("project", "freed")], &[("team", "freed")]], 1, "allow 1"),
+            step(&[&[("project", "freed")], &[("team", "freed")]], 1, "allow 0"),
+            step(&[&[("project", "freed")], &[("team", "freed")]], 1, "allow 0"),
         ],
     },
     Scene {

@@ -13,13 +13,15 @@ use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tollgate_core::{Entry, Time};
+use tollgate_limiter::overrides::{OverrideEffect, OverrideEntry, OverrideTable};
 use tollgate_limiter::{Limiter, MemoryStore, NoSink, SystemClock};
 use tollgate_settings::{ConfigFile, Flags, Settings};
 use tollgate_tower::TollgateLayer;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use super::ServerMode;
-use super::script::{Scene, ScriptStep};
+use super::script::{OVERRIDES, Scene, ScriptStep};
 use crate::support::http::{self, post};
 use crate::support::wire::{OVER, ask, descriptor, request, with_hits};
 use crate::support::{Client, Server};
@@ -188,7 +190,9 @@ async fn check(address: SocketAddr, step: &ScriptStep) -> Seen {
     let told = reply.get("binding").and_then(|index| decisions.get(usize::try_from(index.as_u64()?).ok()?));
     assert!(told.is_none_or(|decision| decision["shadow"] == false), "{body}");
     // A list has no numbers to tell.
-    let told = told.filter(|decision| decision["reason"] != "deny_list");
+    let is_exception =
+        |decision: &&Value| ["deny_list", "override"].map(Value::from).contains(&decision["reason"]);
+    let told = told.filter(|decision| !is_exception(decision));
     let is_soft = |decision: &Value| decision["soft"] == true && decision["shadow"] == false;
     Seen {
         remaining: told.map(|decision| decision["remaining"].as_u64().unwrap()),
@@ -261,6 +265,33 @@ pub(super) async fn api() -> String {
 }
 
 /// The layer with the rules and the mapping of the servers.
+/// Makes an override on a server.
+pub(super) async fn bend(server: &Server, key: &str, value: &str, limit: &str) {
+    let body = format!(
+        r#"{{"domain":"shop","descriptor":{{"{key}":"{value}"}},"limit":{limit},"expires_in_s":3600,"reason":"parity","who":"script"}}"#
+    );
+    let head = "PUT /v1/overrides HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json";
+    let length = body.len();
+    let request = format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+    let (status, answer) = http::request(server.addresses.admin, &request).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// The same for a limiter of one's own.
+fn override_table() -> OverrideTable {
+    let mut table = OverrideTable::default();
+    for (key, value, limit) in OVERRIDES {
+        let effect = match *limit {
+            r#""deny""# => OverrideEffect::Deny,
+            r#""unlimited""# => OverrideEffect::Unlimited,
+            count => OverrideEffect::Limit(count.parse().unwrap()),
+        };
+        let entry = OverrideEntry { rule: None, effect, until: Time::MAX };
+        table.insert("shop", &[Entry { key, value }], entry);
+    }
+    table
+}
+
 fn layer(mode: ServerMode) -> TollgateLayer {
     let rules = tollgate_rules::SourceFile { name: "rules.yaml".into(), text: super::RULES.into() };
     let rules = tollgate_rules::load(vec![rules], &tollgate_rules::Options::default()).unwrap().rules;
@@ -271,6 +302,7 @@ fn layer(mode: ServerMode) -> TollgateLayer {
     let (settings, _) = Settings::resolve(&Flags::default(), &environment, Some(&file)).unwrap();
     let limiter = Limiter::with(rules, MemoryStore::default(), SystemClock::new(), NoSink);
     let limiter = limiter.with_all_shadow(mode == ServerMode::Shadow);
+    limiter.replace_overrides(override_table());
     TollgateLayer::new(Arc::new(limiter), settings.mapping.unwrap().mapping)
 }
 
