@@ -15,11 +15,12 @@
 //! | [`handle`] | the thread that a queue lives on, and how it is asked |
 //! | [`lines`] | whose turn it is: first in, first out by key |
 //!
-//! Invariants: what was accepted is on disk, or on Redis, before anybody is told. A request leaves
+//! Invariants: what was accepted is on disk before anybody is told. A request leaves
 //! the queue in the same step that records what became of it, so that a crash loses nothing and
 //! repeats only what was on its way.
 //!
-//! Deliberately not here: asking the limiter, sending, and the queue on Redis (`tollgate-redis`).
+//! Deliberately not here: asking the limiter, and sending. Nothing uses this crate yet: the gateway's
+//! part is to follow, and until then no rule can say `over_limit: defer`.
 
 mod codec;
 pub mod config;

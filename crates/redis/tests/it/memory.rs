@@ -86,7 +86,7 @@ async fn a_denial_is_forgotten_when_its_time_comes() {
     assert!(!check(&store, "a", &soon).await.0.verdict.is_deny());
     let denied_at = tokio::time::Instant::now();
     let (denied, _) = check(&store, "a", &soon).await;
-    let tollgate_core::Verdict::Deny { retry_after: Some(wait) } = denied.verdict else { panic!("denied") };
+    let Verdict::Deny { retry_after: Some(wait) } = denied.verdict else { panic!("denied") };
     crate::support::eventually("allowed again", Duration::from_secs(3), async || {
         !check(&store, "a", &soon).await.0.verdict.is_deny()
     })
