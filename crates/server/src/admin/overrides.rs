@@ -20,6 +20,7 @@ use utoipa::{IntoResponses, ToSchema};
 use super::keys::receive_json;
 use crate::bounds::{AUDIT_MAX, ENTRIES_MAX, KEY_MAX, OVERRIDE_LIFE_MAX, OVERRIDE_TEXT_MAX, VALUE_MAX};
 use crate::http::v1::error::V1Error;
+use crate::http::v1::from_wire::WholeNumber;
 use crate::http::v1::to_wire::{self, ProblemBody};
 use crate::overrides::{
     AuditEntry, OverrideError, OverrideLimit, OverridePair, OverrideRecord, OverrideRemoval,
@@ -47,7 +48,8 @@ pub(super) struct OverrideRequestBody {
     /// What holds instead of the rule.
     limit: OverrideLimit,
     /// In how many seconds it ends.
-    expires_in_s: u64,
+    #[schema(value_type = u64, minimum = 1, maximum = 31_622_400)]
+    expires_in_s: WholeNumber,
     /// Why it is made.
     #[schema(min_length = 1)]
     reason: String,
@@ -155,9 +157,9 @@ pub(super) async fn list(State(service): State<Arc<Service>>) -> Response {
 #[utoipa::path(
     delete, path = "/v1/overrides", tag = "overrides", operation_id = "remove_override",
     params(
-        ("id" = String, Query, description = "The id of the override.", example = "1f0c5a7be2d94c33"),
-        ("who" = String, Query, description = "Who removes it.", example = "ada"),
-        ("reason" = String, Query, description = "Why.", example = "the sale is over"),
+        ("id" = String, Query, description = "The id of the override.", min_length = 1, example = "1f0c5a7be2d94c33"),
+        ("who" = String, Query, description = "Who removes it.", min_length = 1, example = "ada"),
+        ("reason" = String, Query, description = "Why.", min_length = 1, example = "the sale is over"),
     ),
     responses(ChangedSchema)
 )]
@@ -236,7 +238,8 @@ impl OverrideRequestBody {
         check_text("reason", &self.reason, SHAPE)?;
         check_text("who", &self.who, SHAPE)?;
         let life_max = OVERRIDE_LIFE_MAX.as_secs();
-        if self.expires_in_s == 0 || self.expires_in_s > life_max {
+        let expires_in_s = self.expires_in_s.0;
+        if expires_in_s == 0 || expires_in_s > life_max {
             let fix = format!("send 1 to {life_max} seconds; what is to stay belongs into the rules");
             return Err(wrong("/expires_in_s", "an override ends".to_owned(), &fix));
         }
@@ -250,7 +253,7 @@ impl OverrideRequestBody {
             descriptor,
             rule,
             limit,
-            expires_at_unix_s: since_unix_s.saturating_add(self.expires_in_s),
+            expires_at_unix_s: since_unix_s.saturating_add(expires_in_s),
             reason: self.reason,
             who: self.who,
             since_unix_s,

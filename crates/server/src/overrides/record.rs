@@ -17,7 +17,7 @@ pub(crate) struct OverridePair {
 
 /// What holds instead of the rule: how many per window, `unlimited`, or `deny`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "limit must be a whole number, \"unlimited\" or \"deny\"")]
 pub(crate) enum OverrideLimit {
     /// So many in the window of the rule.
     Count(u32),
