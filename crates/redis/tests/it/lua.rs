@@ -286,9 +286,9 @@ fn penalty_engine(scripts: &Scripts, penalty: Penalty) -> impl FnMut(Time, Penal
 #[test]
 fn penalties_are_decided_as_by_the_oracle() {
     let scripts = Scripts::new(ScriptKind::ChargeSets);
-    let steps = penalty::beside_the_oracle(|penalty| penalty_engine(&scripts, penalty), 4, 500);
+    let steps = penalty::beside_the_oracle(|penalty| penalty_engine(&scripts, penalty), 3, 200);
     println!("penalties in Lua: {} steps compared", steps.unwrap_or_else(|failure| panic!("{failure}")));
-    let outcome = penalty::never_longer_than_its_length(|penalty| penalty_engine(&scripts, penalty), 500);
+    let outcome = penalty::never_longer_than_its_length(|penalty| penalty_engine(&scripts, penalty), 200);
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
