@@ -94,6 +94,7 @@ pub enum Change {
 /// assert_eq!(second.verdict, Verdict::Deny { retry_after: Some(Micros::from_secs(20)) });
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
+#[inline]
 pub fn decide(
     state: Option<StateRef<'_>>,
     limit: &Limit,
@@ -102,10 +103,17 @@ pub fn decide(
     cost: u64,
 ) -> (Decision, Change) {
     let ask = Ask { limit, now: now.min(NOW_MAX), operation, cost: cost.min(COST_MAX) };
-    let Some(rewound) = state.and_then(|state| rewind::rewound(state, limit, ask.now)) else {
-        return decide_by_shape(state, &ask);
-    };
-    match decide_by_shape(Some(rewound.as_ref()), &ask) {
+    match state.filter(|state| rewind::is_ahead(*state, limit, ask.now)) {
+        None => decide_by_shape(state, &ask),
+        Some(ahead) => decide_rewound(ahead, &ask),
+    }
+}
+
+/// Decides over a state that was written while the clock was ahead.
+#[cold]
+fn decide_rewound(ahead: StateRef<'_>, ask: &Ask<'_>) -> (Decision, Change) {
+    let rewound = rewind::rewound(ahead, ask.limit, ask.now);
+    match decide_by_shape(Some(rewound.as_ref()), ask) {
         // Kept as it was, it would deny at any later time, too.
         (decision, Change::Keep) => (decision, Change::Put(rewound)),
         changed => changed,
@@ -130,7 +138,8 @@ fn decide_by_shape(state: Option<StateRef<'_>>, ask: &Ask<'_>) -> (Decision, Cha
 /// what it counts counts as taken now. [`decide`] does it by itself; whoever
 /// decides several charges over one state and may undo them does it first.
 pub fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> Option<State> {
-    rewind::rewound(state, limit, now.min(NOW_MAX))
+    let now = now.min(NOW_MAX);
+    rewind::is_ahead(state, limit, now).then(|| rewind::rewound(state, limit, now))
 }
 
 /// The arguments of a decision besides the state.

@@ -142,7 +142,16 @@ impl<'a> Charge<'a> {
 
     /// Decides it over the state of its key. That of a penalty only asks
     /// whether the key is blocked.
+    #[inline]
     pub fn decide(&self, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
+        if self.is_penalty() || self.limit().is_postpaid() {
+            return self.decide_rare(state, now);
+        }
+        decide(state, self.limit(), now, self.operation, self.cost)
+    }
+
+    /// The same for the charges that ask for something else than what they are.
+    fn decide_rare(&self, state: Option<StateRef<'_>>, now: Time) -> (Decision, Change) {
         if self.is_penalty() {
             return self.decide_penalty(state, now, PenaltyStep::Look);
         }

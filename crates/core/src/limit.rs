@@ -320,6 +320,8 @@ pub struct Limit {
     pub(crate) pace: Pace,
     pub(crate) base_span: Span,
     pub(crate) hard_span: Span,
+    /// The time of one token, which nearly every request asks for.
+    one_span: Span,
 }
 
 impl Limit {
@@ -356,6 +358,7 @@ impl Limit {
             pace: Pace::new(count.max(1), window),
             base_span: zero,
             hard_span: zero,
+            one_span: Pace::new(count.max(1), window).span(1),
         };
         limit.checked()
     }
@@ -396,8 +399,8 @@ impl Limit {
             }
         };
         let fresh = Self::new(count, self.window, shape)?;
-        let Self { base, hard, tick_us, pace, base_span, hard_span, .. } = fresh;
-        let limit = Self { count, shape, base, hard, tick_us, pace, base_span, hard_span, ..*self };
+        let Self { base, hard, tick_us, pace, base_span, hard_span, one_span, .. } = fresh;
+        let limit = Self { count, shape, base, hard, tick_us, pace, base_span, hard_span, one_span, ..*self };
         if self.exceed_percent > 0 { limit.soft(self.exceed_percent) } else { Ok(limit) }
     }
 
@@ -534,7 +537,12 @@ impl Limit {
 
     /// The time that `cost` takes: whole microseconds and parts of one.
     pub fn cost_span_parts(&self, cost: u64) -> (u64, u64) {
-        self.pace.span(cost).pair()
+        self.cost_span(cost).pair()
+    }
+
+    /// The time that `cost` takes.
+    pub(crate) fn cost_span(&self, cost: u64) -> Span {
+        if cost == 1 { self.one_span } else { self.pace.span(cost) }
     }
 
     /// The length of a sub-window, rounded up to whole microseconds; 1 µs

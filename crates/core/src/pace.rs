@@ -108,13 +108,12 @@ impl Pace {
     }
 
     pub(crate) fn add(self, a: Span, b: Span) -> Span {
-        let part = u64::from(a.part) + u64::from(b.part);
-        let parts = u64::from(self.parts);
-        let sum = Span {
-            whole: a.whole + b.whole + u64::from(part >= parts),
-            part: u32::try_from(part % parts).unwrap_or(0),
-        };
-        sum.min(Span::MAX)
+        let (part, parts) = (u64::from(a.part) + u64::from(b.part), u64::from(self.parts));
+        // Each part is less than a whole, so that both together hold at most one.
+        let carry = part >= parts;
+        let rest = if carry { part - parts } else { part };
+        let whole = a.whole + b.whole + u64::from(carry);
+        Span { whole, part: u32::try_from(rest).unwrap_or(0) }.min(Span::MAX)
     }
 
     /// `a − b`, zero if `b` is longer.

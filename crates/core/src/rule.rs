@@ -148,6 +148,14 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether it is enforced and made of its limit alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.mode == Mode::Enforce
+            && self.lists.is_none()
+            && self.elastic.is_none()
+            && self.limit.penalty().is_none()
+    }
+
     /// The name to show: the label, or else the path.
     pub fn name(&self) -> &str {
         if self.label.is_empty() { &self.path } else { &self.label }

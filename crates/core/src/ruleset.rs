@@ -290,6 +290,23 @@ impl RuleSet {
         }
     }
 
+    /// The charge of a request that meets one enforced limit and nothing else, as most do: one
+    /// descriptor, one rule, and no list, penalty, elastic allowance or rule that steps back in sight.
+    /// Then it is all that [`RuleSet::charges`] would find; none if there may be more to it.
+    #[inline]
+    pub fn single_charge<'a>(&'a self, request: &Request<'a>, operation: Operation) -> Option<Charge<'a>> {
+        let [descriptor] = request.descriptors else { return None };
+        let tree = self.tree(request.domain).filter(|tree| tree.is_plain() && descriptor.limit.is_none())?;
+        let node = tree.find(descriptor.entries)?;
+        let Limits::Rules(ids) = &node.limits else { return None };
+        let rule = self.rules.get(RuleId(ids.start).index())?;
+        if ids.len() != 1 || !rule.is_plain() {
+            return None;
+        }
+        let one = Asked { tree, request, descriptor, index: 0, operation };
+        Some(one.charge(one.key(node, rule), Some(RuleId(ids.start)), rule.mode))
+    }
+
     fn tree(&self, domain: &str) -> Option<&Tree> {
         // Most sets have one domain or two, and comparing is quicker than a hash.
         if let [first, ..] = &*self.trees

@@ -9,11 +9,8 @@
 
 use tollgate_core::{Entry, Operation, Outcome, Request};
 
+use crate::limit_reply::LimitReply;
 use crate::reply::{Reply, RuleDecision};
-
-/// The domain of counters whose limits callers bring along. No rule file has
-/// it, so that rules and callers never share one.
-pub const CALLER_LIMITS: &str = "\0brought";
 
 /// One decision, with the request it belongs to.
 ///
@@ -45,8 +42,6 @@ pub struct Event<'a> {
 /// What stands for a rule's name where the caller brought the limit in a
 /// descriptor.
 const OVERRIDE: &str = "override";
-/// The same for limits without rules, by [`crate::Limiter::check_limit`].
-const THROTTLE: &str = "throttle";
 
 impl Event<'_> {
     /// The name of the rule that decided, for people to read.
@@ -56,19 +51,8 @@ impl Event<'_> {
         match (rule, exception) {
             (Some(rule), _) => rule.name(),
             (None, Some(exception)) => exception.reason(),
-            (None, None) if self.has_caller_limit() => THROTTLE,
             (None, None) => OVERRIDE,
         }
-    }
-
-    /// The domain of that rule; empty where the caller asked for no rule.
-    pub fn domain(&self) -> &str {
-        if self.has_caller_limit() { "" } else { self.request.domain }
-    }
-
-    /// Whether the caller brought the whole limit and asked for no rule.
-    pub fn has_caller_limit(&self) -> bool {
-        self.request.domain == CALLER_LIMITS
     }
 
     /// The entries that the decision is about.
@@ -83,6 +67,20 @@ impl Event<'_> {
         let decision = self.decision.filter(|_| self.operation != Operation::Refund)?;
         Some(self.reply.outcome_of(decision))
     }
+}
+
+/// The decision of a limit that the caller brought along, by [`crate::Limiter::check_limit`].
+#[derive(Debug, Clone, Copy)]
+pub struct LimitEvent<'a> {
+    /// The counter, as the caller calls it.
+    pub name: &'a str,
+    /// What was answered.
+    pub reply: &'a LimitReply,
+}
+
+impl LimitEvent<'_> {
+    /// What stands for a rule's name.
+    pub const RULE_NAME: &'static str = "throttle";
 }
 
 /// Whoever keeps count.
@@ -110,6 +108,9 @@ impl Event<'_> {
 pub trait EventSink: Send + Sync {
     /// Takes note of an event, without waiting for anything.
     fn offer(&self, event: Event<'_>);
+
+    /// The same of a limit without rules. Who counts by rules need not care.
+    fn offer_limit(&self, _: LimitEvent<'_>) {}
 }
 
 /// Keeps no count.
@@ -123,5 +124,9 @@ impl EventSink for NoSink {
 impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
     fn offer(&self, event: Event<'_>) {
         (**self).offer(event);
+    }
+
+    fn offer_limit(&self, event: LimitEvent<'_>) {
+        (**self).offer_limit(event);
     }
 }

@@ -12,6 +12,7 @@
 //! | [`store`] | [`Store`]: where state lives; all or nothing |
 //! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
 //! | [`reply`] | [`Reply`]: the answer, with one [`RuleDecision`] per limit met |
+//! | [`limit_reply`] | [`LimitReply`]: the same for a limit that the caller brings along |
 //! | [`pending`] | [`Pending`]: an answer now or later |
 //! | [`event`] | [`Event`]s for whoever keeps count |
 //!
@@ -21,6 +22,7 @@
 pub mod clock;
 pub mod event;
 pub mod keyed;
+pub mod limit_reply;
 pub mod limiter;
 pub mod load;
 mod lookup;
@@ -31,8 +33,9 @@ pub mod reply;
 pub mod store;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use event::{Event, EventSink, NoSink};
+pub use event::{Event, EventSink, LimitEvent, NoSink};
 pub use keyed::KeyedLimiter;
+pub use limit_reply::LimitReply;
 pub use limiter::Limiter;
 pub use load::{Load, LoadGauge, LoadReading, LoadSource};
 pub use memory::snapshot::SnapshotError;
@@ -44,4 +47,4 @@ pub use reply::{DescriptorReply, Exception, Reply, RuleDecision};
 #[doc = include_str!("../../../docs/guide/library.md")]
 struct Guide;
 
-pub use store::{ChargeSet, Decisions, Denial, ImmediateStore, Store, StoreReply};
+pub use store::{ChargeFlags, ChargeSet, Decisions, Denial, ImmediateStore, Store, StoreReply};

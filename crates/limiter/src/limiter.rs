@@ -9,19 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use tollgate_core::{
-    Charge, Descriptor, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict,
-};
+use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
 
 use crate::clock::{Clock, SystemClock};
-use crate::event::{CALLER_LIMITS, Event, EventSink, NoSink};
+use crate::event::{Event, EventSink, LimitEvent, NoSink};
+use crate::limit_reply::{CallerDecision, LimitReply};
 use crate::load::LoadGauge;
 use crate::lookup::Lookup;
 use crate::memory::MemoryStore;
 use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
-use crate::store::Store;
+use crate::store::{ChargeSet, Store, StoreReply};
+
+/// The domain of counters whose limits callers bring along. No rule file has
+/// it, so that rules and callers never share one.
+const CALLER_LIMITS: &str = "\0brought";
 
 /// Decides requests by rules.
 ///
@@ -140,6 +143,7 @@ impl<S, C, E> Limiter<S, C, E> {
 
 impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// May this happen? Takes its cost if so.
+    #[inline]
     pub fn check(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
         self.operate(request, Operation::Check, self.clock.now())
     }
@@ -161,17 +165,14 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     /// Does any of the four at an instant of the clock, for callers that decide
     /// several requests at one. The store may have a better clock.
+    #[inline]
     pub fn operate(
         &self,
         request: &Request<'_>,
         operation: Operation,
         now: Time,
     ) -> Pending<S, impl Future<Output = Reply>> {
-        Pending::new(async move {
-            let reply = self.decide(request, operation, now).await;
-            self.offer(request, operation, &reply);
-            reply
-        })
+        Pending::new(self.decide(request, operation, now, move |reply| self.offer(request, operation, reply)))
     }
 
     /// Checks for a caller who holds what is delayed, and holds nothing for
@@ -184,9 +185,9 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         patience: Micros,
     ) -> Pending<S, impl Future<Output = Reply>> {
         Pending::new(async move {
-            let mut reply = self.decide(request, Operation::Check, now).await;
+            let mut reply = self.decide(request, Operation::Check, now, |_| ()).await;
             if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
-                self.decide(request, Operation::Refund, now).await;
+                self.decide(request, Operation::Refund, now, |_| ()).await;
                 reply.deny_waits_above(patience);
             }
             self.offer(request, Operation::Check, &reply);
@@ -197,16 +198,13 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// Reports and gives back what an earlier check left open, as the descriptors
     /// say. It is no request of its own, and is not counted as one.
     pub fn settle(&self, request: &Request<'_>, now: Time) -> Pending<S, impl Future<Output = Reply>> {
-        Pending::new(async move {
-            let reply = self.decide(request, Operation::Report, now).await;
+        Pending::new(self.decide(request, Operation::Report, now, move |reply| {
             for decision in reply.decisions.iter().filter(|decision| decision.cost > 0) {
                 let operation = decision.operation;
-                let event =
-                    Event { request, reply: &reply, decision: Some(decision), operation, is_request: false };
+                let event = Event { request, reply, decision: Some(decision), operation, is_request: false };
                 self.sink.offer(event);
             }
-            reply
-        })
+        }))
     }
 
     /// Takes `cost` from the counter `name` of a limit that the caller brings
@@ -217,21 +215,31 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         limit: &Limit,
         cost: u64,
         now: Time,
-    ) -> Pending<S, impl Future<Output = Reply>> {
+    ) -> Pending<S, impl Future<Output = LimitReply>> {
         Pending::new(async move {
             let entries = [Entry { key: "", value: name }];
-            let descriptors = [Descriptor::new(&entries)];
-            let request = Request::new(CALLER_LIMITS, &descriptors);
             let key = Key { domain: CALLER_LIMITS, entries: &entries, shared: &[], limit, ordinal: 0 };
             let (mode, operation) = (Mode::Enforce, Operation::Check);
             let charge = Charge { descriptor: 0, rule: None, key, mode, operation, cost };
-            let lookup = Lookup::of_charge(charge);
-            let answer = self.store.check(&lookup.set, now).await;
-            let decided = Decided::new(&lookup, &answer);
-            let reply = Reply::new(self.rules.load(), lookup.free, decided, self.is_all_shadow);
-            self.offer(&request, operation, &reply);
+            let decided = match self.store.memory() {
+                Some(memory) => {
+                    CallerDecision { now, decision: memory.decide_one(&charge, now), degraded: false }
+                }
+                None => Box::pin(self.check_remotely(charge, now)).await,
+            };
+            let reply = LimitReply::new(decided, self.is_all_shadow);
+            // A cost of 0 is no traffic.
+            if cost > 0 || reply.verdict.is_deny() {
+                self.sink.offer_limit(LimitEvent { name, reply: &reply });
+            }
             reply
         })
+    }
+
+    async fn check_remotely(&self, charge: Charge<'_>, now: Time) -> CallerDecision {
+        let mut set = ChargeSet::default();
+        set.charges.push(charge);
+        CallerDecision::first(&self.store.check(&set, now).await)
     }
 
     /// Forgets what the counters of this request hold; how many held anything.
@@ -248,35 +256,85 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         })
     }
 
-    async fn decide(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
-        if self.has_overrides.load(Ordering::Acquire) {
-            // In a place of its own: where there are none, nobody pays for its size.
-            return Box::pin(self.decide_bent(request, operation, now)).await;
-        }
-        let rules = self.rules.load();
-        let mut lookup = Lookup::new(&rules, request, operation, self.is_all_quota);
-        lookup.stretch(&rules, request.domain, &self.load, now);
-        let answer = self.store.check(&lookup.set, now).await;
-        let decided = Decided::new(&lookup, &answer);
-        let free = lookup.into_free();
-        Reply::new(rules, free, decided, self.is_all_shadow)
+    /// Decides a request and shows the reply to `then`. That is an argument so that an operation is one
+    /// future and not one within another, which would copy every reply once more.
+    async fn decide(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+        then: impl FnOnce(&Reply),
+    ) -> Reply {
+        let reply = match self.store.memory() {
+            Some(memory) => self.decide_in_memory(memory, request, operation, now),
+            // In a place of its own, so that what never waits is not made larger by what may.
+            None => Box::pin(self.decide_remotely(request, operation, now)).await,
+        };
+        then(&reply);
+        reply
     }
 
-    /// The same where operators have bent limits.
-    async fn decide_bent(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
-        let rules = self.rules.load();
-        // Outlives what borrows from it.
-        let mut limits = Vec::new();
-        let mut lookup = Lookup::new(&rules, request, operation, self.is_all_quota);
-        let table = self.overrides.load_full();
-        let bending = Bending { table: &table, rules: &rules, request, operation, now };
-        limits.extend(bending.bend(&mut lookup));
-        lookup.replace_limits(&limits);
-        lookup.stretch(&rules, request.domain, &self.load, now);
+    fn decide_in_memory(
+        &self,
+        memory: &MemoryStore,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> Reply {
+        let (rules, mut bent) = (self.rules.load(), Vec::new());
+        if let Some(decision) = self.decide_single(memory, &rules, request, operation, now) {
+            return Reply::single(rules, now, decision, self.is_all_shadow);
+        }
+        let lookup = self.look_up(&rules, &mut bent, request, operation, now);
+        let decisions = memory.decide(&lookup.set, now);
+        let decided = Decided::new(lookup, &StoreReply { now, decisions, ..StoreReply::default() });
+        Reply::new(rules, decided, self.is_all_shadow)
+    }
+
+    /// The short way: a request that meets one limit and nothing else needs no lists of charges and
+    /// decisions, nor anybody to say how they bear on each other. The decision and the reply are the
+    /// same as by the long way, which takes twice as long; tests compare both.
+    fn decide_single(
+        &self,
+        memory: &MemoryStore,
+        rules: &RuleSet,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+    ) -> Option<RuleDecision> {
+        if self.is_all_quota || self.has_overrides.load(Ordering::Acquire) {
+            return None;
+        }
+        let charge = rules.single_charge(request, operation)?;
+        Some(RuleDecision::new(&charge, &memory.decide_one(&charge, now)))
+    }
+
+    async fn decide_remotely(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
+        let (rules, mut bent) = (self.rules.load(), Vec::new());
+        let lookup = self.look_up(&rules, &mut bent, request, operation, now);
         let answer = self.store.check(&lookup.set, now).await;
-        let decided = Decided::new(&lookup, &answer);
-        let free = lookup.into_free();
-        Reply::new(rules, free, decided, self.is_all_shadow)
+        let decided = Decided::new(lookup, &answer);
+        Reply::new(rules, decided, self.is_all_shadow)
+    }
+
+    /// What a request is charged, by the limits in force at this moment. `bent` holds those of operators.
+    fn look_up<'a>(
+        &self,
+        rules: &'a RuleSet,
+        bent: &'a mut Vec<Option<Limit>>,
+        request: &Request<'a>,
+        operation: Operation,
+        now: Time,
+    ) -> Lookup<'a> {
+        let mut lookup = Lookup::new(rules, request, operation, self.is_all_quota);
+        if self.has_overrides.load(Ordering::Acquire) {
+            let table = self.overrides.load_full();
+            let bending = Bending { table: &table, rules, request, operation, now };
+            bent.extend(bending.bend(&mut lookup));
+            lookup.replace_limits(bent);
+        }
+        lookup.stretch(rules, request.domain, &self.load, now);
+        lookup
     }
 
     /// Offers what happened. A peek is no traffic, so that nobody counts it.

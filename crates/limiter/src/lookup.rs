@@ -13,10 +13,10 @@ use tollgate_core::ruleset::{Found, Free, ListDenial};
 use tollgate_core::{Charge, Limit, Mode, Operation, Request, RuleSet, Time};
 
 use crate::load::LoadGauge;
-use crate::store::{CHARGES_USUAL, ChargeSet};
+use crate::store::{ChargeSet, FLAGS_INLINE};
 
 /// By descriptor, why nothing was charged for it; none if something was.
-pub type FreeList = SmallVec<[Option<Free>; CHARGES_USUAL]>;
+pub type FreeList = SmallVec<[Option<Free>; FLAGS_INLINE]>;
 
 /// What denied a request instead of a limit. Waiting does not help, and nothing was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +64,6 @@ impl<'a> Lookup<'a> {
         lookup
     }
 
-    /// A charge that no rule is needed for.
-    pub(crate) fn of_charge(charge: Charge<'a>) -> Self {
-        let mut lookup = Self::default();
-        lookup.note(Found::Charge(charge));
-        lookup
-    }
-
     /// Decides by other limits from now on, where there are any; one for each charge.
     pub(crate) fn replace_limits(&mut self, limits: &'a [Option<Limit>]) {
         for (charge, limit) in self.set.charges.iter_mut().zip(limits) {
@@ -92,11 +85,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// By descriptor, why nothing was charged.
-    pub(crate) fn into_free(self) -> FreeList {
-        self.free
-    }
-
+    #[inline]
     fn note(&mut self, found: Found<'a>) {
         let mut is_met = |descriptor: usize| {
             if descriptor == self.free.len() {

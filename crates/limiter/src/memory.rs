@@ -143,21 +143,25 @@ impl MemoryStore {
 
     /// Decides all charges of a request together, all or nothing.
     pub fn decide(&self, set: &ChargeSet<'_>, now: Time) -> Decisions {
-        let [charge] = set.charges.as_slice() else { return self.decide_several(set, now) };
-        if set.is_denied_elsewhere {
-            return self.decide_several(set, now);
+        match set.charges.as_slice() {
+            [charge] if !set.is_denied_elsewhere => {
+                let mut decisions = Decisions::new();
+                decisions.push(self.decide_one(charge, now));
+                decisions
+            }
+            _ => self.decide_several(set, now),
         }
-        smallvec::smallvec![self.decide_hash(self.hash(&charge.key), charge, now)]
+    }
+
+    /// Decides a charge that is all of its request.
+    pub(crate) fn decide_one(&self, charge: &Charge<'_>, now: Time) -> Decision {
+        self.decide_hash(self.hash(&charge.key), charge, now)
     }
 
     /// Decides one charge over the state of a hash from [`MemoryStore::hash`], whatever key the charge
     /// has: for whoever asks for the same keys again and again.
     pub fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
-        let mut table = self.lock(self.shard_of(hash));
-        let state = table.find(hash).and_then(|slot| table.state(slot));
-        let (decision, change) = charge.decide(state, now);
-        drop(table.change(hash, change, now));
-        decision
+        self.lock(self.shard_of(hash)).decide(hash, now, |state| charge.decide(state, now))
     }
 
     /// Forgets a key; whether there was anything to forget.
@@ -220,6 +224,10 @@ impl Default for MemoryStore {
 impl Store for MemoryStore {
     fn check(&self, set: &ChargeSet<'_>, now: Time) -> impl Future<Output = StoreReply> + Send {
         std::future::ready(StoreReply { now, decisions: self.decide(set, now), ..StoreReply::default() })
+    }
+
+    fn memory(&self) -> Option<&Self> {
+        Some(self)
     }
 
     fn reset(&self, key: &Key<'_>, _: Time) -> impl Future<Output = bool> + Send {

@@ -38,6 +38,7 @@ impl<S, F: Future> Pending<S, F> {
 impl<S: ImmediateStore, F: Future> Pending<S, F> {
     /// The answer of a store in this process.
     #[expect(clippy::panic, reason = "an ImmediateStore promises not to wait")]
+    #[inline]
     pub fn at_once(self) -> F::Output {
         match pin!(self.future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => answer,
@@ -50,6 +51,7 @@ impl<S, F: Future> IntoFuture for Pending<S, F> {
     type Output = F::Output;
     type IntoFuture = F;
 
+    #[inline]
     fn into_future(self) -> F {
         self.future
     }

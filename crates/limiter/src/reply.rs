@@ -69,7 +69,8 @@ pub struct RuleDecision {
 }
 
 impl RuleDecision {
-    fn new(charge: &Charge<'_>, decision: &Decision) -> Self {
+    #[inline]
+    pub(crate) fn new(charge: &Charge<'_>, decision: &Decision) -> Self {
         Self {
             descriptor: charge.descriptor,
             rule: charge.rule,
@@ -192,13 +193,9 @@ pub struct Reply {
 impl Reply {
     /// The reply that these decisions make up. `is_all_shadow` if nothing at
     /// all is enforced.
-    pub(crate) fn new(
-        rules: Guard<Arc<RuleSet>>,
-        free: FreeList,
-        decided: Decided,
-        is_all_shadow: bool,
-    ) -> Self {
-        let Decided { now, decisions, denial } = decided;
+    #[inline]
+    pub(crate) fn new(rules: Guard<Arc<RuleSet>>, decided: Decided, is_all_shadow: bool) -> Self {
+        let Decided { now, decisions, free, denial } = decided;
         let binding = if denial.is_denied() { denying(&decisions, denial) } else { tightest(&decisions) };
         let verdict = match binding.and_then(|index| decisions.get(index)) {
             Some(decision) if denial.is_denied() => {
@@ -214,6 +211,22 @@ impl Reply {
             false => verdict,
         };
         Self { now, verdict, decisions, free, binding, denial, is_all_shadow, rules }
+    }
+
+    /// The reply of one enforced decision and nothing else.
+    #[inline]
+    pub(crate) fn single(
+        rules: Guard<Arc<RuleSet>>,
+        now: Time,
+        decision: RuleDecision,
+        is_all_shadow: bool,
+    ) -> Self {
+        let denial = Denial::by_limits(decision.verdict.is_deny());
+        let verdict = if is_all_shadow { Verdict::Allow } else { decision.verdict };
+        let (mut decisions, mut free) = (SmallVec::new(), FreeList::new());
+        decisions.push(decision);
+        free.push(None);
+        Self { now, verdict, decisions, free, binding: Some(0), denial, is_all_shadow, rules }
     }
 
     /// Makes denials of all waits that are longer than somebody has patience for.
@@ -354,21 +367,19 @@ impl Reply {
 pub(crate) struct Decided {
     now: Time,
     decisions: SmallVec<[RuleDecision; CHARGES_USUAL]>,
+    free: FreeList,
     denial: Denial,
 }
 
 impl Decided {
-    pub(crate) fn new(lookup: &Lookup<'_>, reply: &StoreReply) -> Self {
+    #[inline]
+    pub(crate) fn new(lookup: Lookup<'_>, reply: &StoreReply) -> Self {
         let set = &lookup.set;
-        let degraded = reply.degraded.iter().copied().chain(std::iter::repeat(false));
-        let decided = set.charges.iter().zip(&reply.decisions).zip(degraded);
         let mut decisions: SmallVec<[RuleDecision; CHARGES_USUAL]> = SmallVec::new();
-        for ((charge, decision), degraded) in decided {
-            let decision = RuleDecision {
-                degraded,
-                remembered: reply.remembered && decision.verdict.is_deny(),
-                ..RuleDecision::new(charge, decision)
-            };
+        for (index, (charge, decision)) in set.charges.iter().zip(&reply.decisions).enumerate() {
+            let mut decision = RuleDecision::new(charge, decision);
+            decision.degraded = reply.degraded.get(index).is_some_and(|degraded| *degraded);
+            decision.remembered = reply.remembered && decision.verdict.is_deny();
             match decisions.last_mut() {
                 Some(limit) if charge.is_penalty() => limit.block(&decision),
                 Some(_) | None => decisions.push(decision),
@@ -382,7 +393,7 @@ impl Decided {
         }
         let verdicts = decisions.iter().map(|decision| (decision.mode, decision.verdict.is_deny()));
         let denial = Denial::new(verdicts, set.quota_passes);
-        Self { now: reply.now, decisions, denial }
+        Self { now: reply.now, decisions, free: lookup.free, denial }
     }
 }
 

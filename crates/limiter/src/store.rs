@@ -15,9 +15,17 @@
 use smallvec::SmallVec;
 use tollgate_core::{Change, Charge, Decision, Key, Micros, Mode, Operation, State, StateRef, Time, decide};
 
+use crate::memory::MemoryStore;
+
 /// Most requests meet no more limits than this; more cost some allocations, and
 /// room for more would be copied for all.
 pub const CHARGES_USUAL: usize = 2;
+
+/// A list of bytes holds so many where its length and pointer would be.
+pub(crate) const FLAGS_INLINE: usize = 16;
+
+/// A flag for each charge of a set, or none if none is set.
+pub type ChargeFlags = SmallVec<[bool; FLAGS_INLINE]>;
 
 /// One decision for each charge of a set, in the same order.
 pub type Decisions = SmallVec<[Decision; CHARGES_USUAL]>;
@@ -49,6 +57,11 @@ pub trait Store: Send + Sync {
     /// this process's clock; the store may have a better one.
     fn check(&self, set: &ChargeSet<'_>, now: Time) -> impl Future<Output = StoreReply> + Send;
 
+    /// The states themselves, where they are in this process: then nobody need wait.
+    fn memory(&self) -> Option<&MemoryStore> {
+        None
+    }
+
     /// Forgets a key; whether there was anything to forget. `now` is this
     /// process's clock.
     fn reset(&self, key: &Key<'_>, now: Time) -> impl Future<Output = bool> + Send;
@@ -67,7 +80,7 @@ pub struct StoreReply {
     pub decisions: Decisions,
     /// For each charge, whether it was decided without the store; empty if
     /// none was.
-    pub degraded: SmallVec<[bool; CHARGES_USUAL]>,
+    pub degraded: ChargeFlags,
     /// It was denied from memory of an earlier denial; nothing was asked.
     pub remembered: bool,
 }
@@ -128,6 +141,11 @@ impl Denial {
             }
         }
         Self { by_limits, by_quotas: any_quota && !quota_passes }
+    }
+
+    /// The denial of a request that only one limit is asked about.
+    pub(crate) const fn by_limits(by_limits: bool) -> Self {
+        Self { by_limits, by_quotas: false }
     }
 
     /// Whether the request is denied.

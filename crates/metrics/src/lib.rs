@@ -46,7 +46,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tollgate_core::ruleset::{Free, override_metric_path};
 use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
-use tollgate_limiter::{Event, EventSink, RuleDecision};
+use tollgate_limiter::{Event, EventSink, LimitEvent, RuleDecision};
 
 use counters::{CounterStripe, StripedCounters, stripes_for};
 use hits::{Hit, HitCounts};
@@ -353,15 +353,19 @@ impl EventSink for Metrics {
                 self.global_shadow();
             }
         }
-        if event.has_caller_limit() {
-            return;
-        }
         let Some(decision) = event.decision else { return self.count_unruled(&event) };
         match decision.rule {
             Some(id) => self.count_rule(&event, decision, id),
             // A list of the domain denied it; the request is counted above.
             None if decision.exception.is_some() => {}
             None => self.count_override(&event, decision),
+        }
+    }
+
+    fn offer_limit(&self, event: LimitEvent<'_>) {
+        self.requests.stripe().add_outcome(event.reply.outcome);
+        if event.reply.is_all_shadow_denied {
+            self.global_shadow();
         }
     }
 }

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::{Limit, Micros, Operation, Request, Time};
-use tollgate_limiter::{Clock as _, Limiter, Reply, SystemClock};
+use tollgate_limiter::{Clock as _, LimitReply, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
 use crate::history::HistoryService;
@@ -144,7 +144,7 @@ impl Service {
     }
 
     /// Takes `cost` from the counter `name` of a limit that the caller brings along.
-    pub async fn check_limit(&self, name: &str, limit: &Limit, cost: u64, now: Time) -> Reply {
+    pub async fn check_limit(&self, name: &str, limit: &Limit, cost: u64, now: Time) -> LimitReply {
         self.limiter.check_limit(name, limit, cost, now).await
     }
 

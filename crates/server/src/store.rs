@@ -4,10 +4,8 @@
 //! The settings choose; everything else asks [`AnyStore`] and does not know.
 //!
 //! Invariant: counters in memory are decided without waiting and without an
-//! allocation; what Redis needs for a request is boxed, so that requests which
-//! do not ask it stay small.
+//! allocation; the limiter boxes what a remote store needs for a request.
 
-use futures_util::FutureExt as _;
 use tollgate_core::{Key, Time};
 use tollgate_limiter::{ChargeSet, MemoryStore, Store, StoreReply};
 use tollgate_metrics::{NodeStats, RemoteStats, StoreStats};
@@ -90,11 +88,15 @@ impl AnyStore {
 impl Store for AnyStore {
     async fn check(&self, set: &ChargeSet<'_>, now: Time) -> StoreReply {
         match self {
-            // Taken and not awaited, so that this future need not hold the reply.
-            Self::Memory(store) => {
-                Store::check(store, set, now).now_or_never().expect("memory answers at once")
-            }
-            Self::Redis(store) => Box::pin(store.check(set, now)).await,
+            Self::Memory(store) => Store::check(store, set, now).await,
+            Self::Redis(store) => store.check(set, now).await,
+        }
+    }
+
+    fn memory(&self) -> Option<&MemoryStore> {
+        match self {
+            Self::Memory(store) => Some(store),
+            Self::Redis(_) => None,
         }
     }
 

@@ -39,7 +39,7 @@ impl EventSink for WeekCounter {
         let pairs = event.entries().iter().map(|entry| format!("{}={}", entry.key, entry.value));
         let key = pairs.collect::<Vec<_>>().join(",");
         let decision = event.outcome().map(|outcome| DecisionCount {
-            domain: event.domain(),
+            domain: event.request.domain,
             rule: event.rule_name(),
             key: Some(&key),
             outcome,

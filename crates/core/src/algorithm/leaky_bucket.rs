@@ -18,7 +18,7 @@ use crate::time::Micros;
 pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>) -> (Decision, Change) {
     let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
     let longest = max_wait.map(Span::of);
-    let take = pace.span(ask.cost);
+    let take = ask.limit.cost_span(ask.cost);
     let queue = pace.until(cell, ask.now);
     let joinable = joinable(ask, pace.sub(hard, take), longest);
     let step = ask.step(queue <= joinable && ask.can_ever_fit());
@@ -32,11 +32,12 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>
         }
     };
     let decision = Decision {
-        remaining: remaining(ask, after, longest),
         reset_after: after.ceil(),
         soft: is_soft(ask, verdict, after),
         ..ask.decision(verdict, pace.tokens_ceil(after))
     };
+    let remaining = longest.map_or(decision.remaining, |longest| remaining(ask, after, longest));
+    let decision = Decision { remaining, ..decision };
     (decision, span_change(ask, step, after))
 }
 
@@ -59,13 +60,12 @@ fn leaves_after(ask: &Ask<'_>, queue: Span) -> Verdict {
 }
 
 /// How many requests of cost 1 still find a place, and leave in time.
-fn remaining(ask: &Ask<'_>, queue: Span, longest: Option<Span>) -> u64 {
+fn remaining(ask: &Ask<'_>, queue: Span, longest: Span) -> u64 {
     let pace = ask.limit.pace;
     let places = pace.sub(ask.limit.base_span, queue);
-    match longest {
-        Some(longest) if queue > longest => 0,
-        // The last one may wait as long as that, and those before it leave one token's time apart.
-        Some(longest) => pace.tokens(places.min(pace.add(pace.sub(longest, queue), pace.span(1)))),
-        None => pace.tokens(places),
+    if queue > longest {
+        return 0;
     }
+    // The last one may wait as long as that, and those before it leave one token's time apart.
+    pace.tokens(places.min(pace.add(pace.sub(longest, queue), ask.limit.cost_span(1))))
 }

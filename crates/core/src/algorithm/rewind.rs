@@ -22,14 +22,18 @@ use crate::time::{Micros, Time};
 /// A clock that steps back by no more than this is waited for.
 pub(crate) const STEP_BACK_MAX: Micros = Micros::SECOND;
 
-/// The state as if it had been written now, if it is from a clock that was ahead.
-pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> Option<State> {
+/// Whether a state is from a clock that was ahead.
+#[inline]
+pub(super) fn is_ahead(state: StateRef<'_>, limit: &Limit, now: Time) -> bool {
+    // No live state is from the future if it ends before its life could.
+    state.deadline() > now + STEP_BACK_MAX && state.deadline() > now + life(state, limit) + STEP_BACK_MAX
+}
+
+/// Such a state as if it had been written now.
+pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> State {
     let life = life(state, limit);
-    if state.deadline() <= now + life + STEP_BACK_MAX {
-        return None;
-    }
     let cell = match (limit.shape(), state) {
-        (_, StateRef::Log(log)) => return Some(State::Log(window_log::rewound(log, limit, now))),
+        (_, StateRef::Log(log)) => return State::Log(window_log::rewound(log, limit, now)),
         (Shape::SlidingCounter, StateRef::Cell(cell)) => sliding_counter::rewound(cell, limit, now),
         (Shape::TokenBucket { refill: Refill::Interval, .. }, StateRef::Cell(cell)) => {
             token_bucket::rewound(cell, life, now)
@@ -41,7 +45,7 @@ pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> Option<S
             fixed_window::rewound(cell, limit, now)
         }
     };
-    Some(State::Cell(cell))
+    State::Cell(cell)
 }
 
 /// How long a state with this usage lives at most.

@@ -22,7 +22,7 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, refill: Refill) -> (Deci
 
 fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
-    let take = pace.span(ask.cost);
+    let take = ask.limit.cost_span(ask.cost);
     let missing = pace.until(cell, ask.now);
     // The most that may be missing for the cost to fit.
     let most = pace.sub(hard, take);
@@ -35,8 +35,8 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(wait) }
         }
     };
+    // What is left is what fits less what is missing, because what fits is a whole number of tokens.
     let decision = Decision {
-        remaining: pace.tokens(pace.sub(ask.limit.base_span, missing)),
         reset_after: missing.ceil(),
         soft: is_soft(ask, verdict, missing),
         ..ask.decision(verdict, pace.tokens_ceil(missing))

@@ -113,7 +113,12 @@ impl Children {
 
     /// The child whose text is these pieces joined.
     fn by_text(&self, pieces: &[&str]) -> Option<usize> {
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_it = |child: &&Child| {
+            // Nearly all others differ in length already.
+            if child.text.len() != length {
+                return false;
+            }
             let mut rest = Some(&*child.text);
             for piece in pieces {
                 rest = rest.and_then(|text| text.strip_prefix(piece));

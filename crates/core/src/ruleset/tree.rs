@@ -84,6 +84,11 @@ impl Tree {
         self.lists.as_deref()
     }
 
+    /// Whether each descriptor is decided by the limits it ends at, and by nothing else.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.lists.is_none() && !self.has_replaces
+    }
+
     pub(super) fn node(&self, index: usize) -> Option<&DescriptorNode> {
         self.nodes.get(index)
     }

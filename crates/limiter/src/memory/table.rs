@@ -124,9 +124,33 @@ impl Table {
         self.slot_mut(at).words[0] |= IN_USE;
     }
 
+    /// Decides over the state of a key, and makes the change that comes of it.
+    pub(super) fn decide<D>(
+        &mut self,
+        hash: u64,
+        now: Time,
+        decide: impl FnOnce(Option<StateRef<'_>>) -> (D, Change),
+    ) -> D {
+        let found = self.find(hash);
+        let (decision, change) = decide(found.and_then(|at| self.state(at)));
+        match (change, found) {
+            // What most checks do: the slot stays, and its sixteen bytes change.
+            (Change::Put(State::Cell(cell)), Some(at)) if self.slot(at).log_place().is_none() => {
+                let [first, second] = cell.pack();
+                self.slot_mut(at).words = [first | IN_USE, second];
+            }
+            (change, found) => drop(self.change_found(found, hash, change, now)),
+        }
+        decision
+    }
+
     /// Makes a change to a key, and hands back what was there.
     pub(super) fn change(&mut self, hash: u64, change: Change, now: Time) -> Option<State> {
-        let found = self.find(hash);
+        self.change_found(self.find(hash), hash, change, now)
+    }
+
+    /// The same, where the slot of the key is known.
+    fn change_found(&mut self, found: Option<usize>, hash: u64, change: Change, now: Time) -> Option<State> {
         match (change, found) {
             (Change::Keep | Change::Remove, None) => None,
             (Change::Keep, Some(at)) => {

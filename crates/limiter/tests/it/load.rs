@@ -78,8 +78,10 @@ fn oracle_load(past: &[(Time, GaugeEvent)], domain: usize, now: Time) -> f64 {
 /// Whether a limit may be exceeded at `now`: the whole past again, in small steps
 /// and at every report, from the first question about this mark on.
 fn oracle_may_exceed(past: &[(Time, GaugeEvent)], domain: usize, mark: u32, now: Time) -> bool {
-    let is_first = |(_, event): &&(Time, GaugeEvent)| matches!(event, GaugeEvent::Ask(of, at) if (*of, *at) == (domain, mark));
-    let start = past.iter().find(is_first).map_or(now, |(at, _)| *at);
+    let is_ask = |(_, event): &(Time, GaugeEvent)| matches!(event, GaugeEvent::Ask(of, at) if (*of, *at) == (domain, mark));
+    // What was reported before that question, perhaps at the same instant, granted nothing.
+    let first = past.iter().position(is_ask).unwrap_or(past.len());
+    let start = past.get(first).map_or(now, |(at, _)| *at);
     let mut instants: Vec<(Time, usize)> = Vec::new();
     let mut at = start;
     while at <= now {
@@ -87,8 +89,7 @@ fn oracle_may_exceed(past: &[(Time, GaugeEvent)], domain: usize, mark: u32, now:
         instants.push((at, until));
         at = at + TICK;
     }
-    for (index, (when, _)) in past.iter().enumerate().filter(|(_, (when, _))| *when >= start && *when <= now)
-    {
+    for (index, (when, _)) in past.iter().enumerate().skip(first).filter(|(_, (when, _))| *when <= now) {
         instants.push((*when, index));
         instants.push((*when, index + 1));
     }

@@ -18,6 +18,7 @@ mod penalty;
 mod postpaid;
 mod reload;
 mod retry;
+mod short_way;
 mod support;
 mod threads;
 mod together;

@@ -13,7 +13,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Decision, Operation};
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, counts_anyway};
+use tollgate_limiter::store::{CHARGES_USUAL, ChargeFlags, ChargeSet, Decisions, counts_anyway};
 
 /// Indexes of charges in their set.
 pub(crate) type ChargeIndexes = SmallVec<[usize; CHARGES_USUAL]>;
@@ -119,12 +119,12 @@ impl<'b, 'a> MultiSlotCheck<'b, 'a> {
     }
 
     /// All decisions, and which of them were made without the store.
-    pub(crate) fn finish(self) -> (Decisions, SmallVec<[bool; CHARGES_USUAL]>) {
+    pub(crate) fn finish(self) -> (Decisions, ChargeFlags) {
         let settled = self.settled.into_iter().flatten();
-        let (decisions, degraded): (Decisions, SmallVec<[bool; CHARGES_USUAL]>) =
+        let (decisions, degraded): (Decisions, ChargeFlags) =
             settled.map(|settled| (settled.decision, settled.degraded)).unzip();
         let is_whole = !degraded.contains(&true);
-        (decisions, if is_whole { SmallVec::new() } else { degraded })
+        (decisions, if is_whole { ChargeFlags::new() } else { degraded })
     }
 
     fn decision(&self, charge: usize) -> Option<Decision> {

@@ -13,7 +13,7 @@ use tollgate_history::query::KeyName;
 use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
 use tollgate_http::PathTemplates;
 use tollgate_http::request::mapping::MISSING;
-use tollgate_limiter::{Event, EventSink};
+use tollgate_limiter::{Event, EventSink, LimitEvent};
 use tollgate_settings::{HiddenKeys, KeyNames, Secret};
 
 use super::routes::RouteResolver;
@@ -130,7 +130,7 @@ impl EventSink for DecisionCounter {
         let request = event.is_request.then_some(RequestCount { route: route.as_deref(), outcome, count: 1 });
         let now = event.reply.now;
         let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
-        let (domain, rule) = (event.domain(), event.rule_name());
+        let (domain, rule) = (event.request.domain, event.rule_name());
         if self.keys == KeyNames::Off {
             let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
             return self.recorder.record(request.as_ref(), Some(&decision), now);
@@ -139,6 +139,15 @@ impl EventSink for DecisionCounter {
             let decision = DecisionCount { domain, rule, key: Some(key), outcome, count: 1 };
             self.recorder.record(request.as_ref(), Some(&decision), now);
         });
+    }
+
+    fn offer_limit(&self, event: LimitEvent<'_>) {
+        let (outcome, now) = (event.reply.outcome, event.reply.now);
+        let request = RequestCount { route: None, outcome, count: 1 };
+        // The counter has a name and no key.
+        let key = Some(event.name).filter(|_| self.keys != KeyNames::Off);
+        let decision = DecisionCount { domain: "", rule: LimitEvent::RULE_NAME, key, outcome, count: 1 };
+        self.recorder.record(Some(&request), Some(&decision), now);
     }
 }
 
@@ -154,11 +163,8 @@ impl DecisionCounter {
                 if place > 0 {
                     text.push(',');
                 }
-                // The counter of a limit that the caller brings has a name and no key.
-                if !entry.key.is_empty() {
-                    text.push_str(entry.key);
-                    text.push('=');
-                }
+                text.push_str(entry.key);
+                text.push('=');
                 match self.is_hidden(domain, entry) {
                     true => text.push_str(&Label::hashed(entry.value, self.salt.expose())),
                     false => text.push_str(entry.value),

@@ -11,7 +11,7 @@ use std::task::Poll;
 use futures_util::FutureExt as _;
 use futures_util::future::maybe_done;
 use tollgate_core::Time;
-use tollgate_limiter::Reply;
+use tollgate_limiter::{LimitReply, Reply};
 
 use super::check::{self, RespCheckRequest};
 use super::throttle::{Dialect, ThrottleRequest};
@@ -31,7 +31,7 @@ pub(super) enum RespRequest<'a> {
 
 /// What was decided.
 enum RespReply {
-    Throttle(Dialect, Reply),
+    Throttle(Dialect, LimitReply),
     Check(Result<Reply, ServiceError>),
 }
 
@@ -41,7 +41,7 @@ impl RespRequest<'_> {
         match self {
             Self::Throttle(request) => {
                 let reply = request.decide(service, now).await;
-                span.decided(None, reply.outcome());
+                span.decided(None, reply.outcome);
                 RespReply::Throttle(request.dialect(), reply)
             }
             Self::Check(request) => {

@@ -10,8 +10,10 @@
 //!
 //! Deliberately not here: the bucket itself.
 
+use std::sync::Arc;
+
 use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
-use tollgate_limiter::Reply;
+use tollgate_limiter::LimitReply;
 
 use super::from_wire::{self, Excerpt, TextError};
 use super::to_wire::RespWriter;
@@ -37,14 +39,15 @@ struct ThrottleNumbers {
 
 /// The limit that a connection used last.
 #[derive(Debug, Default)]
-pub(super) struct LimitCache(Option<(ThrottleNumbers, Limit)>);
+pub(super) struct LimitCache(Option<(ThrottleNumbers, Arc<Limit>)>);
 
 /// A `CL.THROTTLE` or `THROTTLE`.
 #[derive(Debug)]
 pub(super) struct ThrottleRequest<'a> {
     dialect: Dialect,
     key: &'a str,
-    limit: Limit,
+    /// Shared, because a request is moved more often than it is made.
+    limit: Arc<Limit>,
     cost: u64,
 }
 
@@ -93,23 +96,24 @@ impl<'a> ThrottleRequest<'a> {
         self.dialect
     }
 
-    pub(super) async fn decide(&self, service: &Service, now: Time) -> Reply {
+    pub(super) async fn decide(&self, service: &Service, now: Time) -> LimitReply {
         service.check_limit(self.key, &self.limit, self.cost, now).await
     }
 }
 
 impl LimitCache {
-    fn of(&mut self, numbers: ThrottleNumbers) -> Result<Limit, ThrottleError> {
-        if let Some((last, limit)) = self.0
-            && last == numbers
+    fn of(&mut self, numbers: ThrottleNumbers) -> Result<Arc<Limit>, ThrottleError> {
+        if let Some((last, limit)) = &self.0
+            && *last == numbers
         {
-            return Ok(limit);
+            return Ok(Arc::clone(limit));
         }
         let ThrottleNumbers { burst, count, period_s } = numbers;
         let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
         let limit =
             Limit::new(count, Micros::from_secs(u64::from(period_s)), shape).map_err(ThrottleError::Limit)?;
-        self.0 = Some((numbers, limit));
+        let limit = Arc::new(limit);
+        self.0 = Some((numbers, Arc::clone(&limit)));
         Ok(limit)
     }
 }
@@ -166,8 +170,8 @@ impl Dialect {
     }
 
     /// Writes the reply.
-    pub(super) fn reply(self, reply: &Reply, writer: &mut RespWriter<'_>) {
-        let Some(decision) = reply.decisions.first() else { return writer.null() };
+    pub(super) fn reply(self, reply: &LimitReply, writer: &mut RespWriter<'_>) {
+        let decision = &reply.decision;
         let is_denied = reply.verdict.is_deny();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let retry_after = match reply.verdict {

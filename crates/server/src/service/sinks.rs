@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::{Outcome, Time};
-use tollgate_limiter::{Event, EventSink};
+use tollgate_limiter::{Event, EventSink, LimitEvent};
 
 use crate::history::HistoryService;
 use tollgate_metrics::{Metrics, TrafficLevel};
@@ -39,6 +39,13 @@ impl EventSink for Sinks {
         self.metrics.offer(event);
         if let Some(history) = &self.history {
             history.counter().offer(event);
+        }
+    }
+
+    fn offer_limit(&self, event: LimitEvent<'_>) {
+        self.metrics.offer_limit(event);
+        if let Some(history) = &self.history {
+            history.counter().offer_limit(event);
         }
     }
 }
