@@ -18,8 +18,16 @@ impl fmt::Display for Excerpt<'_> {
     }
 }
 
+/// Numbers of so many digits fit whatever they are.
+const DIGITS_SAFE: usize = 18;
+
 /// A whole number.
 pub(super) fn integer(word: &[u8]) -> Option<i64> {
+    // Nearly all are short and have no sign; five of them come with every CL.THROTTLE.
+    let is_plain = !word.is_empty() && word.len() <= DIGITS_SAFE && word.iter().all(u8::is_ascii_digit);
+    if is_plain {
+        return Some(word.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')));
+    }
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
@@ -47,4 +55,41 @@ const NAME_MAX: usize = 24;
 /// A word in capitals, cut to the length of our longest name.
 pub(super) fn upper(word: &[u8]) -> smallvec::SmallVec<[u8; NAME_MAX]> {
     word.iter().take(NAME_MAX).map(u8::to_ascii_uppercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_what_the_standard_library_says() {
+        let words = [
+            "",
+            "0",
+            "7",
+            "007",
+            "+7",
+            "-7",
+            "--7",
+            "1_000",
+            " 1",
+            "1 ",
+            "1.0",
+            "1e3",
+            "x",
+            "é",
+            "-",
+            "+",
+            "999999999999999999",
+            "9223372036854775807",
+            "9223372036854775808",
+            "-9223372036854775808",
+            "0000000000000000000000000001",
+            "99999999999999999999",
+        ];
+        for word in words {
+            assert_eq!(integer(word.as_bytes()), word.parse().ok(), "{word:?}");
+        }
+        assert_eq!(integer(b"1\xff"), None);
+    }
 }
