@@ -30,9 +30,16 @@ pub(crate) fn doc() -> Result<()> {
     .run()
 }
 
-/// All tests, the examples in the documentation included.
+/// All tests, the examples in the documentation included. Many of them wait for servers and timeouts, so
+/// that twice as many as there are cores run at once.
 pub(crate) fn test() -> Result<()> {
-    Invocation::new("cargo", &["test", "--workspace", "--locked"]).run()
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Invocation {
+        settings: &[("RUST_TEST_THREADS", &(2 * cores).to_string())],
+        program: "cargo",
+        arguments: &["test", "--workspace", "--locked"],
+    }
+    .run()
 }
 
 /// The dashboard does in a browser what it should. Its tests start the binary that this builds.

@@ -55,6 +55,10 @@ impl<'a> Invocation<'a> {
         // Cargo sets it for xtask, and build scripts that look at it (ring's) would run again for
         // every change between `cargo xtask …` and `cargo …`.
         command.env_remove("CARGO_MANIFEST_DIR");
+        // In a fresh checkout nothing is ever built a second time.
+        if std::env::var_os("CI").is_some() {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
         command
     }
 
