@@ -1,9 +1,9 @@
 // Asks the server. The types come from its OpenAPI document, so that page and server cannot drift apart.
 // Invariant: every answer that is not fine becomes an `ApiError` that says what happened and what to do.
 import { signal } from "@preact/signals";
-import type { Explanation, Health, HistorySeries, HistoryStatus, HistorySummary, HistoryTop, Key, Load, Path, Playground, PlaygroundRequest, Reset, RuleLog, Rules, RuleUsage, SettingsInForce } from "./generated/api";
+import type { BlockedKeys, Explanation, Health, HistorySeries, HistoryStatus, HistorySummary, HistoryTop, Key, Load, Path, Playground, PlaygroundRequest, Reset, RuleLog, Rules, RuleUsage, SettingsInForce } from "./generated/api";
 
-export type { Explanation, Health, Load, Playground, HistorySeries, HistorySummary, HistoryTop, HistoryStatus, Key, RuleLog, Rules, RuleUsage, SettingsInForce };
+export type { BlockedKeys, Explanation, Health, Load, Playground, HistorySeries, HistorySummary, HistoryTop, HistoryStatus, Key, RuleLog, Rules, RuleUsage, SettingsInForce };
 
 /** Whether the server answers: every answer and every failure to reach it says so. */
 export const isConnected = signal(true);
@@ -63,9 +63,10 @@ function failure(status: number, text: string): ApiError {
   }
 }
 
+const pairs = (query: Query) => Object.entries(query).flatMap(([name, value]) => (value === undefined || value === "" ? [] : [[name, String(value)] as [string, string]]));
+
 function address(path: Path, query: Query | [string, string][]): string {
-  const pairs = Array.isArray(query) ? query : Object.entries(query).flatMap(([name, value]) => (value === undefined || value === "" ? [] : [[name, String(value)] as [string, string]]));
-  const text = new URLSearchParams(pairs).toString();
+  const text = new URLSearchParams(Array.isArray(query) ? query : pairs(query)).toString();
   return text === "" ? path : `${path}?${text}`;
 }
 
@@ -79,6 +80,8 @@ export type KeyRequest = { domain: string; descriptors: Record<string, string>[]
 
 export const api = {
   series: (query: Query, signal?: AbortSignal) => get<HistorySeries>("/v1/history/series", query, signal),
+  /** Curves of several names in one answer. */
+  seriesOf: (names: string[], query: Query, signal?: AbortSignal) => get<HistorySeries>("/v1/history/series", [...pairs(query), ...names.map((name) => ["name", name] as [string, string])], signal),
   top: (query: Query, signal?: AbortSignal) => get<HistoryTop>("/v1/history/top", query, signal),
   summary: (query: Query, signal?: AbortSignal) => get<HistorySummary>("/v1/history/summary", query, signal),
   status: (signal?: AbortSignal) => get<HistoryStatus>("/v1/history/status", {}, signal),
@@ -91,5 +94,6 @@ export const api = {
   health: (signal?: AbortSignal) => get<Health>("/v1/health", {}, signal),
   playground: (request: PlaygroundRequest, signal?: AbortSignal) => post<Playground>("/v1/playground", request, signal),
   key: (request: KeyRequest, signal?: AbortSignal) => post<Key>("/v1/keys", request, signal),
+  blocked: (query: Query, signal?: AbortSignal) => get<BlockedKeys>("/v1/keys/blocked", query, signal),
   reset: (request: KeyRequest) => post<Reset>("/v1/keys/reset", request),
 };

@@ -48,6 +48,15 @@ export function buckets(answer: HistorySeries): Buckets {
   return { stepS: step, at, of, total, previous, isLastOpen: answer.partial_last };
 }
 
+/** Whether the period before was counted from its beginning, so that a change against it means something. */
+export function reachesBack({ compare, step_s }: HistorySeries): boolean {
+  const first = Math.min(...(compare?.series ?? []).map((curve) => curve.points[0]?.[0] ?? Infinity));
+  return compare !== undefined && first <= compare.from + step_s;
+}
+
+/** The same answer, with the period before only if it is wanted. */
+export const withBefore = (answer: HistorySeries, isWanted: boolean): HistorySeries => (isWanted ? answer : { ...answer, compare: undefined });
+
 /** A limit as a line: how many it lets through in one bar from an instant on; none where there was no rule. */
 export type LimitLine = { name: string; steps: { from: number; at: number | null }[] };
 
@@ -180,7 +189,8 @@ function stacked(data: Buckets, shown: Outcome[], limit?: LimitLine): uPlot.Alig
   for (const outcome of shown) {
     const own = data.of.get(outcome) ?? [];
     below = below.map((sum, i) => sum + (own[i] ?? 0));
-    sums.push(below.map((sum, i) => (data.total[i] === null ? null : sum)));
+    // What is not there is not drawn: its edge would shine through along the top of the next lower one.
+    sums.push(below.map((sum, i) => (own[i] ? sum : null)));
   }
   // One more instant, so that the last bar has its width.
   const at = [...data.at, (data.at.at(-1) ?? 0) + data.stepS];

@@ -15,6 +15,9 @@ export function count(n: number): string {
   return whole.format(n);
 }
 
+/** Words of the server with thousands in their numbers. */
+export const thousands = (text: string) => text.replace(/\b\d{4,15}\b/g, (digits) => count(Number(digits)));
+
 /** For axes, where room is short: 1.5k, 2M. */
 export function short(n: number): string {
   const [unit, letter] = Math.abs(n) >= 1e9 ? [1e9, "G"] : Math.abs(n) >= 1e6 ? [1e6, "M"] : Math.abs(n) >= 1e3 ? [1e3, "k"] : [1, ""];

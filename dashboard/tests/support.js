@@ -57,20 +57,24 @@ const freePort = () => new Promise((resolve) => {
 });
 
 export class Server {
-  /** A server with the history of an access log. */
+  /** A server with the history of an access log, or with none. */
   static async start(environment = {}, log = LOG) {
     const own = new Server();
     own.folder = mkdtempSync(join(tmpdir(), "tollgate-dashboard-"));
     mkdirSync(join(own.folder, "rules"));
     writeFileSync(join(own.folder, "rules/shop.yaml"), RULES);
-    const told = spawnSync(BINARY, ["history", "import", log, "--data", join(own.folder, "data")], { encoding: "utf8" });
-    if (told.status !== 0) throw new Error(`no history from ${log}: ${told.stderr ?? told.error}`);
-    own.imported = Number(/([\d,]+) imported/.exec(told.stdout + told.stderr)?.[1]?.replaceAll(",", ""));
+    if (log) own.import(log);
     own.ports = { http: await freePort(), grpc: await freePort(), admin: await freePort() };
     own.environment = environment;
     own.base = `http://127.0.0.1:${own.ports.admin}`;
     await own.run();
     return own;
+  }
+
+  import(log) {
+    const told = spawnSync(BINARY, ["history", "import", log, "--data", join(this.folder, "data")], { encoding: "utf8" });
+    if (told.status !== 0) throw new Error(`no history from ${log}: ${told.stderr ?? told.error}`);
+    this.imported = Number(/([\d,]+) imported/.exec(told.stdout + told.stderr)?.[1]?.replaceAll(",", ""));
   }
 
   async run() {
@@ -105,6 +109,30 @@ export class Server {
   async end() {
     if (this.process.exitCode === null) await this.stop();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** A real Redis on a port of its own, which can be stopped and started again. */
+export class Redis {
+  static async start() {
+    const own = new Redis();
+    own.port = await freePort();
+    await own.run();
+    return own;
+  }
+
+  async run() {
+    this.process = spawn("redis-server", ["--port", String(this.port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"], { cwd: tmpdir(), stdio: ["ignore", "pipe", "ignore"] });
+    await new Promise((resolve, reject) => {
+      this.process.once("error", reject);
+      this.process.stdout.on("data", (text) => String(text).includes("Ready to accept connections") && resolve());
+    });
+  }
+
+  async stop() {
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    this.process.kill("SIGKILL");
+    await ended;
   }
 }
 

@@ -9,6 +9,7 @@
 //! | `rlconfig` | `/rlconfig`: the rules in force, one line each |
 //! | `history` | `/v1/history`: how many, of what, when |
 //! | `keys` | `/v1/keys`: a key is looked at or reset |
+//! | `blocked` | `/v1/keys/blocked`: whom penalties block |
 //! | `overrides` | `/v1/overrides` and `/v1/audit`: exceptions for one descriptor, and who made them |
 //! | `rules` | `/v1/rules`: the rules in force |
 //! | `explain` | `/v1/explain`: which rules a request meets, and why |
@@ -23,6 +24,7 @@
 //!
 //! Deliberately not here: anything that callers of the limiter need.
 
+mod blocked;
 mod cross_site;
 mod explain;
 mod health;
@@ -62,7 +64,7 @@ use tollgate_settings::{AdminSettings, SettingInForce, Settings};
 pub(crate) use metrics::router as prometheus_router;
 
 /// The pages and what they are for, as `/` lists them.
-const PAGES: [(&str, &str); 23] = [
+const PAGES: [(&str, &str); 24] = [
     ("/", "the dashboard in a browser; else this list"),
     ("/metrics", "all metrics, in the text format of Prometheus"),
     ("/prometheus", "history for Grafana and promtool: the address of a Prometheus data source"),
@@ -78,6 +80,7 @@ const PAGES: [(&str, &str); 23] = [
     ("/v1/history/summary", "all requests in a few numbers: ?last=7d"),
     ("/v1/history/top", "who sends the most: ?by=route|rule|key&last=1h&order=total|denied&limit=10"),
     ("/v1/keys", "what the counters of a key hold, and resetting it: ?domain=…&key=value"),
+    ("/v1/keys/blocked", "the keys that penalties block, as far as this server has met them"),
     ("/v1/load", "how loaded the system is, which elastic limits go by; POST reports a load"),
     ("/v1/openapi.json", "what /v1 takes and answers, as an OpenAPI document"),
     ("/v1/overrides", "exceptions for one descriptor, with an end: GET, PUT and DELETE"),
@@ -121,6 +124,7 @@ fn v1_router() -> Router<Arc<Service>> {
     let keys = get(keys::inspect).post(keys::inspect_body).delete(keys::reset);
     Router::new()
         .route("/v1/keys", only("GET, POST, DELETE", keys))
+        .route("/v1/keys/blocked", only("GET", get(blocked::list)))
         .route("/v1/keys/reset", only("POST", post(keys::reset_body)))
         .route("/v1/explain", only("POST", post(explain::explain)))
         .route("/v1/overrides", only("GET, PUT, DELETE", overrides))

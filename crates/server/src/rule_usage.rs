@@ -21,7 +21,7 @@ const DENIES_MUCH_PERCENT: u64 = 10;
 /// From here on the use of a limit is said to be near it, in percent.
 const NEAR_PERCENT: u64 = 80;
 /// If no more of the keys than this are denied, it is these keys rather than the limit, in percent.
-const FEW_KEYS_PERCENT: u64 = 5;
+const FEW_KEYS_PERCENT: u64 = 10;
 /// A limit fits if it denies no more of the requests than this, in thousandths.
 pub const FITS_PERMILLE: u64 = 1;
 

@@ -110,7 +110,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
         .as_ref()
         .map(|config| StatsdExporter::new(Arc::clone(&metrics), config))
         .transpose()?;
-    let sinks = Sinks { metrics: Arc::clone(&metrics), history: history_service(settings) };
+    let sinks = Sinks::new(Arc::clone(&metrics), history_service(settings));
     let rule_log = rule_log(sinks.history.as_deref());
     let overrides = overrides::open(&store, sinks.history.as_deref());
     let service = Service::new(settings, store, sinks, health, tracer);

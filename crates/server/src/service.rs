@@ -6,6 +6,7 @@
 //!
 //! Deliberately not here: wire formats, and the limits themselves.
 
+mod blocked_keys;
 mod checker;
 mod postpaid_hint;
 mod request_level;
@@ -29,10 +30,12 @@ use crate::telemetry::Tracer;
 use tollgate_metrics::{CallFailure, Metrics, TrafficLevel};
 use tollgate_settings::{ReplySettings, Settings};
 
+use blocked_keys::BlockedKeys;
 use postpaid_hint::PostpaidHint;
 use request_level::RequestLevel;
 use unknown_names::UnknownNameLog;
 
+pub(crate) use blocked_keys::BlockedKey;
 pub use sinks::Sinks;
 pub use unknown_names::UnknownName;
 
@@ -220,6 +223,11 @@ impl Service {
     /// What is remembered, if anything is.
     pub const fn history(&self) -> Option<&Arc<HistoryService>> {
         self.limiter.sink().history.as_ref()
+    }
+
+    /// Whom penalties block, as far as it was met.
+    pub(crate) fn blocked_keys(&self) -> &BlockedKeys {
+        &self.limiter.sink().blocked
     }
 
     /// What makes spans of calls.

@@ -15,9 +15,7 @@ export function HealthPage() {
   if (!data) return error ? <Problem error={error} /> : <Loading />;
   return (
     <>
-      <div class={`notice ${data.healthy ? "" : "bad"}`} role={data.healthy ? undefined : "alert"}>
-        <span><b>{data.healthy ? (data.store.up ? "All is well." : "Limiting without the store.") : data.stopping ? "The server is stopping." : "The server does not want calls."}</b> <span class="dim">Tollgate {data.version}; its clock says {time(data.now_unix_s)}.</span></span>
-      </div>
+      <Banner health={data} historyProblem={status.data?.error ?? undefined} />
       <div class="columns">
         <StoreCard health={data} />
         <HistoryCard isOn={data.history} status={status.data} error={status.error} />
@@ -30,6 +28,24 @@ export function HealthPage() {
       <Card title="Rule files"><Source status={data.rules} />{data.rules.files.length > 1 && <details><summary>{count(data.rules.files.length)} files</summary><ul>{data.rules.files.map((file) => <li key={file}><Name text={file} /></li>)}</ul></details>}</Card>
       <SettingsCard />
     </>
+  );
+}
+
+/** How it is in a line; red if anything is not as it should be. */
+function Banner({ health, historyProblem }: { health: Answer; historyProblem?: string }) {
+  const { store, rules } = health;
+  const troubles = [
+    health.stopping ? "The server is stopping." : !health.healthy ? "The server does not want calls." : "",
+    !store.up ? "The store does not answer: limits are decided without it." : store.remote?.breaker_open ? "A server of the store does not answer: some limits are decided without it." : "",
+    rules.errors.length > 0 || rules.source_error !== undefined ? "The newest rule files were refused." : "",
+    historyProblem ? "The history has a problem." : "",
+  ].filter((text) => text !== "");
+  const isBad = troubles.length > 0;
+  return (
+    <div class={`notice ${isBad ? "bad" : ""}`} role={isBad ? "alert" : undefined}>
+      <span><b>{isBad ? troubles.join(" ") : "All is well."}</b> <span class="dim">Tollgate {health.version}; its clock says {time(health.now_unix_s)}.</span></span>
+      {!store.up && <p>Each limit does what its <code>on_store_error</code> says, and replies are marked degraded. The server asks again by itself{store.remote && store.remote.failures.some(([, n]) => n > 0) && "; failed calls are counted below"}.</p>}
+    </div>
   );
 }
 
@@ -205,7 +221,7 @@ function SettingsCard() {
         <div class="scroll settings" tabIndex={0} role="region" aria-label="Settings">
           <table>
             <thead><tr><th>Setting</th><th>Value</th><th class="wide">From</th></tr></thead>
-            <tbody>{shown.map((own) => <tr key={own.name}><td class="wrap"><code>{own.name}</code></td><td class={`wrap ${own.from === "default" ? "dim" : ""}`}>{own.value === "" ? <span class="dim">–</span> : <Name text={own.value} max={400} />}</td><td class="wide dim">{FROM[own.from] ?? own.from}</td></tr>)}</tbody>
+            <tbody>{shown.map((own) => <tr key={own.name}><td class="setting"><code>{own.name.split(/(?<=[_.])/).map((part, i) => [i > 0 && <wbr />, part])}</code></td><td class={`wrap ${own.from === "default" ? "dim" : ""}`}>{own.value === "" ? <span class="dim">–</span> : <Name text={own.value} max={400} />}</td><td class="wide dim">{FROM[own.from] ?? own.from}</td></tr>)}</tbody>
           </table>
         </div>
       )}

@@ -7,6 +7,7 @@ import { count, percent, span, visible } from "../format";
 import { algorithmName, limitLine } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
+import { Blocked } from "../parts/blocked";
 import { Card, Loading, Name, NoTraffic, Problem } from "../parts/common";
 import { entries, explainHref } from "../parts/entries";
 import { rowHref } from "../parts/top";
@@ -28,6 +29,7 @@ function KeyList() {
   return (
     <>
       <Card title="Look one up"><Lookup /></Card>
+      <Blocked rule={rule} domain={domain} />
       {!data && (error ? <Problem error={error} /> : <Loading />)}
       {data && (
         <Card

@@ -132,7 +132,7 @@ function Lanes({ played }: { played: Played }) {
     <>
       <div class="legend">
         <span><i class="dot round outcome-allowed" />passed at once</span>
-        <span><i class="dot round outcome-delayed" />passed later; the line is its wait</span>
+        <span><i class="dot round outcome-delayed" />passed later; the arch is its wait</span>
         <span><i class="dot cross" />denied</span>
         <span><i class="area" />passed in the window that ends here</span>
         <span><i class="area over" />of it over the limit</span>
@@ -159,6 +159,8 @@ function Lanes({ played }: { played: Played }) {
   );
 }
 
+const TALLY = [["allowed", "passed"], ["delayed", "later"], ["denied", "denied"]] as const;
+
 function Lane({ run, played, scale }: { run: AlgorithmRun; played: Played; scale: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = theme.value;
@@ -171,9 +173,14 @@ function Lane({ run, played, scale }: { run: AlgorithmRun; played: Played; scale
     return () => observer.disconnect();
   }, [run, played, scale, colours]);
   const isOver = run.most_in_window > played.limit;
+  const amounts = { allowed: run.admitted - run.delayed, delayed: run.delayed, denied: run.denied };
   return (
     <section class="lane card">
       <div class="row ends"><h2>{capital(algorithmName(run.algorithm))}</h2><span class={`tag ${isOver ? "bad" : ""}`}>most in any {span(played.windowMs / 1000)}: <b>{count(run.most_in_window)}</b></span></div>
+      <div class="tally" aria-hidden="true">
+        <span class="shares">{TALLY.map(([outcome]) => <i key={outcome} class={`outcome-${outcome}`} style={{ flexGrow: amounts[outcome] }} />)}</span>
+        {TALLY.map(([outcome, word]) => amounts[outcome] > 0 && <span key={outcome}><b>{count(amounts[outcome])}</b> {word}</span>)}
+      </div>
       {run.error ? <p class="bad">{run.error}</p> : <canvas ref={canvas} aria-hidden="true" />}
       <p class="dim small">{ABOUT[run.algorithm]}</p>
     </section>
@@ -191,9 +198,11 @@ function drawLane(element: HTMLCanvasElement, run: AlgorithmRun, played: Played,
   const pen = element.getContext("2d");
   if (!pen) return;
   pen.scale(ratio, ratio);
-  const passes = run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [] : [{ from: played.at[i] ?? 0, to: (played.at[i] ?? 0) + (decision.verdict === "delay" ? decision.after_ms ?? 0 : 0) }]));
-  const end = Math.max(played.spanMs, ...passes.map((pass) => pass.to));
+  // All lanes have one scale, so that they can be compared: by the last who passes anywhere, and the highest stack.
+  const runs = played.answer.algorithms.map((one) => ({ passes: passesOf(one, played), denied: deniedOf(one, played) }));
+  const end = runs.reduce((last, one) => one.passes.reduce((own, pass) => Math.max(own, pass.to), last), played.spanMs);
   const x = (ms: number) => (width - 8) * (ms / end) + 4;
+  const passes = passesOf(run, played);
   const curveBottom = height * 0.42;
   const base = height * 0.7;
   windowEdges(pen, { x, end, windowMs: played.windowMs, height });
@@ -203,8 +212,16 @@ function drawLane(element: HTMLCanvasElement, run: AlgorithmRun, played: Played,
   pen.moveTo(4, base + 0.5);
   pen.lineTo(width - 4, base + 0.5);
   pen.stroke();
-  dots(pen, { passes, denied: run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [played.at[i] ?? 0] : [])), x, base, room: [base - curveBottom - 6, height - base - LABELS - 6] });
+  const room: [number, number] = [base - curveBottom - 6, height - base - LABELS - 6];
+  const size = Math.min(...runs.map((one) => fitting(one.passes.map((pass) => x(pass.to)), one.denied.map(x), room)));
+  dots(pen, { passes, denied: deniedOf(run, played), x, base, room, size });
 }
+
+type Pass = { from: number; to: number };
+
+const passesOf = (run: AlgorithmRun, { at }: Played): Pass[] =>
+  run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [] : [{ from: at[i] ?? 0, to: (at[i] ?? 0) + (decision.verdict === "delay" ? decision.after_ms ?? 0 : 0) }]));
+const deniedOf = (run: AlgorithmRun, { at }: Played) => run.decisions.flatMap((decision, i) => (decision.verdict === "deny" ? [at[i] ?? 0] : []));
 
 type Scale = { x: (ms: number) => number; end: number; windowMs: number };
 
@@ -267,10 +284,9 @@ function trailing(pen: CanvasRenderingContext2D, passes: number[], { x, end, win
   pen.fillText(`limit ${count(limit)}`, 8, y(limit) - 5);
 }
 
-type Dots = { passes: { from: number; to: number }[]; denied: number[]; x: (ms: number) => number; base: number; room: [number, number] };
+type Dots = { passes: Pass[]; denied: number[]; x: (ms: number) => number; base: number; room: [number, number]; size: number };
 
-function dots(pen: CanvasRenderingContext2D, { passes, denied, x, base, room }: Dots): void {
-  const size = fitting(passes.map((pass) => x(pass.to)), denied.map(x), room);
+function dots(pen: CanvasRenderingContext2D, { passes, denied, x, base, room, size }: Dots): void {
   const place = (stacks: Map<number, number>, at: number) => {
     const column = Math.round(at / size);
     const level = stacks.get(column) ?? 0;
@@ -285,10 +301,13 @@ function dots(pen: CanvasRenderingContext2D, { passes, denied, x, base, room }: 
     const isLate = to > from;
     pen.fillStyle = pen.strokeStyle = css(isLate ? "--delayed" : "--allowed");
     if (isLate) {
-      pen.globalAlpha = 0.35;
+      // The longer the wait, the higher its arch: those who wait together fan out.
+      const start = x(from);
+      const top = base - Math.min(room[0] * 1.9, 8 + (column - start) * 0.9);
+      pen.globalAlpha = 0.45;
       pen.beginPath();
-      pen.moveTo(x(from), base - 1);
-      pen.lineTo(column, y);
+      pen.moveTo(start, base - 1);
+      pen.quadraticCurveTo((start + column) / 2, top, column, y);
       pen.stroke();
       pen.globalAlpha = 1;
     }
@@ -314,7 +333,7 @@ function dots(pen: CanvasRenderingContext2D, { passes, denied, x, base, room }: 
 
 /** The largest size at which every stack of dots fits. */
 function fitting(up: number[], down: number[], [above, below]: [number, number]): number {
-  for (let size = 11; size > 1.5; size -= 0.5) {
+  for (let size = 12; size > 1.5; size -= 0.5) {
     const highest = (xs: number[]) => {
       const stacks = new Map<number, number>();
       for (const own of xs) stacks.set(Math.round(own / size), (stacks.get(Math.round(own / size)) ?? 0) + 1);

@@ -2,12 +2,12 @@
 // The busiest routes come page by page. Whoever filters, or sorts by something else, gets up to 10,000 rows
 // in one answer, and the rest happens here. Only the rows in sight get their curve and their change.
 import { useMemo } from "preact/hooks";
-import { Chart, Sparkline, barsMax, isPhone } from "../chart";
-import { api, type HistoryTop } from "../api";
+import { Chart, Sparkline, barsMax, isPhone, reachesBack, withBefore } from "../chart";
+import { api, type HistorySeries, type HistoryTop } from "../api";
 import { change, count, percent, visible } from "../format";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
-import { Card, Loading, Name, NoTraffic, Problem, Tile, shareBefore } from "../parts/common";
+import { Card, Loading, NO_BEFORE, Name, NoTraffic, Problem, Tile, shareBefore } from "../parts/common";
 import { Pages, paged } from "../parts/pages";
 import { rowHref, type TopRow } from "../parts/top";
 import { move, query, setSpan } from "../range";
@@ -47,9 +47,10 @@ function RouteList() {
     const found = (data?.rows ?? []).filter((row) => row.name.toLowerCase().includes(wanted));
     return found.sort(SORTS[sort] ?? SORTS.total);
   }, [data, sort, filter]);
+  const { at, pages, shown } = paged(rows, PAGE_SIZE, isBusiest ? Math.min(ROWS_MAX, data?.now.row_count ?? 0) : rows.length);
+  const { data: curves } = useCurves(shown.map((row) => row.name));
   if (!data) return error ? <Problem error={error} /> : <Loading />;
   if (data.rows.length === 0 && data.now.other.total === 0) return <NoTraffic />;
-  const { at, pages, shown } = paged(rows, PAGE_SIZE, isBusiest ? Math.min(ROWS_MAX, data.now.row_count) : rows.length);
   return (
     <Card
       title={filter ? `${count(rows.length)} of ${count(data.now.row_count)} routes` : `${count(data.now.row_count)} ${data.now.row_count === 1 ? "route" : "routes"}`}
@@ -68,7 +69,7 @@ function RouteList() {
             </tr>
           </thead>
           <tbody>
-            {shown.map((row) => <RouteRow key={row.name} row={row} />)}
+            {shown.map((row) => <RouteRow key={row.name} row={row} curve={curves?.of.get(row.name)} />)}
             {at === pages && filter === "" && data.now.other.total > 0 && (
               <tr><td class="dim">everything else</td><td class="wide" /><td class="num">{count(data.now.other.total)}</td><td class="wide" /><td class="num wide">{count(data.now.other.denied)}</td><td class="num dim">{percent(data.now.other.denied, data.now.other.total)}</td></tr>
             )}
@@ -94,16 +95,26 @@ function Heading({ sort, current, text, isNumber, isWide }: { sort: Sort; curren
   );
 }
 
-/** One answer has the curve and what the period before had; a phone shows neither. */
-function RouteRow({ row }: { row: Row }) {
-  const { data } = useLoad(`curve ${row.name} ${JSON.stringify(query())}`, async (signal) => (isPhone() ? undefined : api.series({ by: "route", name: row.name, max_points: 60, compare: "previous_period", ...query() }, signal)), 30_000);
-  const earlier = data?.compare?.total;
+/** The curves of the rows in sight, and what the period before had of them, in one answer; a phone shows neither. */
+function useCurves(names: string[]) {
+  return useLoad(`curves ${JSON.stringify([names, query()])}`, async (signal) => {
+    if (isPhone() || names.length === 0) return undefined;
+    const answer = await api.seriesOf(names, { by: "route", max_points: 60, compare: "previous_period", ...query() }, signal);
+    const isWhole = reachesBack(answer);
+    const totals = new Map<string, number>();
+    for (const curve of answer.compare?.series ?? []) totals.set(curve.name, (totals.get(curve.name) ?? 0) + curve.total);
+    const of = new Map(names.map((name) => [name, { answer: { ...answer, series: answer.series.filter((curve) => curve.name === name) }, before: isWhole ? totals.get(name) ?? 0 : undefined }]));
+    return { of };
+  }, 30_000);
+}
+
+function RouteRow({ row, curve }: { row: Row; curve?: { answer: HistorySeries; before?: number } }) {
   return (
     <tr>
       <td class="name"><a href={href(["routes", row.name])}><Name text={row.name} max={90} /></a></td>
-      <td class="wide">{data ? <Sparkline answer={data} /> : <span class="spark" />}</td>
+      <td class="wide">{curve ? <Sparkline answer={curve.answer} /> : <span class="spark" />}</td>
       <td class="num">{count(row.total)}</td>
-      <td class="num dim wide">{earlier === undefined ? "" : change(row.total, earlier)}</td>
+      <td class="num dim wide">{curve && (curve.before === undefined ? <span title="None of these routes was counted through the whole period before.">–</span> : change(row.total, curve.before))}</td>
       <td class="num wide">{count(row.denied)}</td>
       <td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td>
     </tr>
@@ -113,24 +124,21 @@ function RouteRow({ row }: { row: Row }) {
 function OneRoute({ name }: { name: string }) {
   const isCompared = param("compare") === "1";
   const { data, error } = useLoad(JSON.stringify(["route", name, query(), isCompared]), async (signal) => {
-    const [series, before] = await Promise.all([
-      api.series({ by: "route", name, max_points: barsMax(), compare: isCompared ? "previous_period" : undefined, ...query() }, signal),
-      api.series({ by: "route", name, max_points: 10, ...query(1) }, signal),
-    ]);
-    return { series, before };
+    const series = await api.series({ by: "route", name, max_points: barsMax(), compare: "previous_period", ...query() }, signal);
+    return { series, before: reachesBack(series) ? series.compare : undefined };
   });
   if (!data) return error ? <Problem error={error} /> : <Loading />;
-  const denied = (answer: typeof data.series) => answer.series.filter((curve) => curve.outcome === "denied").reduce((sum, curve) => sum + curve.total, 0);
+  const denied = (answer: Pick<HistorySeries, "series">) => answer.series.filter((curve) => curve.outcome === "denied").reduce((sum, curve) => sum + curve.total, 0);
   return (
     <>
       <div class="row"><a href={href(["routes"])}>All routes</a><span class="dim">/</span><h2><Name text={name} /></h2></div>
       <div class="tiles">
-        <Tile name="Requests" value={count(data.series.total)} now={data.series.total} before={data.before.total} />
-        <Tile name="Denied" value={count(denied(data.series))} now={denied(data.series)} before={denied(data.before)} isBad />
-        <Tile name="Denied, of all" value={percent(denied(data.series), data.series.total)} note={shareBefore(denied(data.before), data.before.total)} />
+        <Tile name="Requests" value={count(data.series.total)} now={data.series.total} before={data.before?.total} />
+        <Tile name="Denied" value={count(denied(data.series))} now={denied(data.series)} before={data.before && denied(data.before)} isBad />
+        <Tile name="Denied, of all" value={percent(denied(data.series), data.series.total)} note={data.before ? shareBefore(denied(data.before), data.before.total) : NO_BEFORE} />
       </div>
       <Card title="Requests by outcome" aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
-        {data.series.total === 0 ? <p>Nobody asked for this route in this time. Choose a longer one above.</p> : <Chart answer={data.series} label={`Requests to ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
+        {data.series.total === 0 ? <p>Nobody asked for this route in this time. Choose a longer one above.</p> : <Chart answer={withBefore(data.series, isCompared)} label={`Requests to ${name} by outcome`} onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
       </Card>
       <RouteRules name={name} />
     </>
@@ -188,7 +196,7 @@ function KeysOfRoute({ rows }: { rows: TopRow[] }) {
         <table>
           <thead><tr><th>Key</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
           <tbody>{most.slice(0, KEYS_SHOWN).map((row) => (
-            <tr key={`${row.domain} ${row.rule} ${row.name}`}><td class="wrap"><a href={rowHref("key", row)}><Name text={row.name} max={70} /></a><span class="dim small"> {visible(row.rule ?? "", 40)}</span></td><td class="num wide">{count(row.total)}</td><td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td></tr>
+            <tr key={`${row.domain} ${row.rule} ${row.name}`}><td class="wrap"><a href={rowHref("key", row)}><Name text={row.name} max={70} /></a><span class="dim small under">{visible(row.rule ?? "", 40)}</span></td><td class="num wide">{count(row.total)}</td><td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td></tr>
           ))}</tbody>
         </table>
       </div>

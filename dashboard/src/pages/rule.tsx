@@ -1,7 +1,7 @@
 // One rule: what it decides, the limit that was in force then, how close keys come to it, who hits it, and how it came to be.
 import { Chart, barsMax } from "../chart";
 import { api, type HistorySeries, type RuleLog, type RuleUsage } from "../api";
-import { count, percent, sentence, span, time } from "../format";
+import { count, percent, sentence, span, thousands, time } from "../format";
 import { algorithmName, extras, limitLine, limitWords, yaml, type Rule } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams } from "../location";
@@ -38,7 +38,7 @@ export function OneRule({ name }: { name: string }) {
     <>
       <div class="heading">
         <div class="row"><a href={href(["rules"])}>All rules</a><span class="dim">/</span><h2><Name text={name} /></h2>{rule && extras(rule).map(({ tag, text }) => <span key={tag} class="tag" title={text}>{tag}</span>)}</div>
-        {found && <p><b class={found.level === "note" ? "" : found.level}>{sentence(found.text)}</b> <span class="dim">{sentence(found.reason)}</span></p>}
+        {found && <p><b class={found.level === "note" ? "" : found.level}>{sentence(thousands(found.text))}</b> <span class="dim">{sentence(thousands(found.reason))}</span></p>}
       </div>
       <div class="tiles">
         {rule && <Tile name="Limit, for each key" value={limitWords(rule)} note={algorithmName(rule.algorithm)} />}

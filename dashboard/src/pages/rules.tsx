@@ -1,6 +1,6 @@
 // Rules: what holds, what it does, and whether it looks right.
-import { ApiError, api, unlessAway } from "../api";
-import { count, percent, time } from "../format";
+import { ApiError, api, unlessAway, type RuleUsage } from "../api";
+import { count, percent, thousands, time } from "../format";
 import { algorithmName, extras, limitWords, type Rule } from "../limits";
 import { useLoad } from "../load";
 import { href, param, setParams, subject } from "../location";
@@ -46,18 +46,9 @@ function RuleList() {
       >
         <div class="scroll" tabIndex={0} role="region" aria-label="Rules">
           <table>
-            <thead><tr><th>Rule</th><th class="wide">Limit</th><th class="wide">Algorithm</th><th class="wide">Finding</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
+            <thead><tr><th>Rule</th><th class="wide">Limit</th><th class="wide">Algorithm</th><th class="wide">Finding</th><th class="num wide">Keys that hit it</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
             <tbody>
-              {shown.map(({ rule, counts: own }) => (
-                <tr key={rule.path + rule.name}>
-                  <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{extras(rule).map(({ tag, text }) => <> <span key={tag} class="tag" title={text}>{tag}</span></>)}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br />{data.top && <FindingText rule={rule} />}</span></td>
-                  <td class="nowrap wide">{limitWords(rule)}</td>
-                  <td class="wide">{algorithmName(rule.algorithm)}</td>
-                  <td class="wide">{data.top && <FindingText rule={rule} />}</td>
-                  <td class="num wide">{data.top ? count(own.total) : "–"}</td>
-                  <td class="num">{percent(own.denied, own.total)}</td>
-                </tr>
-              ))}
+              {shown.map(({ rule, counts: own }) => <RuleRow key={rule.path + rule.name} rule={rule} total={own.total} denied={own.denied} hasPast={data.top !== undefined} />)}
             </tbody>
           </table>
         </div>
@@ -70,10 +61,24 @@ function RuleList() {
   );
 }
 
+function RuleRow({ rule, total, denied, hasPast }: { rule: Rule; total: number; denied: number; hasPast: boolean }) {
+  const { data: usage } = useLoad(JSON.stringify(["usage", rule.path, rule.name, hasPast, query()]), async (signal) => (hasPast ? api.ruleUsage({ path: rule.path, name: rule.name, ...query() }, signal) : undefined), 60_000);
+  return (
+    <tr>
+      <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{extras(rule).map(({ tag, text }) => <> <span key={tag} class="tag" title={text}>{tag}</span></>)}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br />{hasPast && <FindingText usage={usage} />}</span></td>
+      <td class="nowrap wide">{limitWords(rule)}</td>
+      <td class="wide">{algorithmName(rule.algorithm)}</td>
+      <td class="wide">{hasPast && <FindingText usage={usage} />}</td>
+      <td class="num wide">{usage ? usage.keys === 0 ? "–" : <>{count(usage.denied_keys)} <span class="dim">of {count(usage.keys)}</span></> : ""}</td>
+      <td class="num wide">{hasPast ? count(total) : "–"}</td>
+      <td class={`num ${denied > 0 ? "bad" : "dim"}`}>{percent(denied, total)}</td>
+    </tr>
+  );
+}
+
 /** What the past says about a rule, in the words of the server. */
-function FindingText({ rule }: { rule: Rule }) {
-  const { data: usage } = useLoad(JSON.stringify(["usage", rule.path, rule.name, query()]), (signal) => api.ruleUsage({ path: rule.path, name: rule.name, ...query() }, signal), 60_000);
-  return usage ? <span class={usage.finding.level === "note" ? "dim" : usage.finding.level} title={usage.finding.reason}>{usage.finding.text}</span> : <span class="dim">…</span>;
+function FindingText({ usage }: { usage?: RuleUsage }) {
+  return usage ? <span class={usage.finding.level === "note" ? "dim" : usage.finding.level} title={thousands(usage.finding.reason)}>{thousands(usage.finding.text)}</span> : <span class="dim">…</span>;
 }
 
 type Status = Awaited<ReturnType<typeof api.rules>>["status"];

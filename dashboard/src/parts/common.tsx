@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, type ApiError } from "../api";
-import { change, percent, sentence, visible } from "../format";
+import { change, count, percent, sentence, visible } from "../format";
 import { useLoad } from "../load";
 
 /** A name that somebody else chose, as text. The whole of it, within reason, is in the title. */
@@ -14,7 +14,8 @@ export function Name({ text, max }: { text: string; max?: number }) {
 
 const broken = (whole: string, part: string) => (whole.includes("=") ? part.split(/(?<==)/).map((piece, i) => [i > 0 && <wbr />, piece]) : part);
 
-const CHANGES: Record<string, string> = { "as before": "as in the period before", new: "none in the period before" };
+/** In place of a change, where the history does not reach back so far. */
+export const NO_BEFORE = "no whole period before";
 
 /** A number with its change against the period before, or with a note in its place. `isBad` says whether more is worse. */
 export function Tile({ name, value, unit, now, before, isBad, note }: { name: string; value: string; unit?: string; now?: number; before?: number; isBad?: boolean; note?: string }) {
@@ -24,13 +25,13 @@ export function Tile({ name, value, unit, now, before, isBad, note }: { name: st
     <div class="tile">
       <span class="dim small">{name}</span>
       <b>{value}{unit && <small> {unit}</small>}</b>
-      <span class={`small ${isWorse ? "bad" : "dim"}`}>{note ?? (text ? CHANGES[text] ?? `${text} against the period before` : "\u00a0")}</span>
+      <span class={`small ${isWorse ? "bad" : "dim"}`} title={text && "Against the period before, which is as long."}>{note ?? (before === undefined ? (now === undefined ? "\u00a0" : NO_BEFORE) : text === "new" ? "none before" : text === "as before" ? text : `${text}, ${count(before)} before`)}</span>
     </div>
   );
 }
 
 /** A share of the period before, for a tile whose number is one. */
-export const shareBefore = (part: number, all: number) => (all === 0 ? "nothing in the period before" : `${percent(part, all)} in the period before`);
+export const shareBefore = (part: number, all: number) => (all === 0 ? "nothing before" : `${percent(part, all)} before`);
 
 export function Problem({ error }: { error: ApiError }) {
   const isOff = error.type.includes("history") || /history is (turned )?off/i.test(error.message);
@@ -90,7 +91,7 @@ export function NoTraffic() {
       <b>No requests in this time.</b>
       <p>Choose a longer time above, or send a request; it is shown within seconds.{data && !data.rule && " There are no rules yet: write some first, and use their domain and entries."}</p>
       <Command text={`curl -i http://${location.hostname}:${port}/v1/check -d '${body.replaceAll("'", "'\\''")}'`} />
-      <p class="dim small">An access log can be looked at, too: <code>tollgate history import access.log</code>.</p>
+      <p class="dim small">An access log can be looked at, too: <code>tollgate history import access.log</code>. And <code>tollgate demo</code> shows these pages with made-up traffic.</p>
     </div>
   );
 }

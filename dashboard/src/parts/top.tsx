@@ -1,4 +1,5 @@
 // Short lists of what has the most, for the overview and for the pages of one thing.
+import type { ComponentChildren } from "preact";
 import type { HistoryTop } from "../api";
 import { count, percent, visible } from "../format";
 import { href } from "../location";
@@ -16,7 +17,7 @@ export function rowHref(by: "route" | "rule" | "key", row: TopRow): string {
 
 const HEADINGS = { route: "Route", rule: "Rule", key: "Key" };
 
-export function TopList({ by, answer, what, limit = 8, ofRule }: { by: "route" | "rule" | "key"; answer: HistoryTop; what: "total" | "denied"; limit?: number; ofRule?: string }) {
+export function TopList({ by, answer, what, limit = 8, ofRule, more }: { by: "route" | "rule" | "key"; answer: HistoryTop; what: "total" | "denied"; limit?: number; ofRule?: string; more?: (row: TopRow) => ComponentChildren }) {
   const rows = answer.rows.slice(0, limit);
   if (rows.length === 0) return <p class="dim">{what === "denied" ? "Nothing was denied in this time." : "Nothing in this time."}</p>;
   const most = Math.max(1, ...rows.map((row) => row[what]));
@@ -26,7 +27,7 @@ export function TopList({ by, answer, what, limit = 8, ofRule }: { by: "route" |
       <tbody>
         {rows.map((row) => (
           <tr key={`${row.domain} ${row.rule} ${row.name}`}>
-            <td class="wrap"><a href={rowHref(by, row)}><Name text={row.name} max={60} /></a>{by === "key" && row.rule && row.rule !== ofRule && <span class="dim small under">{visible(row.rule, 40)}</span>}
+            <td class="wrap"><a href={rowHref(by, row)}><Name text={row.name} max={60} /></a>{by === "key" && row.rule && row.rule !== ofRule && <span class="dim small under">{visible(row.rule, 40)}</span>}{more?.(row)}
               <span class="meter" aria-hidden="true"><i class={what === "denied" ? "outcome-denied" : "outcome-allowed"} style={{ width: `${(100 * row[what]) / most}%` }} /></span>
             </td>
             <td class="num">{count(row[what])}</td>

@@ -81,6 +81,8 @@ pub struct SeriesQuery {
     pub kind: SeriesKind,
     /// Its name, perhaps with a `*` at its end; all if none.
     pub name: Option<String>,
+    /// Further names, with curves of their own. All names are exact then.
+    pub more_names: Vec<String>,
     /// Of which rules.
     pub filter: RuleFilter,
     /// When.
@@ -101,6 +103,7 @@ impl SeriesQuery {
         Self {
             kind,
             name: None,
+            more_names: Vec::new(),
             filter: RuleFilter::default(),
             range,
             step_s: None,
@@ -214,14 +217,23 @@ impl HistoryReader<'_> {
 
     /// The series that a query matches, in groups that have a curve each.
     fn groups(&self, query: &SeriesQuery) -> BTreeMap<CurveName, Vec<SeriesId>> {
+        let mut groups = self.groups_of(query, query.name.as_deref());
+        for name in &query.more_names {
+            groups.append(&mut self.groups_of(query, Some(name)));
+        }
+        groups
+    }
+
+    /// Those of one of its names, or of none.
+    fn groups_of(&self, query: &SeriesQuery, name: Option<&str>) -> BTreeMap<CurveName, Vec<SeriesId>> {
         let mut groups: BTreeMap<CurveName, Vec<SeriesId>> = BTreeMap::new();
-        if query.name.is_none() && query.filter.is_empty() {
-            let name = CurveName { name: WILDCARD.to_string(), ..CurveName::default() };
-            groups.insert(name, vec![SeriesId::total_of(query.kind)]);
+        if name.is_none() && query.filter.is_empty() {
+            let all = CurveName { name: WILDCARD.to_string(), ..CurveName::default() };
+            groups.insert(all, vec![SeriesId::total_of(query.kind)]);
             return groups;
         }
-        let asked = query.name.as_deref().unwrap_or("*");
-        let prefix = asked.strip_suffix(WILDCARD);
+        let asked = name.unwrap_or("*");
+        let prefix = asked.strip_suffix(WILDCARD).filter(|_| query.more_names.is_empty());
         if query.kind == SeriesKind::Route && prefix.is_none() {
             // The common case, without a look at all names.
             let id = self.series_id(&Label::Route(asked.into())).into_iter().collect();
@@ -230,7 +242,7 @@ impl HistoryReader<'_> {
         }
         let is_wanted = |name: &str| prefix.map_or(name == asked, |prefix| name.starts_with(prefix));
         // All keys of a rule are what the rule has, with those that have no series.
-        let kind = if query.name.is_none() { SeriesKind::Rule } else { query.kind };
+        let kind = if name.is_none() { SeriesKind::Rule } else { query.kind };
         for (id, label) in self.named(kind) {
             if !is_wanted(label.name()) || !query.filter.takes(label) {
                 continue;

@@ -86,6 +86,18 @@ fn no_name_means_everything_and_a_star_every_name_that_begins_so() {
 }
 
 #[test]
+fn several_names_have_the_curves_that_each_has_alone() {
+    let history = sample();
+    let reader = history.reader().unwrap();
+    let alone = |name: &str| SeriesQuery { name: Some(name.into()), ..cart(range(0, 20)) };
+    let more_names = ["/pay", "/nope", "/cart", "/pay*"].map(str::to_owned).into();
+    let told = reader.series(&SeriesQuery { more_names, ..alone("/cart") }).unwrap();
+    let each = ["/cart", "/pay"].map(|name| reader.series(&alone(name)).unwrap().series);
+    assert_eq!(told.series, each.concat());
+    assert!(told.series.len() > 2, "{told:?}");
+}
+
+#[test]
 fn steps_suit_the_span_and_are_never_finer_than_what_is_kept() {
     let history = sample();
     let step = |length_s: u64, step_s, points| {

@@ -38,7 +38,7 @@ const NAMES_MAX: u64 = 1_000;
     get, path = "/v1/history/series", tag = "history", operation_id = "history_series",
     params(
         ("by" = Option<String>, Query, description = "`route`, `rule` or `key`.", example = "route"),
-        ("name" = Option<String>, Query, description = "A name, perhaps with `*` at its end; everything if absent.", example = "/cart"),
+        ("name" = Option<String>, Query, description = "A name, perhaps with `*` at its end; everything if absent. Up to 100 names, each a parameter of its own, have curves of their own, and a `*` is one of their letters then.", example = "/cart"),
         ("domain" = Option<String>, Query, description = "Only rules of this domain, and their keys.", example = "shop"),
         ("rule" = Option<String>, Query, description = "Only this rule, and its keys.", example = "login"),
         ("from" = Option<String>, Query, description = "RFC 3339, unix seconds, or `now-6h`.", example = "now-6h"),

@@ -14,7 +14,9 @@ use super::keys::{KeyBody, ResetBody};
 use super::load::LoadBody;
 use super::overrides::{AuditBody, OverrideListBody, OverrideRequestBody};
 use super::playground::PlaygroundBody;
-use super::{explain, health, history, keys, load, overrides, playground, rule_past, rules, settings};
+use super::{
+    blocked, explain, health, history, keys, load, overrides, playground, rule_past, rules, settings,
+};
 use crate::explain::Story;
 use crate::http::v1::openapi::{respond, written};
 use crate::http::v1::schemas::{DescriptorSchema, RequestSchema};
@@ -25,7 +27,7 @@ use crate::rule_usage::RuleUsage;
 #[openapi(
     info(title = "Tollgate: admin", description = "For operators and their tools.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
-        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, rules::list, rule_past::log, rule_past::usage, explain::explain, health::show,
+        keys::inspect, keys::inspect_body, keys::reset, keys::reset_body, blocked::list, rules::list, rule_past::log, rule_past::usage, explain::explain, health::show,
         settings::show, playground::play, load::show, load::report, load::forget,
         overrides::list, overrides::put, overrides::remove, overrides::audit,
         history::series, history::top, history::summary, history::labels, history::values, history::status,

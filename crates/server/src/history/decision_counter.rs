@@ -64,6 +64,24 @@ impl DecisionCounter {
         self.hashed(self.recorder.peek(now))
     }
 
+    /// How the names of keys are kept.
+    pub(crate) const fn key_names(&self) -> KeyNames {
+        self.keys
+    }
+
+    /// The name of a key as the history has it; none if it has no names.
+    pub(crate) fn shown_key(&self, domain: &str, entries: &[Entry<'_>]) -> Option<String> {
+        let mut shown = None;
+        self.with_key(domain, entries, |key| {
+            shown = match self.keys {
+                KeyNames::Clear => Some(key.to_owned()),
+                KeyNames::Hashed => Some(Label::hashed(key, self.salt.expose())),
+                KeyNames::Off => None,
+            };
+        });
+        shown
+    }
+
     /// The name of a key, to be found however it is kept.
     pub(super) fn key_name(&self, key: &str) -> KeyName {
         KeyName::new(key, self.salt.expose())

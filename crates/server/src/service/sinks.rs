@@ -1,10 +1,11 @@
-//! Who keeps count of decisions: metrics, and history if it is on.
+//! Who keeps count of decisions: metrics, history if it is on, and the list of blocked keys.
 
 use std::sync::Arc;
 
 use tollgate_core::{Outcome, Time};
 use tollgate_limiter::{Event, EventSink, LimitEvent};
 
+use super::blocked_keys::BlockedKeys;
 use crate::history::HistoryService;
 use tollgate_metrics::{Metrics, TrafficLevel};
 
@@ -15,16 +16,23 @@ pub struct Sinks {
     pub metrics: Arc<Metrics>,
     /// Counts by the minute, if they are kept.
     pub history: Option<Arc<HistoryService>>,
+    /// Whom penalties block.
+    pub(crate) blocked: Arc<BlockedKeys>,
 }
 
 /// Without history.
 impl From<Arc<Metrics>> for Sinks {
     fn from(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, history: None }
+        Self::new(metrics, None)
     }
 }
 
 impl Sinks {
+    /// With history, if there is one.
+    pub fn new(metrics: Arc<Metrics>, history: Option<Arc<HistoryService>>) -> Self {
+        Self { metrics, history, blocked: Arc::default() }
+    }
+
     /// A level has decided about a connection of an address, or about a request.
     pub(crate) fn level(&self, level: TrafficLevel, address: Option<&str>, outcome: Outcome, now: Time) {
         self.metrics.level(level, outcome);
@@ -40,6 +48,7 @@ impl EventSink for Sinks {
         if let Some(history) = &self.history {
             history.counter().offer(event);
         }
+        self.blocked.note(&event);
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {

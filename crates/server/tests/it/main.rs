@@ -8,6 +8,7 @@
 
 mod admin;
 mod authz;
+mod blocked;
 mod documents;
 mod gateway;
 mod gateway_attacks;

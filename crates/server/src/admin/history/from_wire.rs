@@ -1,7 +1,7 @@
 //! The query string of a request → a query.
 //!
 //! Invariant: an error names the parameter and what to send instead; a parameter that is
-//! unknown, or there twice, is an error.
+//! unknown, or there twice, is an error; but a curve may be asked for by several names.
 
 use axum::extract::RawQuery;
 use tollgate_history::query::{Comparison, RuleFilter, SeriesQuery, TimeRange, TopOrder, TopQuery};
@@ -34,6 +34,9 @@ const POINTS_MAX: u64 = 11_000;
 const ROWS_MAX: u64 = 10_000;
 /// Rows of a list, if nothing else is said.
 const ROWS_DEFAULT: u64 = 100;
+/// What a query for curves may have several times, and how often.
+const REPEATED: &str = "name";
+const NAMES_MAX: usize = 100;
 /// The range of a query that names no time.
 const DEFAULT_S: u64 = 86_400;
 
@@ -62,8 +65,13 @@ impl HistoryParams {
                 };
                 return Err(wrong(name, "there is no such parameter", fix));
             }
-            if pairs.iter().take(at).any(|(earlier, _)| earlier == name) {
+            let earlier = pairs.iter().take(at).filter(|(earlier, _)| earlier == name).count();
+            if earlier > 0 && (name != REPEATED || taken != SERIES) {
                 return Err(wrong(name, "the parameter is there twice", "send it once"));
+            }
+            if earlier >= NAMES_MAX {
+                let fix = format!("send at most {NAMES_MAX}, and the others in another request");
+                return Err(wrong(name, "there are too many names", fix));
             }
         }
         Ok(Self(pairs))
@@ -76,7 +84,12 @@ impl HistoryParams {
     }
 
     /// A number of at least one.
-    pub(super) fn number(&self, name: &'static str, default: u64, most: u64) -> Result<u64, V1Error> {
+    pub(in crate::admin) fn number(
+        &self,
+        name: &'static str,
+        default: u64,
+        most: u64,
+    ) -> Result<u64, V1Error> {
         let Some(text) = self.text(name) else { return Ok(default) };
         let number = text.parse().ok().filter(|number| (1..=most).contains(number));
         number.ok_or_else(|| {
@@ -110,8 +123,11 @@ impl HistoryParams {
     pub(super) fn series(&self, now_s: u64) -> Result<SeriesQuery, V1Error> {
         let default = SeriesQuery::new(self.kind()?, self.range(now_s)?);
         let compare = self.text("compare").map(|text| text.parse::<Comparison>()).transpose();
+        let named = self.0.iter().filter(|(own, text)| own == REPEATED && !text.is_empty());
+        let mut names = named.map(|(_, name)| name.clone());
         Ok(SeriesQuery {
-            name: self.text("name").map(str::to_owned),
+            name: names.next(),
+            more_names: names.collect(),
             filter: self.filter()?,
             step_s: self.step()?,
             points: self.number("max_points", default.points, POINTS_MAX)?,

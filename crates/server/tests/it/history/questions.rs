@@ -30,6 +30,13 @@ async fn a_curve_has_the_shape_of_the_contract() {
     assert!(points.len() <= 2, "before the start nobody counted, so there are gaps: {points:?}");
     let sum: u64 = points.iter().filter_map(|point| point[1].as_u64()).sum();
     assert_eq!(sum, 3);
+    let both =
+        asked(&server, "/v1/history/series?by=route&name=/cart&name=/%3D1%2B1&name=/none&last=10m").await;
+    let totals: Vec<_> =
+        both["series"].as_array().unwrap().iter().map(|own| (&own["name"], &own["total"])).collect();
+    assert_eq!(totals, [(&json!("/=1+1"), &json!(1)), (&json!("/cart"), &json!(3))]);
+    let many = format!("/v1/history/series?{}", "name=/a&".repeat(101));
+    assert_eq!(get(server.addresses.admin, &many).await.0, 400);
     let compared = asked(&server, "/v1/history/series?last=10m&compare=previous_period").await;
     assert_eq!(compared["total"], 7);
     assert_eq!(compared["compare"]["total"], 0);
