@@ -58,11 +58,11 @@ const freePort = () => new Promise((resolve) => {
 
 export class Server {
   /** A server with the history of an access log, or with none. */
-  static async start(environment = {}, log = LOG) {
+  static async start(environment = {}, log = LOG, rules = RULES) {
     const own = new Server();
     own.folder = mkdtempSync(join(tmpdir(), "tollgate-dashboard-"));
     mkdirSync(join(own.folder, "rules"));
-    writeFileSync(join(own.folder, "rules/shop.yaml"), RULES);
+    writeFileSync(join(own.folder, "rules/shop.yaml"), rules);
     if (log) own.import(log);
     own.ports = { http: await freePort(), grpc: await freePort(), admin: await freePort() };
     own.environment = environment;
@@ -151,6 +151,37 @@ export async function until(what, holds, explain = () => "") {
   }
 }
 
+/** What many tests look at: some callers, two of them over their limits, and names that strangers chose. */
+export async function traffic(server) {
+  const calls = [];
+  for (let n = 0; n < 30; n++) {
+    calls.push({ path: "/cart" }, { login: "mallory" }, { plan: "trial" }, { user_id: "42" });
+    calls.push({ path: `/page/${n}` });
+  }
+  for (const path of HOSTILE.slice(0, 4)) calls.push({ path });
+  for (const descriptor of calls) await server.check(descriptor);
+}
+
+/** What opens a page of a server and waits for its content. */
+export const opener = (browser, server) => async (address, options) => {
+  const page = await browser.page(server.base, options);
+  await page.clock.install();
+  await page.goto(`${server.base}/#/${address}`);
+  await page.locator("main h1").waitFor();
+  await page.waitForFunction(() => !document.body.innerText.includes("Loading…"));
+  return page;
+};
+
+/** Waits until something is shown, or is not; the page refreshes itself at once, and not in some seconds. */
+export async function refreshed(page, locator, isThere = true) {
+  await until(`${isThere ? "shown" : "gone"}: ${locator}`, async () => {
+    await page.clock.fastForward(6_000);
+    return (await locator.first().isVisible()) === isThere;
+  });
+}
+
+export const tile = (page, name) => page.locator(".tile", { hasText: name }).locator("b").first();
+
 export class Browser {
   static async start() {
     const own = new Browser();
@@ -185,10 +216,11 @@ export class Browser {
 
 const AXE = readFileSync(join(HERE, "../node_modules/axe-core/axe.min.js"), "utf8");
 
-/** What axe-core has to complain about a page. */
-export async function axe(page) {
+/** What axe-core has to complain about a page, by all rules or by these. */
+export async function axe(page, rules) {
   // Evaluated by the debugger, which the content security policy of the page does not bind.
   await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }));
+  const runOnly = rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
+  const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly }), runOnly);
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ").slice(0, 600)}`);
 }

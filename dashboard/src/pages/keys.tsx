@@ -162,7 +162,7 @@ function KeyState({ request }: { request: KeyRequest }) {
   const reset = async () => {
     try {
       const { forgotten } = await api.reset(request);
-      setTold(forgotten === 0 ? "There was nothing to reset." : `${count(forgotten)} ${forgotten === 1 ? "limit was" : "limits were"} reset.`);
+      setTold(forgotten === 0 ? "There was nothing to reset." : `${count(forgotten)} ${forgotten === 1 ? "counter was" : "counters were"} reset.`);
     } catch (problem) {
       setTold(problem instanceof ApiError ? `${problem.message} ${problem.fix}` : String(problem));
     }
