@@ -1,7 +1,7 @@
 // Health: is the server well, and if not, what is it that is not.
 import { api, type Health as Answer, type HistorySeries, type HistoryStatus } from "../api";
 import { Chart, barsMax, buckets } from "../chart";
-import { bytes, count, percent, span, time, timeIn } from "../format";
+import { bytes, count, percent, sentence, span, time, timeIn } from "../format";
 import { useLoad } from "../load";
 import { param, setParams } from "../location";
 import { Card, Loading, Name, Problem } from "../parts/common";
@@ -60,7 +60,7 @@ function StoreCard({ health }: { health: Answer }) {
         <dt>Evicted alive</dt><dd>{count(store.evicted)} since the start</dd>
         {remote && (
           <>
-            <dt>Circuit breaker</dt><dd class={remote.breaker_open ? "bad" : ""}>{remote.breaker_open ? "open" : "closed"}; opened {count(remote.breaker_opened)} times since the start</dd>
+            <dt>Circuit breaker</dt><dd class={remote.breaker_open ? "bad" : ""}>{remote.breaker_open ? "open" : "closed"}; opened {remote.breaker_opened === 1 ? "once" : `${count(remote.breaker_opened)} times`} since the start</dd>
             <dt>Mean of a call</dt><dd>{count(remote.mean_us)} µs</dd>
             <dt>99 % of calls</dt><dd>{percentile(remote.round_trips, 0.99)}</dd>
             <dt>Without the store</dt><dd>{count(remote.degraded)} of {count(remote.requests)}, {percent(remote.degraded, remote.requests)}</dd>
@@ -147,14 +147,14 @@ function HistoryCard({ isOn, status, error }: { isOn: boolean; status?: HistoryS
   const isWell = status.open && !status.error;
   return (
     <Card title="History" aside={<span class={`status ${isWell ? "" : "off"}`}><i />{isWell ? "is written" : "has a problem"}</span>}>
-      {status.error && <div class="notice bad" role="alert">{status.error}</div>}
+      {status.error && <div class="notice bad" role="alert">{sentence(status.error)}</div>}
       <dl class="fact">
         <dt>Kept in</dt><dd><Name text={status.place} /></dd>
         <dt>Newest minute</dt><dd>{status.newest ? time(status.newest) : "nothing yet"}</dd>
         <dt>Series</dt><dd>{status.series === undefined ? "–" : count(status.series)}</dd>
         <dt>Space</dt><dd>{status.disk_bytes == null ? "–" : bytes(status.disk_bytes)}</dd>
         <dt>Names of keys</dt><dd>{status.keys}</dd>
-        <dt>Waiting</dt><dd>{count(status.waiting_flushes)} flushes</dd>
+        <dt>Waiting</dt><dd>{count(status.waiting_flushes)} {status.waiting_flushes === 1 ? "flush" : "flushes"}</dd>
         <dt>Lost since the start</dt><dd class={status.lost_requests > 0 ? "bad" : ""}>{count(status.lost_requests)} requests</dd>
       </dl>
     </Card>

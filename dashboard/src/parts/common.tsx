@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { api, type ApiError } from "../api";
 import { change, count, percent, sentence, visible } from "../format";
 import { useLoad } from "../load";
+import { href } from "../location";
 
 /** A name that somebody else chose, as text. The whole of it, within reason, is in the title. */
 export function Name({ text, max }: { text: string; max?: number }) {
@@ -35,10 +36,14 @@ export const shareBefore = (part: number, all: number) => (all === 0 ? "nothing 
 
 export function Problem({ error }: { error: ApiError }) {
   const isOff = error.type.includes("history") || /history is (turned )?off/i.test(error.message);
+  // What happened in a word, and then why.
+  const [head = "", ...why] = error.message.split(/(?<=\w): /);
   return (
     <div class="notice bad" role="alert">
-      <b>{sentence(error.message)}</b>
+      <b>{sentence(head)}</b>
+      {why.length > 0 && <p>{sentence(why.join(": "))}</p>}
       {error.fix && !isOff && <p>{sentence(error.fix)}</p>}
+      {error.status >= 500 && !isOff && <p><a href={href(["health"])}>Health</a> says how store and history are.</p>}
       {isOff && <p>Curves and top lists need the history. Turn it on with <code>history.enabled: true</code> in <code>tollgate.yaml</code>, or start the server without <code>TOLLGATE_HISTORY=false</code>.</p>}
     </div>
   );

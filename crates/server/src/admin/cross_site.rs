@@ -74,7 +74,8 @@ impl AdminHosts {
         }
         let is_link =
             matches!(*method, Method::GET | Method::HEAD) && text(SEC_FETCH_MODE) == Some("navigate");
-        if text(SEC_FETCH_SITE) == Some("cross-site") && !is_link {
+        // Another port of this machine is the same site, and another's page all the same.
+        if matches!(text(SEC_FETCH_SITE), Some("cross-site" | "same-site")) && !is_link {
             return Err(CrossSiteError::Site);
         }
         Ok(())
@@ -177,10 +178,16 @@ mod tests {
     fn a_link_may_be_followed_and_nothing_else_comes_across() {
         let hosts = AdminHosts { names: Vec::new(), has_token: false };
         let site = |site, mode| checked(&hosts, &[("sec-fetch-site", site), ("sec-fetch-mode", mode)]);
-        for (own, mode) in [("same-origin", "cors"), ("none", "navigate"), ("cross-site", "navigate")] {
+        for (own, mode) in [
+            ("same-origin", "cors"),
+            ("none", "navigate"),
+            ("same-site", "navigate"),
+            ("cross-site", "navigate"),
+        ] {
             assert_eq!(site(own, mode), Ok(()), "{own} {mode}");
         }
         assert_eq!(site("cross-site", "no-cors"), Err(CrossSiteError::Site));
+        assert_eq!(site("same-site", "no-cors"), Err(CrossSiteError::Site));
         let headers = [(SEC_FETCH_SITE, "cross-site"), (SEC_FETCH_MODE, "navigate")];
         let headers = headers.map(|(name, value)| (name, value.parse().unwrap())).into_iter().collect();
         assert_eq!(hosts.check(&Method::POST, None, &headers), Err(CrossSiteError::Site));
