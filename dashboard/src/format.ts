@@ -15,8 +15,8 @@ export function count(n: number): string {
   return whole.format(n);
 }
 
-/** Words of the server with thousands in their numbers. */
-export const thousands = (text: string) => text.replace(/\b\d{4,15}\b/g, (digits) => count(Number(digits)));
+/** Words of the server with thousands in their numbers, and no line that begins with a percent sign. */
+export const thousands = (text: string) => text.replace(/\b\d{4,15}\b/g, (digits) => count(Number(digits))).replaceAll(" %", "\u00a0%");
 
 /** For axes, where room is short: 1.5k, 2M. */
 export function short(n: number): string {

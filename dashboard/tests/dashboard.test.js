@@ -26,6 +26,13 @@ test("a day of the NASA log is shown whole, by a link", async () => {
   assert.equal(await tile(page, "Requests").innerText(), server.imported.toLocaleString("en"));
   await page.getByText(/one bar: /).waitFor();
   await page.locator("table", { hasText: "/images/NASA-logosmall.gif" }).first().waitFor();
+  const bars = (807_408_000 - 807_148_800) / 1_800;
+  assert.equal(await page.locator("figcaption .when").innerText(), "one bar: 30 min");
+  const counted = await page.locator("figure details tbody tr").count();
+  assert.ok(counted > 20 && counted < bars / 2, `nobody counted outside of that day, but ${counted} of ${bars} bars are there`);
+  await page.getByRole("button", { name: "Period before" }).click();
+  await page.locator("figcaption").getByText("period before").waitFor();
+  assert.match(page.url(), /compare=1/);
 });
 
 test("the overview moves on by itself", async () => {
@@ -37,6 +44,7 @@ test("the overview moves on by itself", async () => {
     await page.clock.fastForward(6_000);
     return (await total()) >= start + 7;
   });
+  await page.getByText("the hatched bar is still open").waitFor();
 });
 
 test("the picker, a zoom and the way back are all in the address bar", async () => {
@@ -82,6 +90,14 @@ test("absolute times are taken, and what makes no sense is said", async () => {
 test("routes are sorted, filtered, paged and opened", async () => {
   const page = await open("routes?last=1h");
   await page.getByText(/\d+ routes/).first().waitFor();
+  const names = () => page.getByRole("region", { name: "Routes" }).locator("tbody td:first-child").allInnerTexts();
+  assert.equal((await names())[0], "/cart", "the busiest first");
+  await page.locator("svg.spark path").first().waitFor();
+  await page.getByRole("button", { name: "Route", exact: true }).click();
+  await until("they are sorted by name", async () => (await names())[0] === "/<img src=x onerror=window.hacked=1>");
+  await page.locator("th[aria-sort=ascending]").getByText("Route").waitFor();
+  await page.getByRole("button", { name: "Requests", exact: true }).click();
+  await until("the busiest are first again", async () => (await names())[0] === "/cart");
   await page.getByRole("button", { name: "Next" }).click();
   assert.match(page.url(), /page=2/);
   await page.getByLabel("Filter routes").fill("/page/7");
@@ -111,6 +127,7 @@ test("names from strangers are text, and never more", async () => {
 test("rules say what they do", async () => {
   const page = await open("rules?last=1h");
   const row = (name) => page.locator("tr", { hasText: name }).locator("td").nth(3);
+  await page.locator("tr", { hasText: "shop.login" }).locator("td").nth(4).getByText("1 of 1").waitFor();
   await row("login").getByText(/denies .* %: too strict, or abused\?/).waitFor();
   await row("new-plan").getByText(/shadow: would have denied \d+/).waitFor();
   await row("legacy-import").getByText("never matched").waitFor();
@@ -122,6 +139,14 @@ test("rules say what they do", async () => {
 
 test("a key is looked up, and reset after a question", async () => {
   const page = await open("keys?last=1h");
+  const rows = page.getByRole("region", { name: "Keys" }).locator("tbody tr");
+  await rows.first().getByText("login=mallory").waitFor();
+  await page.getByRole("button", { name: "Busiest" }).click();
+  // A key under two rules is two rows.
+  await until("the busiest keys are listed", async () => (await rows.filter({ hasText: "user_id=42" }).count()) === 2);
+  await page.getByLabel("Only of a rule").selectOption("burst");
+  await until("only one rule's keys are listed", async () => (await rows.allInnerTexts()).every((text) => text.includes("burst")));
+  assert.match(page.url(), /rule=burst/);
   await page.getByLabel("Entries, in the order of the rules").fill("login=mallory");
   await page.getByRole("button", { name: "Look up" }).click();
   await page.getByText("5 of 5").waitFor();
@@ -180,6 +205,16 @@ test("the playground has the server decide, and a drawing is a link", async () =
   for (const key of ["ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp"]) await page.keyboard.press(key);
   assert.match(page.url(), /shape=drawn&draw=03|draw=03/);
   await page.getByText("23 requests in 3 min").waitFor();
+  const box = await strip.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + box.height - 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 2, { steps: 3 });
+  await page.mouse.up();
+  await page.getByText(/^(2[4-9]|3\d) requests in 3 min$/).waitFor();
+  for (const [shape, text] of [["Steady", /^4\d requests/], ["Spikes", /^54 requests/]]) {
+    await page.getByRole("button", { name: shape }).click();
+    await page.getByText(text).waitFor();
+  }
   await page.getByRole("button", { name: "An access log" }).click();
   await page.getByLabel(/Lines of an access log/).fill('a - - [01/Aug/1995:02:00:00 -0400] "GET / HTTP/1.0" 200 1\nb - - [01/Aug/1995:02:00:04 -0400] "GET / HTTP/1.0" 200 1\nnonsense');
   await page.getByText("1 of 3 lines have no time").waitFor();

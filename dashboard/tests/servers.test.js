@@ -131,6 +131,9 @@ test("with a token, nothing is shown before the sign-in", () => withServer({ TOL
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByText("legacy-import").first().waitFor();
   assert.equal(await page.evaluate(() => document.cookie), "", "no script reads the cookie");
+  await page.goto(`${server.base}/#/health?settings=all`);
+  await page.getByRole("region", { name: "Settings" }).getByText("(hidden)").first().waitFor();
+  assert.ok(!(await page.content()).includes("open sesame"), "the token is shown nowhere");
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("Token").waitFor();
 }));

@@ -220,7 +220,7 @@ const AXE = readFileSync(join(HERE, "../node_modules/axe-core/axe.min.js"), "utf
 export async function axe(page, rules) {
   // Evaluated by the debugger, which the content security policy of the page does not bind.
   await page.evaluate(AXE);
-  const runOnly = rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
+  const runOnly = rules ? { type: "rule", values: rules } : ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
   const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly }), runOnly);
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ").slice(0, 600)}`);
 }

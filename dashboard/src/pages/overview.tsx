@@ -73,12 +73,13 @@ function RowFinding({ row }: { row: TopRow }) {
 
 function Tiles({ summary, before, perSecond }: { summary: HistorySummary; before?: HistorySummary; perSecond?: number }) {
   const share = (one: HistorySummary) => (one.total === 0 ? 0 : one.denied / one.total);
-  const mean = summary.total / Math.max(1, range.value.lengthS);
+  const lengthS = Math.max(1, range.value.lengthS);
+  const mean = summary.total / lengthS;
   const isEmpty = summary.total === 0;
   return (
     <div class="tiles">
       <Tile name="Requests" value={count(summary.total)} now={summary.total} before={before?.total} note={isEmpty ? NONE : undefined} />
-      <Tile name="Now" value={perSecond === undefined ? "0" : rate(perSecond)} unit="/ s" note={isEmpty ? NONE : `mean ${rate(mean)}\u00a0/\u00a0s`} />
+      <Tile name="Now" value={perSecond === undefined ? "0" : rate(perSecond)} unit="/ s" note={isEmpty ? NONE : `mean ${rate(mean)}${before ? `, ${rate(before.total / lengthS)} before` : ""}`} />
       <Tile name="Denied" value={percent(summary.denied, summary.total)} now={share(summary)} before={before && share(before)} isBad note={isEmpty ? NONE : before ? shareBefore(before.denied, before.total) : NO_BEFORE} />
       <Tile name="Busiest minute" value={count(summary.peak_minute)} unit="/ min" now={summary.peak_minute} before={before?.peak_minute} note={isEmpty ? NONE : undefined} />
     </div>

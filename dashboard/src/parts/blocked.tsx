@@ -33,7 +33,7 @@ function BlockedTable({ keys }: { keys: BlockedKeys["keys"] }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Blocked keys">
       <table>
-        <thead><tr><th>Key</th><th class="wide">Rule</th><th class="wide">Domain</th><th class="num wide">Met</th><th class="num wide">Denied since</th><th class="num">Ends in</th></tr></thead>
+        <thead><tr><th>Key</th><th class="wide">Rule</th><th class="wide">Domain</th><th class="num wide">Since</th><th class="num wide">Denied since</th><th class="num">Ends in</th></tr></thead>
         <tbody>
           {keys.map((own, i) => (
             <tr key={`${own.path} ${own.rule} ${own.key ?? i}`}>
