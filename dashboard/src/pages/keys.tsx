@@ -45,7 +45,7 @@ function KeyList() {
           }
         >
           <Under rule={rule} domain={domain} />
-          {rows.length > 0 ? <KeyTable rows={rows} /> : data.other.total > 0 && order === "denied" ? <p class="dim">No key was denied in this time.</p> : <NoTraffic />}
+          {rows.length > 0 ? <KeyTable rows={rows} isBusiest={order === "total"} /> : data.other.total > 0 && order === "denied" ? <p class="dim">No key was denied in this time.</p> : <NoTraffic />}
         </Card>
       )}
     </>
@@ -67,19 +67,21 @@ function Under({ rule, domain }: { rule: string; domain: string }) {
   return <div class="row">{domains.length > 1 && choice("domain", domain, "All domains", domains)}{choice("rule", rule, "All rules", names)}</div>;
 }
 
-function KeyTable({ rows }: { rows: KeyRow[] }) {
+/** A phone has room for the number that the list goes by. */
+function KeyTable({ rows, isBusiest }: { rows: KeyRow[]; isBusiest: boolean }) {
+  const [decisions, denied] = isBusiest ? ["num", "num wide"] : ["num wide", "num"];
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Keys">
       <table>
-        <thead><tr><th>Key</th><th class="wide">Rule</th><th class="wide">Domain</th><th class="num wide">Decisions</th><th class="num">Denied</th><th class="num">Denied %</th></tr></thead>
+        <thead><tr><th>Key</th><th class="wide">Rule</th><th class="wide">Domain</th><th class={decisions}>Decisions</th><th class={denied}>Denied</th><th class="num">Denied %</th></tr></thead>
         <tbody>
           {rows.map((row) => (
             <tr key={`${row.domain} ${row.rule} ${row.name}`}>
               <td class="wrap"><a href={rowHref("key", row)}><Name text={row.name} max={60} /></a>{row.rule !== undefined && <span class="phone dim small"><Name text={row.rule} max={40} /></span>}</td>
               <td class="wide">{row.rule === undefined ? <span class="dim">–</span> : <a href={href(["rules", row.rule])}><Name text={row.rule} max={40} /></a>}</td>
               <td class="wide">{row.domain === undefined ? <span class="dim">–</span> : <Name text={row.domain} max={40} />}</td>
-              <td class="num wide">{count(row.total)}</td>
-              <td class="num">{count(row.denied)}</td>
+              <td class={decisions}>{count(row.total)}</td>
+              <td class={denied}>{count(row.denied)}</td>
               <td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td>
             </tr>
           ))}
