@@ -105,6 +105,40 @@ impl Mode {
     }
 }
 
+/// What becomes of a request that a limit has no room for.
+///
+/// ```
+/// use tollgate_core::OverLimit;
+/// assert_eq!(OverLimit::from_name("defer"), Some(OverLimit::Defer));
+/// assert_eq!(OverLimit::default().name(), "deny");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OverLimit {
+    /// It is denied.
+    #[default]
+    Deny,
+    /// It is taken, and sent later at the limit's rate, where whoever asks can do that.
+    Defer,
+}
+
+impl OverLimit {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Deny, Self::Defer];
+
+    /// The name in rule files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Defer => "defer",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.name() == name)
+    }
+}
+
 /// One limit with its condition and its mode.
 ///
 /// ```
@@ -135,6 +169,8 @@ pub struct Rule {
     pub unit_multiplier: u32,
     /// Whether its denials are obeyed.
     pub mode: Mode,
+    /// What becomes of a request that it has no room for.
+    pub over_limit: OverLimit,
     /// Labels of rules that step back when this one applies to the same request.
     pub replaces: Vec<String>,
     /// Free data to give back.
@@ -312,6 +348,8 @@ pub struct RuleSpec {
     pub unit_multiplier: u32,
     /// Whether its denials are obeyed.
     pub mode: Mode,
+    /// What becomes of a request that it has no room for.
+    pub over_limit: OverLimit,
     /// Labels of rules that step back.
     pub replaces: Vec<String>,
     /// Free data to give back.
@@ -332,6 +370,7 @@ impl RuleSpec {
             unit,
             unit_multiplier: 1,
             mode: Mode::Enforce,
+            over_limit: OverLimit::Deny,
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),

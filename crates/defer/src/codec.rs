@@ -3,11 +3,11 @@
 //! Invariants: the first byte is a version; what was written is read back equal; other bytes are an
 //! error and never a panic.
 
-use tollgate_core::Time;
+use tollgate_core::{DescriptorText, OwnedRequest, Time};
 
 use crate::error::DeferError;
 use crate::id::DeferredId;
-use crate::request::{DeferredEnd, DeferredRequest, DescriptorText, HeaderList, KeptResponse, OwnedRequest};
+use crate::request::{DeferredEnd, DeferredRequest, HeaderList, KeptResponse};
 
 const VERSION: u8 = 1;
 const DONE: u8 = 1;

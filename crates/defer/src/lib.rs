@@ -14,13 +14,15 @@
 //! | [`embedded`] | the queue in a file of this node |
 //! | [`handle`] | the thread that a queue lives on, and how it is asked |
 //! | [`lines`] | whose turn it is: first in, first out by key |
+//! | [`line_index`] | which lines have somebody waiting |
+//! | [`service`] | what takes requests in, and what sends them |
 //!
 //! Invariants: what was accepted is on disk before anybody is told. A request leaves
 //! the queue in the same step that records what became of it, so that a crash loses nothing and
 //! repeats only what was on its way.
 //!
-//! Deliberately not here: asking the limiter, and sending. Nothing uses this crate yet: the gateway's
-//! part is to follow, and until then no rule can say `over_limit: defer`.
+//! Deliberately not here: asking the limiter and sending, which are the server's and the gateway's;
+//! the queue that nodes share, which is `tollgate_redis`'.
 
 mod codec;
 pub mod config;
@@ -29,17 +31,21 @@ pub mod embedded;
 mod error;
 pub mod handle;
 pub mod id;
+pub mod line_index;
 pub mod lines;
 pub mod queue;
 pub mod request;
+pub mod service;
 
 pub use config::DeferConfig;
 pub use embedded::EmbeddedQueue;
 pub use error::DeferError;
 pub use handle::DeferHandle;
 pub use id::DeferredId;
-pub use lines::DeferredLines;
-pub use queue::{DeferQueue, QueueChange, QueueReply, QueueSize};
+pub use line_index::LineIndex;
+pub use lines::{DeferredLines, DeferredTurn};
+pub use queue::{DeferQueue, QueueChange, QueueReply, QueueSize, TakenRequests};
+pub use service::{DeferService, TakeInError};
 pub use request::{
-    DeferredEnd, DeferredRequest, DeferredState, DeferredStatus, KeptResponse, OwnedRequest, SendProgress,
+    DeferredEnd, DeferredRequest, DeferredState, DeferredStatus, KeptResponse, SendProgress,
 };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tollgate_core::Time;
 
 use crate::id::DeferredId;
+use crate::line_index::LineIndex;
 use crate::request::{DeferredRequest, SendProgress};
 
 /// Requests of one key that may be on their way at once, so that a slow upstream does not keep a
@@ -38,6 +39,7 @@ pub struct DeferredLines {
     /// Everything that is here or on its way.
     known: HashMap<DeferredId, u64>,
     next: u64,
+    index: Arc<LineIndex>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +62,11 @@ impl KeyLine {
 }
 
 impl DeferredLines {
+    /// Without requests as yet; which lines wait is told to `index`.
+    pub fn new(index: Arc<LineIndex>) -> Self {
+        Self { index, ..Self::default() }
+    }
+
     /// Adds a request at the end of its line; one that is known already is left out.
     pub fn add(&mut self, request: DeferredRequest, progress: SendProgress) {
         if self.known.contains_key(&request.id) {
@@ -144,6 +151,7 @@ impl DeferredLines {
             line.waiting.extend(asking);
         }
         self.due.clear();
+        self.index.clear();
         self.lines.retain(|_, line| line.is_asking || line.in_flight > 0);
     }
 
@@ -158,7 +166,11 @@ impl DeferredLines {
         if let Some(at) = line.due() {
             self.due.remove(&(at, key.to_owned()));
         }
+        let was_empty = line.waiting.is_empty();
         change(line);
+        if line.waiting.is_empty() != was_empty {
+            self.index.set(key, was_empty);
+        }
         match line.due() {
             Some(at) => drop(self.due.insert((at, key.to_owned()))),
             None if line.waiting.is_empty() && line.in_flight == 0 && !line.is_asking => {

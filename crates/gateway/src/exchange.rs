@@ -14,12 +14,14 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tollgate_core::Outcome;
 use tollgate_http::response::VERDICT;
 use tollgate_http::{Admission, AdmissionError, Checker, HttpRequestFacts};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
 use crate::connection::{ConnectionContext, Tunnel};
+use crate::deferral::{DeferralOffer, NotTaken};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
 use crate::forward::{Lease, OutgoingRequest, SendRecord};
@@ -40,6 +42,14 @@ const REQUEST_LEVEL: &str = "levels.requests";
 struct PendingUpgrade {
     turn: UpgradeTurn,
     client: OnUpgrade,
+}
+
+/// A request that the limiter is asked about.
+struct AskedRequest<'a> {
+    context: &'a ConnectionContext,
+    parts: &'a Parts,
+    target: &'a RequestTarget,
+    hop: &'a HopRequest,
 }
 
 /// What is known about one request, for whoever logs or measures it.
@@ -95,7 +105,7 @@ impl<C: Checker> Gateway<C> {
             turn: UpgradeTurn::new(&context.switch),
             client: hyper::upgrade::on(&mut request),
         });
-        let (mut parts, body) = request.into_parts();
+        let (mut parts, mut body) = request.into_parts();
         if let Some(error) = rejected(&parts) {
             return Err(GatewayError::Head(error));
         }
@@ -103,13 +113,29 @@ impl<C: Checker> Gateway<C> {
             access.requested(&parts);
         }
         let target = RequestTarget::read(&parts)?;
+        if let Some(status) = self.deferred_status(&parts.method, &target).await {
+            return Ok(status);
+        }
         fields::remove_hop_by_hop(&mut parts.headers);
         let route = self.route(&parts, &target).ok_or(GatewayError::NoRoute)?;
         record.route = Some(Arc::clone(&route));
-        let mut admission = self.admit(context, &route, &parts, &target).await?;
+        let asked = AskedRequest { context, parts: &parts, target: &target, hop: &hop };
+        let mut admission = self.admit(&route, &asked).await?;
         let origin = origin(context, &route, &parts);
+        let deferred = match admission.deferral.take() {
+            Some(deferral) => {
+                let (target, idle) = (&target, route.timeouts.idle);
+                let offer = DeferralOffer { deferral, parts: &parts, target, origin: &origin, idle };
+                self.deferred(offer, &mut body, &mut admission).await?
+            }
+            None => None,
+        };
         if let Some(access) = &mut record.access {
             access.decided(origin.client, (admission.verdict, admission.outcome), admission.rule.as_deref());
+        }
+        if let Some(mut response) = deferred {
+            tell(response.headers_mut(), &mut admission);
+            return Ok(response);
         }
         if let Some(problem) = admission.problem.take() {
             if has_body && !hop.expects_continue {
@@ -137,6 +163,26 @@ impl<C: Checker> Gateway<C> {
         finish(response, lease, &mut admission, upgrade, |body| TimedBody::new(body, idle).until(deadline))
     }
 
+    /// Takes in what is to be sent later; none if that fails, and it is denied as the admission says.
+    async fn deferred(
+        &self,
+        offer: DeferralOffer<'_>,
+        body: &mut Incoming,
+        admission: &mut Admission<C>,
+    ) -> Result<Option<Response<ResponseBody>>, GatewayError> {
+        match self.defer(offer, body).await {
+            Ok(response) => Ok(Some(response)),
+            Err(NotTaken::Broken(error)) => Err(error),
+            Err(NotTaken::Denied(reason)) => {
+                admission.outcome = Some(Outcome::Denied);
+                if let Some(problem) = &mut admission.problem {
+                    problem.detail.push_str(&format!("; it cannot be sent later: {reason}"));
+                }
+                Ok(None)
+            }
+        }
+    }
+
     /// Where the request goes.
     fn route(&self, parts: &Parts, target: &RequestTarget) -> Option<Arc<Route>> {
         self.routes.load().find(&RouteQuery {
@@ -149,13 +195,8 @@ impl<C: Checker> Gateway<C> {
 
     /// Asks the limiter: first about all requests together, then by the rules. What does not pass
     /// takes nothing of the former, so that one client's flood leaves it to the others.
-    async fn admit(
-        &self,
-        context: &ConnectionContext,
-        route: &Route,
-        parts: &Parts,
-        target: &RequestTarget,
-    ) -> Result<Admission<C>, GatewayError> {
+    async fn admit(&self, route: &Route, asked: &AskedRequest<'_>) -> Result<Admission<C>, GatewayError> {
+        let AskedRequest { context, parts, target, hop } = asked;
         let facts = HttpRequestFacts {
             peer: context.socket.peer,
             peer_name: None,
@@ -169,7 +210,10 @@ impl<C: Checker> Gateway<C> {
             let detail = "there are too many requests of all clients together";
             return Ok(Admission::denied_by(REQUEST_LEVEL, detail, retry_after));
         }
-        let admitted = route.admission.admit(&self.checker, &facts).await;
+        let admitted = match self.deferring_for(parts, hop) {
+            Some(_) => route.admission.admit_or_defer(&self.checker, &facts).await,
+            None => route.admission.admit(&self.checker, &facts).await,
+        };
         if !admitted.as_ref().is_ok_and(|admission| admission.problem.is_none()) {
             self.checker.give_back_request();
         }
@@ -254,7 +298,7 @@ fn rejected(parts: &Parts) -> Option<HeadError> {
     is_ours.then(|| HeadError::from_code(parts.uri.path()))?
 }
 
-fn is_idempotent(method: &Method) -> bool {
+pub(crate) fn is_idempotent(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE].contains(method)
 }
 

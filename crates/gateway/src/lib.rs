@@ -13,6 +13,8 @@
 //! | `target` | which host and path a request is for |
 //! | [`route`], `route_table` | which requests a route is for; all routes, in order |
 //! | `fields` | which fields go on, which stay, and which are ours |
+//! | `deferral`, [`deferred_wire`] | a request that is denied now and sent later: takes it in, and tells what became of it |
+//! | [`deferred_send`] | sends it |
 //! | `forward` | a request → an upstream's answer: which one, connections, retries, timeouts |
 //! | `request_body`, `response_body`, `timed_body` | bodies in both directions, piece by piece |
 //! | [`access_log`] | a line for every request |
@@ -20,7 +22,7 @@
 //! | [`bounds`] | every bound on clients and upstreams |
 //!
 //! Invariants: nothing of a denied or malformed request reaches an upstream. A body is never
-//! gathered: it goes on as fast as the slower side takes it. What a client says about itself in
+//! gathered, unless it is to be sent later: it goes on as fast as the slower side takes it. What a client says about itself in
 //! `X-Forwarded-…` or `X-Tollgate-…` reaches nobody.
 //!
 //! Deliberately not here: listening, TLS and the end of a server, which are the server's.
@@ -29,6 +31,9 @@ pub mod access_log;
 pub mod bounds;
 pub mod config;
 mod connection;
+mod deferral;
+pub mod deferred_send;
+pub mod deferred_wire;
 mod error;
 mod exchange;
 mod fields;
@@ -49,6 +54,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tollgate_defer::DeferService;
 use tollgate_http::{AdmissionControl, Checker, Mapping};
 use tollgate_limiter::Load;
 
@@ -57,6 +63,8 @@ pub use config::{
     EjectPolicy, GatewayConfig, GatewayTimeouts, GroupConfig, HealthCheck, RouteConfig, UpstreamTls,
     UpstreamUrl, UpstreamUrlError, default_mapping,
 };
+pub use deferral::kept_headers;
+pub use deferred_send::DeferredAttempt;
 pub use forward::{UpstreamStatus, UpstreamTlsError};
 pub use route::RouteConditions;
 
@@ -73,6 +81,8 @@ pub struct Gateway<C> {
     /// Tells whoever checks upstreams that there are others.
     reloaded: watch::Sender<()>,
     access_log: Option<Arc<AccessLog>>,
+    /// Takes requests that are sent later; none if nothing can.
+    deferring: Option<Arc<DeferService>>,
 }
 
 /// How loaded the upstreams of a group are.
@@ -104,7 +114,8 @@ impl<C: Checker> Gateway<C> {
     pub fn new(config: &GatewayConfig, mapping: &Mapping, checker: Arc<C>) -> Result<Self, UpstreamTlsError> {
         let admission = AdmissionControl::new(mapping.clone(), config.max_wait);
         let routes = ArcSwap::from_pointee(RouteTable::new(config, &admission, None)?);
-        Ok(Self { checker, admission, routes, reloaded: watch::Sender::new(()), access_log: None })
+        let reloaded = watch::Sender::new(());
+        Ok(Self { checker, admission, routes, reloaded, access_log: None, deferring: None })
     }
 
     /// Uses other routes from the next request on; requests that have theirs go on with it. What is
@@ -150,6 +161,13 @@ impl<C: Checker> Gateway<C> {
             load: group.load(now),
         };
         routes.groups_by_domain().into_iter().map(load).collect()
+    }
+
+    /// The same, handing requests that are sent later to `service`.
+    #[must_use]
+    pub fn with_deferring(mut self, service: Option<Arc<DeferService>>) -> Self {
+        self.deferring = service;
+        self
     }
 
     /// The same, telling `log` of every request.

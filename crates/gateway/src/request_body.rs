@@ -70,8 +70,10 @@ impl BodyFate {
 
 /// The body of a request on its way to the upstream.
 pub(crate) struct RequestBody {
-    /// None if there is no body.
+    /// None if there is no body, or it is `whole`.
     inner: Option<TimedBody>,
+    /// A body that was read before.
+    whole: Option<Bytes>,
     fate: BodyFate,
     /// Nothing is asked of the client before the upstream wants it, or this time has passed.
     until_wanted: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
@@ -87,12 +89,18 @@ impl RequestBody {
     pub(crate) fn new(inner: Incoming, idle: Duration, fate: BodyFate) -> Self {
         let inner = Some(inner).filter(|body| !body.is_end_stream());
         let inner = inner.map(|body| TimedBody::new(body, idle));
-        Self { inner, fate, until_wanted: None }
+        Self { inner, whole: None, fate, until_wanted: None }
     }
 
     /// No body.
     pub(crate) fn empty() -> Self {
-        Self { inner: None, fate: BodyFate::default(), until_wanted: None }
+        Self::whole(Bytes::new())
+    }
+
+    /// A body that was read before.
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        let whole = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Self { inner: None, whole, fate: BodyFate::default(), until_wanted: None }
     }
 
     /// The same, waiting for the upstream's `100 Continue`.
@@ -122,7 +130,9 @@ impl Body for RequestBody {
             std::task::ready!(wanted.as_mut().poll(cx));
             self.until_wanted = None;
         }
-        let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+        let Some(inner) = &mut self.inner else {
+            return Poll::Ready(self.whole.take().map(|whole| Ok(Frame::data(whole))));
+        };
         let frame = std::task::ready!(inner.poll_frame(cx));
         match &frame {
             Some(Ok(_)) => self.fate.passed_on(),
@@ -134,11 +144,13 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(|body| body.inner.is_end_stream())
+        self.whole.is_none() && self.inner.as_ref().is_none_or(|body| body.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), |body| body.inner.size_hint())
+        let whole = || self.whole.as_ref().map_or(0, Bytes::len);
+        let exact = || SizeHint::with_exact(u64::try_from(whole()).unwrap_or(u64::MAX));
+        self.inner.as_ref().map_or_else(exact, |body| body.inner.size_hint())
     }
 }
 

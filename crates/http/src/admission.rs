@@ -10,6 +10,7 @@
 //! | `open_charge` | a charge that the answer decides |
 //! | [`meter`] | what an answer comes to, while its body passes |
 //! | `cost_reader`, `json_field` | a number in a body |
+//! | [`deferral`] | a request that may be taken now and sent later |
 //! | `limiter_checker` | a limiter without a server around it |
 //!
 //! Invariants: a request is checked once, at one instant of the limiter's clock; tokens are judged
@@ -19,6 +20,7 @@
 //! Deliberately not here: how a request came and how an answer leaves, which each way in does itself.
 
 mod cost_reader;
+pub mod deferral;
 mod json_field;
 mod limiter_checker;
 pub mod meter;
@@ -33,11 +35,12 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use tollgate_core::{Micros, Outcome, Request, Time, Verdict};
+use tollgate_core::{Micros, Operation, Outcome, Request, Time, Verdict};
 use tollgate_limiter::Reply;
 
-use crate::request::{HttpRequestFacts, Mapping, MappingDenial, PathTemplates};
+use crate::request::{HttpRequestFacts, MappedRequest, Mapping, MappingDenial, PathTemplates};
 use crate::response::{CallerView, QuotaProblem, ResponseHeaders, ResponseSettings, WAIT};
+use deferral::Deferral;
 use meter::ResponseMeter;
 use pending_request::PendingRequest;
 use waiting_room::WaitingRoom;
@@ -88,6 +91,30 @@ pub trait Checker: Send + Sync + 'static {
         patience: Micros,
     ) -> impl Future<Output = Result<Reply, Self::Error>> + Send;
 
+    /// Checks or peeks, counted by nobody until [`Checker::count`] is called.
+    fn ask(
+        &self,
+        request: &Request<'_>,
+        _operation: Operation,
+        now: Time,
+        patience: Micros,
+    ) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+        self.check(request, now, patience)
+    }
+
+    /// Counts a reply of [`Checker::ask`].
+    fn count(&self, _request: &Request<'_>, _reply: &Reply) {}
+
+    /// Whether any requests wait to be sent later.
+    fn has_lines(&self) -> bool {
+        false
+    }
+
+    /// Whether requests wait in this line of [`deferral::line`].
+    fn has_line(&self, _line: &str) -> bool {
+        false
+    }
+
     /// Charges and gives back what a check left open.
     fn settle(&self, request: &Request<'_>, now: Time) -> impl Future<Output = ()> + Send;
 }
@@ -125,6 +152,8 @@ pub struct Admission<C: Checker> {
     pub problem: Option<QuotaProblem>,
     /// The name of the limit that the verdict comes from.
     pub rule: Option<String>,
+    /// It may be taken now and sent later; if it is not, it is denied as the rest says.
+    pub deferral: Option<Box<Deferral>>,
     pending: Option<PendingRequest<C>>,
 }
 
@@ -182,17 +211,27 @@ impl AdmissionControl {
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
         let reply =
             checker.check(&request, now, self.max_wait.into()).await.map_err(AdmissionError::Check)?;
-        let pending = || PendingRequest::new(Arc::clone(checker), &request, mapped.terms(), &reply);
+        Ok(self.admitted(checker, &request, &mapped, &reply))
+    }
+
+    /// What a request may do that was decided like this.
+    fn admitted<C: Checker>(
+        &self,
+        checker: &Arc<C>,
+        request: &Request<'_>,
+        mapped: &MappedRequest<'_>,
+        reply: &Reply,
+    ) -> Admission<C> {
+        let pending = || PendingRequest::new(Arc::clone(checker), request, mapped.terms(), reply);
         let pending = match reply.verdict {
             Verdict::Delay { wait } => {
-                let place = self.waiting.enter(pending_request::line(&request, &reply), wait.into());
+                let place = self.waiting.enter(pending_request::line(request, reply), wait.into());
                 Some(pending().waiting(place))
             }
             Verdict::Allow if mapped.needs_response() => Some(pending()),
             Verdict::Allow | Verdict::Deny { .. } => None,
         };
-        let view = CallerView::new(checker.responses(), &request, &reply);
-        Ok(Admission::told(&view, pending))
+        Admission::told(&CallerView::new(checker.responses(), request, reply), pending)
     }
 }
 
@@ -205,6 +244,7 @@ impl<C: Checker> Admission<C> {
             headers: ResponseHeaders::new(),
             problem: None,
             rule: None,
+            deferral: None,
             pending: None,
         }
     }
@@ -218,6 +258,7 @@ impl<C: Checker> Admission<C> {
             headers: ResponseHeaders::from_iter([(RETRY_AFTER, retry_after.as_secs_ceil().into())]),
             problem: Some(problem),
             rule: Some(level.to_owned()),
+            deferral: None,
             pending: None,
         }
     }
@@ -232,6 +273,7 @@ impl<C: Checker> Admission<C> {
             headers: view.headers().into_iter().filter(|(name, _)| *name != WAIT).collect(),
             problem: reply.verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS)),
             rule: rule.map(|rule| rule.name().to_owned()),
+            deferral: None,
             pending,
         }
     }

@@ -195,6 +195,29 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         })
     }
 
+    /// The same, counted by nobody until it is handed to [`Limiter::count`]: for a caller who may
+    /// put off what is denied.
+    pub fn check_uncounted(
+        &self,
+        request: &Request<'_>,
+        now: Time,
+        patience: Micros,
+    ) -> Pending<S, impl Future<Output = Reply>> {
+        Pending::new(async move {
+            let mut reply = self.decide(request, Operation::Check, now, |_| ()).await;
+            if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
+                self.decide(request, Operation::Refund, now, |_| ()).await;
+                reply.deny_waits_above(patience);
+            }
+            reply
+        })
+    }
+
+    /// Counts the reply of [`Limiter::check_uncounted`].
+    pub fn count(&self, request: &Request<'_>, reply: &Reply) {
+        self.offer(request, Operation::Check, reply);
+    }
+
     /// Reports and gives back what an earlier check left open, as the descriptors
     /// say. It is no request of its own, and is not counted as one.
     pub fn settle(&self, request: &Request<'_>, now: Time) -> Pending<S, impl Future<Output = Reply>> {

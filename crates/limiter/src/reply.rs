@@ -14,8 +14,8 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Free, ListDenial};
 use tollgate_core::{
-    Algorithm, Charge, Decision, Micros, Mode, Operation, Outcome, OutcomeFlags, Rule, RuleId, RuleSet, Time,
-    Verdict,
+    Algorithm, Charge, Decision, Micros, Mode, Operation, Outcome, OutcomeFlags, OverLimit, Rule, RuleId,
+    RuleSet, Time, Verdict,
 };
 
 use crate::lookup::Lookup;
@@ -187,6 +187,8 @@ pub struct Reply {
     binding: Option<usize>,
     denial: Denial,
     is_all_shadow: bool,
+    /// Denied, and taken all the same to be sent later.
+    is_put_off: bool,
     rules: Guard<Arc<RuleSet>>,
 }
 
@@ -210,7 +212,59 @@ impl Reply {
             true => Verdict::Allow,
             false => verdict,
         };
-        Self { now, verdict, decisions, free, binding, denial, is_all_shadow, rules }
+        Self { now, verdict, decisions, free, binding, denial, is_all_shadow, is_put_off: false, rules }
+    }
+
+    /// Whether only limits that say `over_limit: defer` deny it, and there is a time at which it
+    /// would pass: whoever can send it later may take it now.
+    pub fn is_deferrable(&self) -> bool {
+        matches!(self.verdict, Verdict::Deny { retry_after: Some(_) })
+            && self.told().all(|decision| decision.exception.is_none() && self.defers(decision))
+    }
+
+    /// The first of the enforced limits that say `over_limit: defer`.
+    pub fn deferring(&self) -> Option<&RuleDecision> {
+        self.decisions.iter().find(|decision| !self.is_shadow(decision) && self.defers(decision))
+    }
+
+    fn defers(&self, decision: &RuleDecision) -> bool {
+        self.rule(decision).is_some_and(|rule| rule.over_limit == OverLimit::Defer)
+    }
+
+    /// It was taken to be sent later, and so is counted as delayed and not as denied.
+    pub fn put_off(&mut self) {
+        self.is_put_off = true;
+    }
+
+    /// Makes of a peek what a check would have answered if the first limit that defers had no
+    /// room before `wait`: others wait for that room already.
+    pub fn line_up(&mut self, wait: Micros) {
+        let is_first = |decision: &RuleDecision| !self.is_shadow(decision) && self.defers(decision);
+        let Some(index) = self.decisions.iter().position(is_first) else { return };
+        for decision in &mut self.decisions {
+            if decision.operation == Operation::Peek {
+                decision.operation = Operation::Check;
+            }
+        }
+        if self.verdict.is_deny() {
+            return;
+        }
+        let verdict = Verdict::Deny { retry_after: Some(wait) };
+        if let Some(decision) = self.decisions.get_mut(index) {
+            (decision.verdict, decision.blocked_for) = (verdict, wait);
+        }
+        (self.verdict, self.binding) = (verdict, Some(index));
+        let verdicts = self.decisions.iter().map(|decision| (decision.mode, decision.verdict.is_deny()));
+        self.denial = Denial::new(verdicts, false);
+    }
+
+    /// How a verdict is counted.
+    const fn counted(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            _ if !self.is_put_off => verdict,
+            Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { retry_after: None } => verdict,
+            Verdict::Deny { retry_after: Some(wait) } => Verdict::Delay { wait },
+        }
     }
 
     /// The reply of one enforced decision and nothing else.
@@ -341,7 +395,7 @@ impl Reply {
         let shadow_denied = self.is_all_shadow_denied()
             || self.decisions.iter().any(|decision| decision.mode.is_shadow() && decision.verdict.is_deny());
         let flags = OutcomeFlags { degraded: self.is_degraded(), soft: self.is_soft(), shadow_denied };
-        Outcome::new(self.verdict, flags)
+        Outcome::new(self.counted(self.verdict), flags)
     }
 
     /// Whether the limit of a decision is an operator's for a while, and not that of its rule.
@@ -353,7 +407,7 @@ impl Reply {
     /// How one of its decisions is counted.
     pub fn outcome_of(&self, decision: &RuleDecision) -> Outcome {
         let is_shadow = self.is_shadow(decision);
-        let verdict = if is_shadow { Verdict::Allow } else { decision.verdict };
+        let verdict = if is_shadow { Verdict::Allow } else { self.counted(decision.verdict) };
         let flags = OutcomeFlags {
             degraded: decision.degraded,
             soft: decision.soft && !is_shadow,

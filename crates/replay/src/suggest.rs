@@ -187,6 +187,7 @@ mod tests {
             unit: tollgate_core::Unit::Second,
             unit_multiplier: 1,
             mode: Mode::Enforce,
+            over_limit: tollgate_core::OverLimit::Deny,
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),

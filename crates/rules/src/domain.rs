@@ -8,7 +8,7 @@
 
 use tollgate_core::rule::{DescriptorSpec, LimitsSpec, RuleSpec};
 use tollgate_core::ruleset::DEPTH_MAX;
-use tollgate_core::{Mode, RuleError};
+use tollgate_core::{Mode, OverLimit, RuleError};
 use tollgate_yaml::{Location, Problems, ScalarType, YamlMap, YamlNode, YamlValue, quoted};
 
 use crate::fields::{self, text};
@@ -151,6 +151,11 @@ impl DescriptorReader<'_> {
         match &mut limits {
             LimitsSpec::Limits(specs) => {
                 for spec in specs {
+                    if shadow && spec.over_limit == OverLimit::Defer {
+                        let message = "in shadow mode nothing is denied, and so nothing is deferred";
+                        let help = "leave shadow_mode out once the limit is to hold";
+                        self.problems.warning(fields.location("shadow_mode"), message, help);
+                    }
                     spec.mode = mode;
                     spec.metadata.clone_from(&free);
                 }

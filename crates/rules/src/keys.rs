@@ -121,6 +121,7 @@ const KEYS: &[RuleKey] = {
         new("on_store_error", &[Limit]),
         new("postpaid", &[Limit]),
         new("penalty", &[Limit]),
+        new("over_limit", &[Limit]),
         new("message", &[Limit]),
         new("after", &[Penalty]),
         new("within", &[Penalty]),

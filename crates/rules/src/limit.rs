@@ -11,7 +11,7 @@
 use tollgate_core::limit::{BELOW_LOAD_MIN_PERCENT, EXCEED_MAX_PERCENT, WINDOW_MAX};
 use tollgate_core::rule::{Elastic, RuleSpec};
 use tollgate_core::{
-    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, Parameters, Penalty, PenaltyError, Refill,
+    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, OverLimit, Parameters, Penalty, PenaltyError, Refill,
     Shape, Unit,
 };
 use tollgate_yaml::{Located, Location, Problems, YamlMap, YamlNode, YamlValue, one_of, quoted};
@@ -42,7 +42,7 @@ pub(crate) const PARAMETERS: [(&str, HasParameter); 4] = [
 ];
 /// Keys that mean nothing where nothing is limited, and that the reference
 /// does not know, so that nobody depends on them being ignored.
-pub(crate) const NOT_WITH_UNLIMITED: [&str; 14] = [
+pub(crate) const NOT_WITH_UNLIMITED: [&str; 15] = [
     "algorithm",
     "unit_multiplier",
     "burst",
@@ -54,6 +54,7 @@ pub(crate) const NOT_WITH_UNLIMITED: [&str; 14] = [
     "on_store_error",
     "postpaid",
     "penalty",
+    "over_limit",
     "message",
     "allow",
     "deny",
@@ -79,9 +80,17 @@ pub(crate) fn read(node: &YamlNode, options: &Options, problems: &mut Problems) 
     let (limit, unit, unit_multiplier) = numbers.limit(&fields, options, problems)?;
     let elastic = numbers.elastic(&limit, problems).ok()?;
     let (mode, lists) = (Mode::default(), lists?.shared());
-    let metadata = None;
-    let spec =
-        RuleSpec { label, limit, elastic, unit, unit_multiplier, mode, replaces, metadata, message, lists };
+    let spec = RuleSpec {
+        label,
+        elastic,
+        unit_multiplier,
+        mode,
+        over_limit: numbers.over_limit,
+        replaces,
+        message,
+        lists,
+        ..RuleSpec::new(limit, unit)
+    };
     Some(OneLimit::Limited(Box::new(spec)))
 }
 
@@ -148,6 +157,7 @@ struct LimitFields {
     on_store_error: Option<OnStoreError>,
     postpaid: Option<bool>,
     penalty: Option<Penalty>,
+    over_limit: OverLimit,
     /// Something was wrong, so that there is no limit.
     is_wrong: bool,
 }
@@ -170,10 +180,12 @@ impl LimitFields {
             on_store_error: on_store_error(fields, problems),
             postpaid: fields.flag("postpaid", problems),
             penalty: penalty(fields, problems),
+            over_limit: over_limit(fields, problems),
             is_wrong: false,
         };
         numbers.check_window(fields, problems);
         check_parameters(fields, algorithm, problems);
+        numbers.check_over_limit(fields, problems);
         if fields.get("requests_per_unit").is_none() && !fields.is_reported("requests_per_unit") {
             problems.warning(
                 fields.at,
@@ -193,6 +205,29 @@ impl LimitFields {
             let message = format!("a window of {multiplier} times one {} is out of range", unit.name());
             let help = format!("write unit_multiplier: 1 to {most}");
             problems.error(fields.location("unit_multiplier"), message, help);
+        }
+    }
+
+    /// What does not go with putting requests off.
+    fn check_over_limit(&self, fields: &YamlMap, problems: &mut Problems) {
+        if self.over_limit != OverLimit::Defer {
+            return;
+        }
+        let mut refuse = |key: &str, message: &str, help: &str| {
+            let at = fields.get(key).map_or(fields.at, |field| field.key_at);
+            problems.error(at, message, help);
+        };
+        if self.penalty.is_some() {
+            let message = "a limit that defers denies nobody, so that a penalty has nothing to count";
+            refuse("penalty", message, "leave penalty out, or write over_limit: deny");
+        }
+        if self.count_rejected == Some(true) {
+            let message = "a request that is deferred is counted when it is sent, and not before";
+            refuse("count_rejected", message, "leave count_rejected out, or write over_limit: deny");
+        }
+        if self.count == Some(0) {
+            let message = "a limit of 0 never has room, so that nothing it defers would be sent";
+            refuse("requests_per_unit", message, "write at least 1, or write over_limit: deny");
         }
     }
 
@@ -221,7 +256,9 @@ impl LimitFields {
                 limit.soft(*percent).map_err(|error| problems.error_from(*at, &error)).ok()?
             }
         };
-        let by_default = self.algorithm == AlgorithmField::Absent && !options.stop_counting_rejected;
+        let is_deferring = self.over_limit == OverLimit::Defer;
+        let by_default =
+            self.algorithm == AlgorithmField::Absent && !options.stop_counting_rejected && !is_deferring;
         let count_rejected = self.count_rejected.unwrap_or(by_default);
         let on_store_error = self.on_store_error.unwrap_or_default();
         let limit = limit.counting_rejected(count_rejected).with_on_store_error(on_store_error);
@@ -301,6 +338,11 @@ fn refill(fields: &YamlMap, problems: &mut Problems) -> Option<Refill> {
 fn on_store_error(fields: &YamlMap, problems: &mut Problems) -> Option<OnStoreError> {
     let names = OnStoreError::ALL.map(OnStoreError::name);
     fields.choice("on_store_error", &names, OnStoreError::from_name, problems)
+}
+
+fn over_limit(fields: &YamlMap, problems: &mut Problems) -> OverLimit {
+    let names = OverLimit::ALL.map(OverLimit::name);
+    fields.choice("over_limit", &names, OverLimit::from_name, problems).unwrap_or_default()
 }
 
 /// Refuses parameters of other algorithms.

@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value, json};
 use tollgate_core::penalty::{FACTOR_MAX, STRIKES_MAX};
-use tollgate_core::{Algorithm, OnStoreError, Parameters, Refill, Shape, Unit};
+use tollgate_core::{Algorithm, OnStoreError, OverLimit, Parameters, Refill, Shape, Unit};
 use tollgate_yaml::json_schema as piece;
 
 use crate::LIMITS_MAX;
@@ -163,6 +163,10 @@ fn field(key: &str) -> Option<(Value, &'static str)> {
         "block" => (piece::duration(), "How long the block lasts."),
         "factor" => (piece::number(2..=u64::from(FACTOR_MAX)), "By what each block in a row is longer."),
         "max" => (piece::duration(), "No block is longer."),
+        "over_limit" => (
+            piece::choice(&OverLimit::ALL.map(OverLimit::name)),
+            "deny, or defer: what the limit has no room for is taken with 202 and sent later at its rate.",
+        ),
         "message" => (piece::text(), "What whoever is refused is told."),
         "allow" => (listed(), "Whom this does not meet: networks, values and patterns."),
         "deny" => (listed(), "Who is always denied: networks, values and patterns."),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tollgate_core::list::{ExceptionList, ExceptionLists};
-use tollgate_core::{Mode, Rule, RuleSet, Time};
+use tollgate_core::{Mode, OverLimit, Rule, RuleSet, Time};
 use tollgate_rules::LoadError;
 use utoipa::ToSchema;
 
@@ -117,6 +117,10 @@ pub struct LoggedLimit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub penalty: Option<String>,
+    /// `defer` if what it has no room for is sent later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub over_limit: Option<String>,
     /// How many are let pass whatever is counted, and a fingerprint of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -143,6 +147,7 @@ impl LoggedLimit {
                 format!("{}% below {}%", elastic.limit.exceed_percent(), elastic.below_load_percent)
             }),
             penalty: rule.limit.penalty().map(ToString::to_string),
+            over_limit: (rule.over_limit != OverLimit::Deny).then(|| rule.over_limit.name().to_owned()),
             allow: rule.lists.as_deref().and_then(|lists| list_text(&lists.allow)),
             deny: rule.lists.as_deref().and_then(|lists| list_text(&lists.deny)),
             mode: mode_name(rule.mode).to_owned(),

@@ -322,6 +322,7 @@ mod tests {
             unit: Unit::Minute,
             unit_multiplier: 1,
             mode,
+            over_limit: tollgate_core::OverLimit::Deny,
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),

@@ -304,6 +304,7 @@ impl Builder<'_> {
             unit: spec.unit,
             unit_multiplier: spec.unit_multiplier,
             mode: spec.mode,
+            over_limit: spec.over_limit,
             replaces: spec.replaces,
             metadata: spec.metadata,
             message: spec.message,

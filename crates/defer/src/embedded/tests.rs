@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::request::{KeptResponse, OwnedRequest};
+use crate::request::KeptResponse;
+use tollgate_core::OwnedRequest;
 
 fn request(path: &str) -> DeferredRequest {
     DeferredRequest {

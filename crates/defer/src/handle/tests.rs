@@ -7,7 +7,8 @@ use tollgate_core::Micros;
 use super::*;
 use crate::config::DeferConfig;
 use crate::embedded::EmbeddedQueue;
-use crate::request::{DeferredRequest, OwnedRequest};
+use crate::request::DeferredRequest;
+use tollgate_core::OwnedRequest;
 
 fn accept(key: &str) -> (DeferredId, QueueChange) {
     let id = DeferredId::random();

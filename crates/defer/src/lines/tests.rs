@@ -3,7 +3,7 @@
 use tollgate_core::Micros;
 
 use super::*;
-use crate::request::OwnedRequest;
+use tollgate_core::OwnedRequest;
 
 fn request(key: &str, path: &str) -> DeferredRequest {
     DeferredRequest {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use tollgate_core::list::ExceptionLists;
 use tollgate_core::rule::Unlimited;
-use tollgate_core::{Algorithm, Rule, RuleSet};
+use tollgate_core::{Algorithm, OverLimit, Rule, RuleSet};
 
 /// The page.
 pub(super) fn page(rules: &RuleSet) -> String {
@@ -35,6 +35,9 @@ fn line(rule: &Rule) -> String {
     }
     if !rule.label.is_empty() {
         add(&mut line, "name", &rule.label);
+    }
+    if rule.over_limit != OverLimit::Deny {
+        add(&mut line, "over_limit", rule.over_limit.name());
     }
     add_lists(&mut line, rule.lists.as_deref());
     line.push('\n');

@@ -116,6 +116,8 @@ struct RuleBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     penalty: Option<PenaltyBody>,
+    /// What becomes of a request that it has no room for: `deny`, or `defer` if it is sent later.
+    over_limit: &'static str,
     /// Its own lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -233,6 +235,7 @@ fn rule(rules: &RuleSet, id: RuleId) -> Option<RuleBody<'_>> {
         elastic: rule.elastic.as_deref().map(ElasticBody::new),
         count_rejected: limit.counts_rejected(),
         penalty: limit.penalty().map(PenaltyBody::new),
+        over_limit: rule.over_limit.name(),
         lists: rule.lists.as_deref().map(ListSizes::new),
         mode: mode_name(rule.mode),
         message: &rule.message,

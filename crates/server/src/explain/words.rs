@@ -4,7 +4,7 @@
 //!
 //! Deliberately not here: what a limit does; layout and colours.
 
-use tollgate_core::{Limit, Mode, OnStoreError, Refill, Rule, Shape, Verdict};
+use tollgate_core::{Limit, Mode, OnStoreError, OverLimit, Refill, Rule, Shape, Verdict};
 use tollgate_limiter::RuleDecision;
 
 /// `10 per minute`, `5 per 30 seconds`.
@@ -42,6 +42,9 @@ pub fn limit(rule: &Rule) -> String {
         ));
     }
     parts.extend(extras(&rule.limit));
+    if rule.over_limit == OverLimit::Defer {
+        parts.push("over the limit: taken and sent later".to_owned());
+    }
     parts.join(", ")
 }
 
@@ -134,6 +137,7 @@ mod tests {
             unit: Unit::Second,
             unit_multiplier: multiplier,
             mode: Mode::Enforce,
+            over_limit: OverLimit::Deny,
             replaces: Vec::new(),
             metadata: None,
             message: String::new(),

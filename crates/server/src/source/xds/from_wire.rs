@@ -14,7 +14,7 @@ use envoy_types::pb::ratelimit::config::ratelimit::v3::{
 };
 use prost::Message as _;
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
-use tollgate_core::{Limit, MetadataValue, Mode, RuleError, RuleSet, Shape, Unit};
+use tollgate_core::{Limit, MetadataValue, Mode, OverLimit, RuleError, RuleSet, Shape, Unit};
 use tollgate_rules::{LoadError, Loaded, Options, Problem};
 use tollgate_yaml::PROBLEMS_MAX;
 
@@ -183,6 +183,7 @@ impl ResourceReader<'_> {
                     unit,
                     unit_multiplier: 1,
                     mode,
+                    over_limit: OverLimit::Deny,
                     replaces,
                     metadata,
                     message: String::new(),

@@ -1,0 +1,197 @@
+//! A request that is denied now and sent later: takes it in, and says what became of it.
+//!
+//! Called by `exchange`: for a request that only limits with `over_limit: defer` deny, and for
+//! whoever asks at the path of the 202. The rest of its way is `deferred_send`.
+//!
+//! Invariants: it is in the queue before its client is told so. What may hold credentials is not kept.
+//! What cannot be sent later (an upgrade, a gRPC call, a body that is too long) is denied.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use hyper::Response;
+use hyper::body::{Body as _, Incoming};
+use tollgate_core::{Micros, Verdict};
+use tollgate_defer::credentials::is_kept;
+use tollgate_defer::request::HeaderList;
+use tollgate_defer::{DeferService, DeferredId, DeferredRequest, TakeInError};
+use tollgate_http::Checker;
+use tollgate_http::admission::deferral::Deferral;
+use tollgate_http::response::PROBLEM_JSON;
+
+use crate::Gateway;
+use crate::deferred_wire::{self, id_of, is_open, location};
+use crate::error::GatewayError;
+use crate::fields::{self, HopRequest, Origin};
+use crate::problem::{ClientProtocol, with_problem};
+use crate::response_body::ResponseBody;
+use crate::target::RequestTarget;
+
+/// What makes an upstream do a thing once that is sent twice.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The type of what is told about such requests.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A request that is to be sent later.
+pub(crate) struct DeferralOffer<'a> {
+    pub(crate) deferral: Box<Deferral>,
+    pub(crate) parts: &'a Parts,
+    pub(crate) target: &'a RequestTarget,
+    pub(crate) origin: &'a Origin<'a>,
+    /// How long a piece of its body may take.
+    pub(crate) idle: Duration,
+}
+
+/// Why a request is not taken in.
+pub(crate) enum NotTaken {
+    /// It is denied, for this reason besides.
+    Denied(String),
+    /// Its body is wrong.
+    Broken(GatewayError),
+}
+
+impl<C: Checker> Gateway<C> {
+    /// What takes requests in, if there is any and this one could be sent later.
+    pub(crate) fn deferring_for(&self, parts: &Parts, hop: &HopRequest) -> Option<&DeferService> {
+        let service = self.deferring.as_deref().filter(|service| service.handle().is_some())?;
+        let is_grpc = ClientProtocol::of(parts.version, &parts.headers) == ClientProtocol::Grpc;
+        (!is_grpc && hop.upgrade.is_none()).then_some(service)
+    }
+
+    /// Takes a request in and answers it with a 202.
+    pub(crate) async fn defer(
+        &self,
+        offer: DeferralOffer<'_>,
+        body: &mut Incoming,
+    ) -> Result<Response<ResponseBody>, NotTaken> {
+        let retry_after = offer.deferral.retry_after;
+        let Some(service) = self.deferring.as_deref() else { return Err(NotTaken::Denied(String::new())) };
+        let read = read_whole(service, offer.parts, body, offer.idle).await;
+        let taken = match read {
+            Ok(bytes) => {
+                let request = self.kept(service, &offer, bytes);
+                let response = taken(&request, retry_after);
+                service.take_in(request, self.checker.calendar()).await.map(|()| response).map_err(refusal)
+            }
+            Err(error) => Err(error),
+        };
+        match taken {
+            Ok(response) => {
+                offer.deferral.taken(&*self.checker);
+                Ok(response)
+            }
+            Err(error) => {
+                offer.deferral.refused(&*self.checker);
+                Err(error)
+            }
+        }
+    }
+
+    /// The request as it is kept.
+    fn kept(&self, service: &DeferService, offer: &DeferralOffer<'_>, body: Vec<u8>) -> DeferredRequest {
+        let DeferralOffer { deferral, parts, target, origin, .. } = offer;
+        let (id, accepted, config) = (DeferredId::random(), self.checker.calendar(), service.config());
+        let mut headers = parts.headers.clone();
+        fields::join_cookies(&mut headers);
+        let decided = (Verdict::Delay { wait: deferral.retry_after }, Some(deferral.rule.as_str()));
+        fields::write_origin(&mut headers, origin, target.host.as_ref(), decided);
+        DeferredRequest {
+            id,
+            accepted,
+            expires: accepted + Micros::from(config.max_age),
+            key: deferral.line.clone(),
+            rule: deferral.rule.clone(),
+            check: deferral.check.clone(),
+            method: parts.method.as_str().to_owned(),
+            host: target.host_text().map(str::to_owned),
+            path: target.path.as_str().to_owned(),
+            headers: kept_headers(&mut headers, id, &config.keep_headers),
+            body,
+        }
+    }
+
+    /// The answer to whoever asks what became of a request; none if this is about none.
+    pub(crate) async fn deferred_status(
+        &self,
+        method: &Method,
+        target: &RequestTarget,
+    ) -> Option<Response<ResponseBody>> {
+        let handle = self.deferring.as_deref()?.handle()?;
+        let id = id_of(target.path.path()).filter(|_| [Method::GET, Method::HEAD].contains(method))?;
+        let known = handle.status(id).await;
+        let Ok(known) = known else {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            return Some(with_problem(status, deferred_wire::problem(status, deferred_wire::UNREADABLE)));
+        };
+        let (status, body) = deferred_wire::status(id, known.as_ref());
+        let mut response = Response::new(ResponseBody::text(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        let kind = if status.is_success() { JSON } else { HeaderValue::from_static(PROBLEM_JSON) };
+        headers.insert(CONTENT_TYPE, kind);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if known.as_ref().is_some_and(is_open) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(1));
+        }
+        Some(response)
+    }
+}
+
+fn refusal(error: TakeInError) -> NotTaken {
+    NotTaken::Denied(error.to_string())
+}
+
+/// The 202.
+fn taken(request: &DeferredRequest, retry_after: Micros) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::text(deferred_wire::taken(request, retry_after)));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, JSON);
+    let location = HeaderValue::try_from(location(request.id)).expect("an id is of letters and digits");
+    headers.insert(LOCATION, location);
+    headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.as_secs_ceil().max(1)));
+    response
+}
+
+/// The whole body, if it is no longer than what is kept.
+async fn read_whole(
+    service: &DeferService,
+    parts: &Parts,
+    body: &mut Incoming,
+    idle: Duration,
+) -> Result<Vec<u8>, NotTaken> {
+    let max = service.config().max_body;
+    let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let known = if body.is_end_stream() { Some(0) } else { length };
+    let _reserved = service.reserve(known).map_err(refusal)?;
+    let mut bytes = Vec::with_capacity(known.unwrap_or(0));
+    loop {
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
+        let frame = tokio::time::timeout(idle, frame).await;
+        let frame = frame.map_err(|_| NotTaken::Broken(GatewayError::SlowRequestBody))?;
+        let Some(frame) = frame else { return Ok(bytes) };
+        let frame = frame.map_err(|_| NotTaken::Broken(GatewayError::RequestBody))?;
+        // Trailers are not kept.
+        let Some(piece) = frame.data_ref() else { continue };
+        if bytes.len() + piece.len() > max {
+            return Err(refusal(TakeInError::Body { max }));
+        }
+        bytes.extend_from_slice(piece);
+    }
+}
+
+/// The headers that are kept, with a key that lets the upstream notice a second attempt.
+pub fn kept_headers(headers: &mut HeaderMap, id: DeferredId, keep_headers: &[String]) -> HeaderList {
+    for name in [EXPECT, CONTENT_LENGTH, HOST] {
+        headers.remove(name);
+    }
+    if !headers.contains_key(IDEMPOTENCY_KEY) {
+        let key = HeaderValue::try_from(id.to_string()).expect("an id is of letters and digits");
+        headers.insert(IDEMPOTENCY_KEY, key);
+    }
+    let kept = headers.iter().filter(|(name, _)| is_kept(name.as_str(), keep_headers));
+    kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+}
