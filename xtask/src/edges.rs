@@ -60,9 +60,9 @@ const TABLE: &[CrateRow] = &[
     },
     CrateRow {
         folder: "redis",
-        ours: &["limiter", "history", "core"],
+        ours: &["limiter", "history", "defer", "core"],
         theirs: Theirs::Any,
-        why: "what is kept on Redis knows the traits of the limiter and of the history, and nothing above them",
+        why: "what is kept on Redis knows the traits of the limiter, of the history and of the queue, and nothing above them",
     },
     CrateRow {
         folder: "history",
@@ -84,7 +84,7 @@ const TABLE: &[CrateRow] = &[
     },
     CrateRow {
         folder: "settings",
-        ours: &["core", "limiter", "yaml", "redis", "history", "metrics", "http", "gateway"],
+        ours: &["core", "limiter", "yaml", "redis", "history", "defer", "metrics", "http", "gateway"],
         theirs: Theirs::Any,
         why: "settings fill in the config types of what they are for, and serve nobody",
     },
@@ -105,6 +105,7 @@ const TABLE: &[CrateRow] = &[
             "settings",
             "redis",
             "history",
+            "defer",
             "metrics",
             "http",
             "gateway",
@@ -132,7 +133,7 @@ const TABLE: &[CrateRow] = &[
     },
     CrateRow {
         folder: "gateway",
-        ours: &["http", "limiter", "core"],
+        ours: &["http", "defer", "limiter", "core"],
         theirs: Theirs::Any,
         why: "the gateway is handed connections and a limiter, and knows neither sockets nor settings",
     },
@@ -165,6 +166,7 @@ const TABLE: &[CrateRow] = &[
             "settings",
             "redis",
             "history",
+            "defer",
             "metrics",
             "server",
             "http",
@@ -187,6 +189,7 @@ const TABLE: &[CrateRow] = &[
             "settings",
             "redis",
             "history",
+            "defer",
             "metrics",
             "server",
             "http",

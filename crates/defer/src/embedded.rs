@@ -60,6 +60,11 @@ struct QueueCounts {
 }
 
 impl EmbeddedQueue {
+    /// Whether a folder has a queue.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(FILE).exists()
+    }
+
     /// Opens the queue of a folder, which must exist; the file is created if it is missing.
     ///
     /// # Errors

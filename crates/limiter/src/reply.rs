@@ -280,7 +280,8 @@ impl Reply {
         let (mut decisions, mut free) = (SmallVec::new(), FreeList::new());
         decisions.push(decision);
         free.push(None);
-        Self { now, verdict, decisions, free, binding: Some(0), denial, is_all_shadow, rules }
+        let is_put_off = false;
+        Self { now, verdict, decisions, free, binding: Some(0), denial, is_all_shadow, is_put_off, rules }
     }
 
     /// Makes denials of all waits that are longer than somebody has patience for.

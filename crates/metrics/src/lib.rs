@@ -59,7 +59,7 @@ pub use config::{MetricsConfig, Mogrifier, PATHS_MAX, StatsdConfig, StatsdDialec
 pub use exposition::CONTENT_TYPE;
 pub use levels::TrafficLevel;
 pub use mapper::Mapper;
-pub use stats::{HistoryStats, NodeStats, RemoteStats, StoreStats, UpstreamStats};
+pub use stats::{DeferStats, HistoryStats, NodeStats, RemoteStats, StoreStats, UpstreamStats};
 
 /// So many domains without rules are counted by name, which makes a name in the
 /// reference's series; more callers than this with a wrong domain are an attack.
@@ -129,6 +129,7 @@ pub struct Metrics {
     gateway: OnceLock<Box<dyn Fn() -> Vec<UpstreamStats> + Send + Sync>>,
     access_log: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
     domain_loads: OnceLock<LoadLook>,
+    deferred: OnceLock<Box<dyn Fn() -> Option<DeferStats> + Send + Sync>>,
     /// The page rendered last, if somebody still reads it, and when that was.
     last_page: Mutex<(Time, Weak<String>)>,
 }
@@ -163,6 +164,7 @@ impl Metrics {
             gateway: OnceLock::new(),
             access_log: OnceLock::new(),
             domain_loads: OnceLock::new(),
+            deferred: OnceLock::new(),
             last_page: Mutex::default(),
         }
     }
@@ -223,6 +225,12 @@ impl Metrics {
     pub fn watch_load(&self, look: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static) {
         // As for the store.
         drop(self.domain_loads.set(Box::new(look)));
+    }
+
+    /// Asks how requests that are sent later are doing whenever somebody wants to know.
+    pub fn watch_deferred(&self, look: impl Fn() -> Option<DeferStats> + Send + Sync + 'static) {
+        // As for the store.
+        drop(self.deferred.set(Box::new(look)));
     }
 
     /// A call was answered, in that time.

@@ -40,6 +40,7 @@ pub(super) fn page(metrics: &Metrics) -> String {
     store::add(&mut page, metrics);
     history(&mut page, metrics);
     gateway(&mut page, metrics);
+    deferred(&mut page, metrics);
     access_log(&mut page, metrics);
     load(&mut page, metrics);
     bounds(&mut page, metrics);
@@ -196,6 +197,19 @@ fn gateway(page: &mut MetricsPage, metrics: &Metrics) {
         for own in &upstreams {
             page.sample(&name, &[("group", &own.group), ("upstream", &own.upstream)], look(own));
         }
+    }
+}
+
+fn deferred(page: &mut MetricsPage, metrics: &Metrics) {
+    let Some(stats) = metrics.deferred.get().and_then(|look| look()) else { return };
+    let help = "Requests that wait to be sent later, or are on their way.";
+    page.single("tollgate_deferred_waiting", MetricKind::Gauge, help, stats.waiting);
+    let help = "Bytes of requests that wait to be sent later.";
+    page.single("tollgate_deferred_waiting_bytes", MetricKind::Gauge, help, stats.waiting_bytes);
+    let name = "tollgate_deferred_total";
+    page.family(name, MetricKind::Counter, "What happened to requests that are sent later.");
+    for (event, count) in stats.events {
+        page.sample(name, &[("event", event)], count);
     }
 }
 

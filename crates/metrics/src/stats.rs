@@ -99,3 +99,14 @@ pub struct HistoryStats {
     /// The size of its file; none if it has none.
     pub disk_bytes: Option<u64>,
 }
+
+/// How requests that are sent later are doing.
+#[derive(Debug, Clone, Default)]
+pub struct DeferStats {
+    /// Requests that wait or are on their way; on Redis those of all nodes.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// What happened to requests in this process since its start, by name.
+    pub events: Vec<(&'static str, u64)>,
+}

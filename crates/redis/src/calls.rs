@@ -5,6 +5,7 @@
 //! | [`script`] | the scripts: the algorithms in Lua |
 //! | [`script_args`] | what a script is sent for a request |
 //! | [`batch_call`] | several requests in one call |
+//! | `blocking_client` | sends commands from threads that may block |
 //! | `batcher` | collects requests that arrive together into batch calls |
 //! | `endpoint_client` | the servers of one endpoint; a `cluster` of them |
 //! | `server` | one server: a connection for each thread, and its circuit `breaker` |
@@ -21,6 +22,7 @@
 
 pub mod batch_call;
 mod batcher;
+pub(crate) mod blocking_client;
 mod breaker;
 mod cluster;
 pub(crate) mod connect;

@@ -6,7 +6,6 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `keys` | the keys |
-//! | `client` | sends commands from threads that may block |
 //! | `manifest`, `redo` | what is in force, and the changes of the last commit |
 //! | `read` | fields, tables, which blocks there are |
 //! | `write` | flushes and commits |
@@ -18,7 +17,6 @@
 //!
 //! Deliberately not here: what rows mean, when to compact, timers.
 
-mod client;
 mod keys;
 mod manifest;
 mod read;
@@ -35,9 +33,9 @@ use tollgate_core::{Micros, Time};
 use tollgate_history::tables::{GetVisitor, ScanVisitor, SharedTables, TableId, Tables, WriteBatch};
 use tollgate_history::{AppendResult, Error, FlushId, InstanceId, Result};
 
+use crate::calls::blocking_client::BlockingClient;
 use crate::config::RedisConfig;
 use crate::error::StoreFailure;
-use client::BlockingClient;
 use keys::HistoryKeys;
 use manifest::{Manifest, unexpected};
 use redo::RedoChanges;
@@ -94,7 +92,7 @@ impl RedisTables {
     pub fn new(config: &RedisConfig) -> Result<Self, crate::Error> {
         let keys = HistoryKeys::new(&config.key_prefix);
         Ok(Self {
-            client: BlockingClient::new(config, &keys.manifest)?,
+            client: BlockingClient::new(config, &keys.manifest, "history-redis")?,
             keys,
             holder: InstanceId::random().to_string(),
             manifest: Manifest::default(),

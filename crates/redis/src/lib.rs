@@ -11,6 +11,7 @@
 //! | [`calls`] | how a server decides: scripts, their arguments, batch calls, connections, circuit breakers |
 //! | [`stats`] | what the store counts about itself |
 //! | [`error`] | why a store cannot be made, and why a server could not be asked |
+//! | [`deferred`] | requests that are sent later, by any node |
 //! | [`overrides`] | exceptions that operators make on one node and all nodes obey |
 //! | [`history`] | the traffic history of all nodes, over the same connections |
 //!
@@ -23,6 +24,7 @@
 
 pub mod calls;
 pub mod config;
+pub mod deferred;
 pub mod error;
 pub mod history;
 pub mod overrides;

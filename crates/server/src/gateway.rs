@@ -32,6 +32,7 @@ pub(crate) fn load_gateway(
 ) -> Result<Gateway<Service>, Error> {
     let (config, mapping) = config_and_mapping(settings, authz);
     let gateway = Gateway::new(&config, &mapping, Arc::clone(service)).map_err(unusable)?;
+    let gateway = gateway.with_deferring(service.deferring().cloned());
     let Some(access_log) = &settings.access_log else { return Ok(gateway) };
     let log = AccessLog::open(access_log);
     let log = Arc::new(log.map_err(|source| Error::System { what: "write the access log", source })?);

@@ -13,6 +13,7 @@
 //! | [`grpc`] | Envoy's rate limit service, health and reflection |
 //! | [`http`] | `/json` and `/healthcheck`, Tollgate's own `/v1`, and `/v1/authz` for proxies |
 //! | `gateway` | the reverse proxy's connections, and what it asks |
+//! | `deferred` | requests that are sent later: their queue, and the worker that sends them |
 //! | [`admin`] | pages for operators and their tools: metrics, history, keys, rules, Prometheus' interface |
 //! | [`service`] | the one thing that adapters call |
 //! | [`store`] | where counters live |
@@ -30,6 +31,7 @@
 pub mod admin;
 mod body;
 pub mod bounds;
+mod deferred;
 pub mod error;
 pub mod explain;
 mod gateway;

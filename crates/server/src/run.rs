@@ -39,13 +39,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tollgate_gateway::Gateway;
 use tollgate_limiter::SystemClock;
 use tollgate_rules::{LoadError, Loaded};
 
 use crate::admin;
 use crate::bounds::{CONNECTIONS_MAX, DRAIN_MAX};
+use crate::deferred::{self, QueuePlace};
 use crate::error::Error;
 use crate::gateway::{ServeGateway, load_gateway, watch_upstreams};
 use crate::grpc::{Grpc, ServeGrpc};
@@ -132,11 +133,22 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let gateway = gateway.transpose()?;
     if let Some(gateway) = &gateway {
         watch_upstreams(gateway, &metrics);
+        service.deferring().iter().for_each(|deferring| deferred::watch_deferred(deferring, &metrics));
     }
 
     let addresses = Arc::new(listeners.addresses().clone());
-    let server =
-        RunningServer { settings, service, certificates, snapshots, control, authz, gateway, addresses };
+    let rules_loaded = Arc::default();
+    let server = RunningServer {
+        settings,
+        service,
+        certificates,
+        snapshots,
+        control,
+        authz,
+        gateway,
+        addresses,
+        rules_loaded,
+    };
     let (closing, done) = (watch::Sender::new(false), watch::Sender::new(false));
     banner::listening(&server.addresses, settings);
     banner::gateway(&server.addresses, settings);
@@ -201,6 +213,8 @@ struct RunningServer<'a> {
     authz: Arc<Authz>,
     gateway: Option<Arc<Gateway<Service>>>,
     addresses: Arc<crate::listen::Addresses>,
+    /// Tells whoever sends deferred requests that other rules are in force.
+    rules_loaded: Arc<Notify>,
 }
 
 /// The sockets for callers, one of each for each worker that serves them.
@@ -307,6 +321,9 @@ impl RunningServer<'_> {
             tokio::spawn(reload.follow(self.control.settings_notice(), done.subscribe()));
         }
         if let Some(gateway) = self.gateway.clone() {
+            let place = QueuePlace::new(self.settings.defer.clone(), self.settings.store.clone());
+            let (service, loaded) = (Arc::clone(&self.service), Arc::clone(&self.rules_loaded));
+            tokio::spawn(deferred::run(Arc::clone(&gateway), service, place, loaded, done.subscribe()));
             let done = until(done);
             tokio::spawn(async move {
                 tokio::select! {
@@ -359,6 +376,7 @@ impl RunningServer<'_> {
             }
         });
         let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
+        let rules_loaded = Arc::clone(&self.rules_loaded);
         let curl = banner::curl(self.settings.http_tls.as_ref(), addresses.http);
         let mut is_first = true;
         let on_load = move |outcome: Result<Loaded, LoadError>| {
@@ -369,6 +387,7 @@ impl RunningServer<'_> {
                 Ok(loaded) => {
                     service.limiter().replace_rules(loaded.rules);
                     service.health().set_rules_in_force();
+                    rules_loaded.notify_one();
                     let rules = service.limiter().rules();
                     if std::mem::take(&mut is_first) {
                         banner::what_to_try(&rules, &curl);

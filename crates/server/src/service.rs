@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::{Limit, Micros, Operation, Request, Time};
+use tollgate_defer::DeferService;
 use tollgate_limiter::{Clock as _, LimitReply, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
@@ -55,6 +56,8 @@ pub struct Service {
     rule_log: RuleLog,
     overrides: OverrideService,
     requests: Option<RequestLevel>,
+    /// None without a gateway, which sends them.
+    deferring: Option<Arc<DeferService>>,
 }
 
 /// Why a request is not decided at all.
@@ -96,6 +99,10 @@ impl Service {
             rule_log: RuleLog::default(),
             overrides: OverrideService::default(),
             requests: RequestLevel::new(settings),
+            deferring: settings
+                .gateway
+                .as_ref()
+                .map(|_| Arc::new(DeferService::new(settings.defer.config.clone()))),
         }
     }
 
@@ -144,6 +151,38 @@ impl Service {
         let reply = self.limiter.check_within(request, now, patience).await;
         self.unknown_names.note(request, &reply);
         Ok(reply)
+    }
+
+    /// Checks or peeks, counted by nobody until [`Service::count`] is called.
+    ///
+    /// # Errors
+    /// If there is nothing to decide, or nothing to decide by.
+    pub async fn ask(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+        patience: Micros,
+    ) -> Result<Reply, ServiceError> {
+        self.decidable(request)?;
+        let reply = match operation {
+            Operation::Peek => self.limiter.operate(request, operation, now).await,
+            Operation::Check | Operation::Report | Operation::Refund => {
+                self.limiter.check_uncounted(request, now, patience).await
+            }
+        };
+        self.unknown_names.note(request, &reply);
+        Ok(reply)
+    }
+
+    /// Counts a reply of [`Service::ask`].
+    pub fn count(&self, request: &Request<'_>, reply: &Reply) {
+        self.limiter.count(request, reply);
+    }
+
+    /// Requests that are sent later; none without a gateway, which sends them.
+    pub const fn deferring(&self) -> Option<&Arc<DeferService>> {
+        self.deferring.as_ref()
     }
 
     /// Takes `cost` from the counter `name` of a limit that the caller brings along.

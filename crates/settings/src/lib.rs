@@ -11,7 +11,7 @@
 //! | `flags`, `variables`, `file` | what was said where |
 //! | `settings_reader` | finds a setting by its row, and collects what is wrong |
 //! | `raw_value`, `go_syntax`, `values` | a text or a piece of YAML → a value |
-//! | `listeners`, `gateway`, `levels`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
+//! | `listeners`, `gateway`, `levels`, `deferred`, `store`, `rule_source`, `replies`, `mapping`, `history`, `metrics`, `tracing` | a part of [`Settings`] each, and what follows from several rows together |
 //! | `ignored` | variables that are set and have no effect |
 //! | `in_force` | every setting as it was said, to look at |
 //! | `settings` | all of it together |
@@ -24,6 +24,7 @@
 //! configures another crate is that crate's type, and is only filled in here.
 
 mod address;
+mod deferred;
 mod error;
 mod file;
 mod flags;
@@ -51,6 +52,7 @@ mod values;
 mod variables;
 
 pub use address::{GrpcAddress, ListenAddress, ListenAddressError};
+pub use deferred::DeferSettings;
 pub use error::{Mistake, SettingsError, Warning};
 pub use file::{ConfigFile, FILE_NAME};
 pub use flags::Flags;

@@ -32,6 +32,7 @@ pub const SECTIONS: &[SettingSection] = &[
     RESP,
     GATEWAY,
     LEVELS,
+    DEFERRED,
     LOAD,
     GRPC_TLS,
     HTTP_TLS,
@@ -68,9 +69,11 @@ macro_rules! section {
     };
 }
 
+mod deferred;
 mod levels;
 mod traces;
 
+pub use deferred::*;
 pub use levels::*;
 pub use traces::*;
 

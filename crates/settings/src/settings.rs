@@ -6,6 +6,7 @@ use std::time::Duration;
 use tollgate_http::Mapping;
 
 use crate::address::{GrpcAddress, ListenAddress};
+use crate::deferred::{self, DeferSettings};
 use crate::error::{SettingsError, Warning};
 use crate::file::ConfigFile;
 use crate::flags::Flags;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub gateway: Option<GatewaySettings>,
     /// Limits before and around the rules.
     pub levels: LevelSettings,
+    /// Requests that are sent later.
+    pub defer: DeferSettings,
     /// The admin listener.
     pub admin: AdminSettings,
     /// What is logged, and how.
@@ -149,6 +152,7 @@ impl Settings {
             resp: listeners::resp(r),
             gateway,
             levels: levels::read(r, mapping.as_ref()),
+            defer: deferred::read(r),
             log: log(r),
             rules: rule_source::read(r),
             replies: replies::read(r),

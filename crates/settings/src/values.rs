@@ -6,6 +6,7 @@
 //! Deliberately not here: what follows from several settings together.
 
 use std::fs;
+use std::str::FromStr;
 use std::time::Duration;
 
 use tollgate_core::Secret;
@@ -270,6 +271,26 @@ pub(crate) fn level_count(text: &str) -> Result<u32, String> {
         0 => Err("0 would let nobody in; write 1 or more, or leave it out".to_owned()),
         count => Ok(count),
     }
+}
+
+/// A bound of 0 would let nothing in.
+pub(crate) fn at_least_one<T: FromStr + From<u8> + PartialEq>(text: &str) -> Result<T, String> {
+    match number::<T>(text)? {
+        none if none == T::from(0) => Err("0 would let nothing in; write 1 or more".to_owned()),
+        count => Ok(count),
+    }
+}
+
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("no time at all is too short; write such as 1h".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// Names of headers, in lower case.
+pub(crate) fn header_names(value: &RawValue) -> Result<Vec<String>, String> {
+    value.list()?.iter().map(|name| header_name(name).map(|name| name.to_ascii_lowercase())).collect()
 }
 
 /// A listener whose connections can be limited by address.

@@ -6,6 +6,7 @@
 //! | `to_wire` | answers → JSON; errors → problems |
 //! | `error` | why a call gets no answer, and what to send instead |
 //! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
+//! | `defer` | `/v1/defer` and `/v1/deferred/ID`: requests that are sent later |
 //! | `batch` | the answer to several requests in one body, part by part |
 //! | `openapi` | the document that describes all of it |
 //!
@@ -14,6 +15,7 @@
 
 mod batch;
 pub(crate) mod decide;
+mod defer;
 pub(crate) mod error;
 pub(crate) mod from_wire;
 pub(crate) mod openapi;
@@ -42,7 +44,10 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         let answer = move |State(service), request| decide::receive_and_answer(service, operation, request);
         router = router.route(path, only("POST", post(answer)));
     }
-    router.with_state(service)
+    router
+        .route("/v1/defer", only("POST", post(defer::take)))
+        .route("/v1/deferred/{id}", only("GET", get(defer::status)))
+        .with_state(service)
 }
 
 /// The answer for a path that is none.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_core::{Micros, Request, Time};
+use tollgate_core::{Micros, Operation, Request, Time};
 use tollgate_http::{Checker, PathTemplates, ResponseSettings};
 use tollgate_limiter::{Clock as _, Reply};
 
@@ -43,6 +43,28 @@ impl Checker for Service {
 
     async fn check(&self, request: &Request<'_>, now: Time, patience: Micros) -> Result<Reply, ServiceError> {
         self.check_within(request, now, patience).await
+    }
+
+    async fn ask(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+        patience: Micros,
+    ) -> Result<Reply, ServiceError> {
+        self.ask(request, operation, now, patience).await
+    }
+
+    fn count(&self, request: &Request<'_>, reply: &Reply) {
+        self.count(request, reply);
+    }
+
+    fn has_lines(&self) -> bool {
+        self.deferring().is_some_and(|deferring| !deferring.index().is_empty())
+    }
+
+    fn has_line(&self, line: &str) -> bool {
+        self.deferring().is_some_and(|deferring| deferring.index().has(line))
     }
 
     async fn settle(&self, request: &Request<'_>, now: Time) {

@@ -10,6 +10,7 @@
 //!
 //! Deliberately not here: what a mistake looks like on the wire.
 
+mod deferred_request;
 mod descriptor;
 mod values;
 
@@ -24,6 +25,7 @@ use super::error::{FieldError, SHAPE, V1Error, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
 use crate::turn::Turn;
 use descriptor::{DescriptorList, V1Descriptor};
+pub(crate) use deferred_request::{DeferCall, defer_call};
 pub(crate) use values::WholeNumber;
 use values::{Bounded, JsonText, Objects};
 

@@ -300,6 +300,11 @@ pub(super) fn one(view: &CallerView<'_>) -> V1Response {
     V1Response::new(status, PROBLEM_JSON, view.headers(), &body)
 }
 
+/// A response with a body that is JSON already.
+pub(super) fn whole(status: StatusCode, kind: &'static str, headers: ResponseHeaders, body: Vec<u8>) -> Response {
+    V1Response { status, kind, headers, body: ResponseBody::Whole(body) }.into()
+}
+
 /// A response with a JSON body.
 pub(crate) fn respond(body: &impl Serialize) -> Response {
     V1Response::new(StatusCode::OK, JSON, ResponseHeaders::new(), body).into()

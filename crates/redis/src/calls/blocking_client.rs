@@ -1,6 +1,6 @@
 //! Sends commands to Redis from threads that may block.
 //!
-//! The connections of this crate live on a Tokio runtime, and a history is written and
+//! The connections of this crate live on a Tokio runtime, and a history or a queue is written and
 //! read by threads without one. So a thread of its own drives the connection, and
 //! callers wait for its reply.
 //!
@@ -14,13 +14,13 @@ use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use crate::calls::endpoint_client::EndpointClient;
+use super::endpoint_client::EndpointClient;
 use crate::config::RedisConfig;
 use crate::error::{Error, StoreFailure};
 use crate::stats::Stats;
 
-/// A history reads more at once than a request does, so it has more time; but a server
-/// that stops waits for it.
+/// These read more at once than a request does, so they have more time; but a server
+/// that stops waits for them.
 const TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
 /// Commands for the thread.
@@ -33,17 +33,18 @@ struct CommandJob {
 
 /// A connection that any thread may use. It connects when it is first needed.
 #[derive(Debug)]
-pub(super) struct BlockingClient {
+pub(crate) struct BlockingClient {
     jobs: UnboundedSender<CommandJob>,
     key: Arc<str>,
     /// The server, without a password.
-    pub(super) server: String,
+    pub(crate) server: String,
     stats: Arc<Stats>,
 }
 
 impl BlockingClient {
-    /// For commands on keys in the slot of `key`, at the main endpoint.
-    pub(super) fn new(config: &RedisConfig, key: &str) -> Result<Self, Error> {
+    /// For commands on keys in the slot of `key`, at the main endpoint, by a thread of
+    /// this name.
+    pub(crate) fn new(config: &RedisConfig, key: &str, thread: &str) -> Result<Self, Error> {
         let stats = Arc::new(Stats::default());
         let backend = EndpointClient::new(&config.main, &config.key_prefix, &stats)?;
         let (jobs, waiting) = unbounded_channel();
@@ -52,9 +53,9 @@ impl BlockingClient {
             .build()
             .map_err(|source| Error::Thread { source })?;
         std::thread::Builder::new()
-            .name("history-redis".into())
+            .name(thread.into())
             .spawn(move || {
-                // The counters log an outage, and the history its own errors.
+                // The counters log an outage, and whoever asks its own errors.
                 let silent = tracing::subscriber::NoSubscriber::default();
                 tracing::subscriber::with_default(silent, || runtime.block_on(serve(backend, waiting)));
             })
@@ -63,12 +64,12 @@ impl BlockingClient {
     }
 
     /// What the server or the system said about the last outage; empty if nothing.
-    pub(super) fn said(&self) -> Box<str> {
+    pub(crate) fn said(&self) -> Box<str> {
         self.stats.outage_said()
     }
 
     /// Sends commands and waits for all replies.
-    pub(super) fn send(&self, commands: Pipeline) -> Result<Vec<Value>, StoreFailure> {
+    pub(crate) fn send(&self, commands: Pipeline) -> Result<Vec<Value>, StoreFailure> {
         let (answer, answered) = sync_channel(1);
         let job = CommandJob { key: Arc::clone(&self.key), commands, answer };
         self.jobs.send(job).map_err(|_| StoreFailure::Lost)?;
