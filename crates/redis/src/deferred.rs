@@ -33,7 +33,7 @@ use crate::config::RedisConfig;
 use crate::error::{Error, StoreFailure};
 
 /// A node that was not heard of for so long does not send any more, and another one does.
-pub const LEASE: Duration = Duration::from_secs(3);
+pub const LEASE: Duration = Duration::from_secs(2);
 /// Requests that are given out at once: with the longest bodies 25 MB.
 const TAKEN_MAX: usize = 100;
 /// The name of the consumer group.

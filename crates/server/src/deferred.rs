@@ -51,6 +51,14 @@ impl QueuePlace {
         Self { settings, store }
     }
 
+    /// Where that is.
+    fn words(&self) -> String {
+        match &self.store {
+            StoreSettings::Memory(_) => format!("in {}", self.settings.folder.display()),
+            StoreSettings::Redis(_) => "on Redis, for all nodes".to_owned(),
+        }
+    }
+
     /// Whether requests may wait from before the start.
     fn has_file(&self) -> bool {
         matches!(self.store, StoreSettings::Memory(_)) && EmbeddedQueue::exists(&self.settings.folder)
@@ -88,7 +96,10 @@ pub(crate) async fn run(
             let (own, deferring) = (place.clone(), Arc::clone(&deferring));
             let opened = tokio::task::spawn_blocking(move || own.open(&deferring)).await;
             match opened {
-                Ok(Ok(())) => break,
+                Ok(Ok(())) => {
+                    tracing::info!("deferred requests are kept {}", place.words());
+                    break;
+                }
                 Ok(Err(error)) if !std::mem::replace(&mut is_told, true) => {
                     tracing::warn!(%error, "requests over a limit are denied instead of deferred");
                 }

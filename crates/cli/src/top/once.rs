@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tollgate_history::SeriesKind;
 use tollgate_history::time_text::rfc3339;
 
-use super::sample::ServerSample;
+use super::sample::{ServerSample, deferred};
 use crate::console::{BOLD, WARN, clean};
 use crate::history::{grouped, write_top};
 
@@ -18,6 +18,9 @@ pub(super) fn write(sample: &ServerSample, last: &str, out: &mut dyn Write) -> i
         let is_degraded =
             sample.page.sum("tollgate_store_degraded", "").is_some_and(|degraded| degraded > 0.0);
         writeln!(out, "store: {keys:.0} keys{}", if is_degraded { ", DEGRADED" } else { "" })?;
+    }
+    if let Some(deferred) = deferred(&sample.page) {
+        writeln!(out, "{deferred}")?;
     }
     let lists = match &sample.lists {
         Ok(lists) => lists,

@@ -36,6 +36,14 @@ impl MetricsPage {
     }
 }
 
+/// Requests that are sent later; none if the server has no queue of them.
+pub(super) fn deferred(page: &MetricsPage) -> Option<String> {
+    let waiting = page.sum("tollgate_deferred_waiting", "")?;
+    let became = |event: &str| page.sum("tollgate_deferred_total", &format!("\"{event}\"")).unwrap_or(0.0);
+    let (sent, failed, expired) = (became("sent"), became("failed"), became("expired"));
+    Some(format!("deferred: {waiting:.0} waiting, {sent:.0} sent, {failed:.0} failed, {expired:.0} expired"))
+}
+
 /// What a server says about itself.
 #[derive(Debug, Clone)]
 pub(super) struct ServerSample {

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Wrap};
 use tollgate_history::query::{TopOrder, TopResult};
 
-use super::sample::{ServerSample, TopLists};
+use super::sample::{deferred, ServerSample, TopLists};
 use super::state::{RequestRates, TopState, shown};
 use crate::console::clean;
 use crate::history::{grouped, moment, with_rule};
@@ -130,6 +130,7 @@ fn foot_text(sample: &ServerSample) -> String {
     if is_set("tollgate_store_degraded") {
         parts.push("STORE DEGRADED".to_owned());
     }
+    parts.extend(deferred(&sample.page));
     if is_set("tollgate_rules_load_failed") {
         parts.push("NEWEST RULES REFUSED".to_owned());
     }

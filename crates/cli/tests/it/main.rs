@@ -3,6 +3,7 @@
 //! | module | what it shows |
 //! |---|---|
 //! | `bench` | the load generator against a running server, and against what is none |
+//! | `deferred` | requests that are sent later: fifty kills, a node that takes over, Redis away |
 //! | `demo` | the demo, and that nothing is left of it |
 //! | `damaged_history` | a damaged history as a running server meets it |
 //! | `deploy` | what `deploy/` ships, held against the binary |
@@ -26,6 +27,7 @@
 
 mod bench;
 mod damaged_history;
+mod deferred;
 mod demo;
 mod deploy;
 mod full_disk;

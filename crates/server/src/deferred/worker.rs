@@ -23,7 +23,7 @@ use crate::shutdown::stopped;
 const ATTEMPTS_MAX: usize = 256;
 /// How often the queue is asked for requests, also those that other nodes took in: often enough to
 /// keep the lease of Redis.
-const TAKE_EVERY: Duration = Duration::from_secs(1);
+const TAKE_EVERY: Duration = Duration::from_millis(500);
 /// A worker that has nothing to do looks at its lines as often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
