@@ -116,9 +116,13 @@ impl DeferService {
     /// If there is no room for it, or the queue cannot be written.
     pub async fn take_in(&self, request: DeferredRequest, now: Time) -> Result<(), TakeInError> {
         let handle = self.handle().ok_or(TakeInError::Closed)?;
+        let line = request.key.clone();
         let change = QueueChange::Accept(Box::new(request));
         match handle.change(change, now).await.map_err(TakeInError::Store)? {
-            QueueReply::Done => Ok(()),
+            QueueReply::Done => {
+                self.index.taken_in(&line);
+                Ok(())
+            }
             QueueReply::Full | QueueReply::NotOurs => Err(TakeInError::Full),
         }
     }

@@ -12,6 +12,7 @@ mod batch_calls;
 mod charge_sets;
 mod clock_steps;
 mod conformance;
+mod deferred;
 mod envoy;
 mod exact;
 mod load;

@@ -90,6 +90,12 @@ impl SendWorker {
 
     /// Takes what the queue gives out, all of it.
     async fn take(&mut self) {
+        let look = self.attempt.deferring.index().look();
+        self.take_all().await;
+        self.attempt.deferring.index().seen(look);
+    }
+
+    async fn take_all(&mut self) {
         let Some(handle) = self.attempt.deferring.handle() else { return };
         loop {
             // The queue's thread logs a failure, and the next try is a second away.

@@ -9,6 +9,7 @@
 mod admin;
 mod authz;
 mod blocked;
+mod deferred;
 mod documents;
 mod gateway;
 mod gateway_attacks;
