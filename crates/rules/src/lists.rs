@@ -101,7 +101,12 @@ impl ListReader<'_> {
 
     fn value(&mut self, key: Option<String>, text: &str, at: Location) {
         match text.parse() {
-            Ok(value) => self.items.push(ListItem { key, value }),
+            Ok(value) => {
+                if is_almost_network(&value) {
+                    self.problems.warning(at, almost_network(text), NETWORK_HELP);
+                }
+                self.items.push(ListItem { key, value });
+            }
             Err(error) => self.problems.error_from(at, &error),
         }
     }
@@ -124,13 +129,22 @@ impl ListReader<'_> {
                 return self.problems.error(at, message, problem.help);
             }
         };
+        let mut is_warned = false;
         for (index, line) in source.text.lines().enumerate() {
             let line = without_comment(line);
             if line.is_empty() {
                 continue;
             }
             match line.parse() {
-                Ok(value) => self.items.push(ListItem { key: key.map(str::to_owned), value }),
+                Ok(value) => {
+                    // A file of a million of them is told by its first.
+                    if !is_warned && is_almost_network(&value) {
+                        is_warned = true;
+                        let message = format!("line {} of {}: {}", index + 1, quoted(file), almost_network(line));
+                        self.problems.warning(at, message, NETWORK_HELP);
+                    }
+                    self.items.push(ListItem { key: key.map(str::to_owned), value });
+                }
                 Err(error) => {
                     let error = format!("line {} of {}: {error}", index + 1, quoted(file));
                     self.problems.error_from(at, &error);
@@ -138,6 +152,27 @@ impl ListReader<'_> {
             }
         }
     }
+}
+
+const NETWORK_HELP: &str = "write ADDRESS/LENGTH if it is meant as a network";
+
+fn almost_network(text: &str) -> String {
+    format!("{} looks like a network and is none: only a value that is equal to it matches", quoted(text))
+}
+
+/// Whether a value begins as an address does and ends with a length, so that it was probably meant as a
+/// network: `2001:db8:acme::/48`, `10.0.O.0/16`.
+fn is_almost_network(value: &ListValue) -> bool {
+    let ListValue::Exact(text) = value else { return false };
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let is_length = length.parse::<u8>().is_ok_and(|length| length <= 128);
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.');
+    let first = |sign: char| address.split(sign).next().unwrap_or_default();
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_v6 = address.matches(':').count() >= 2 && is_hex(first(':'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_v4 = address.matches('.').count() == 3 && is_number(first('.'));
+    is_length && address.bytes().all(is_sign) && (is_v6 || is_v4)
 }
 
 /// Comments begin a line or follow a space, so that a value may have these signs in it.
@@ -196,6 +231,17 @@ fn collect(node: &YamlNode, is_list: bool, found: &mut impl FnMut(&str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_looks_like_a_network_and_is_none_is_noticed() {
+        let is_almost = |text: &str| is_almost_network(&text.parse().unwrap());
+        for text in ["2001:db8:acme::/48", "::g/64", "10.0.O.0/16", "10.0.0.0x/8", "fe80:zz:/10"] {
+            assert!(is_almost(text), "{text}");
+        }
+        for text in ["10.0.0.0/8", "2001:db8::/32", "urn:a:b/1", "/api/1", "a.b.c.d/8", "1.2.3/4", "x", "10:30:acme"] {
+            assert!(!text.parse().is_ok_and(|value| is_almost_network(&value)), "{text}");
+        }
+    }
 
     #[test]
     fn a_comment_begins_a_line_or_follows_a_space() {

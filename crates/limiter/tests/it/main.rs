@@ -7,6 +7,7 @@
 )]
 
 mod clock_ahead;
+mod deferring;
 mod events;
 mod flood;
 #[cfg(feature = "tokio")]

@@ -8,6 +8,7 @@
 //! | `decide` | `/v1/check`, `/v1/peek`, `/v1/report`, `/v1/refund` |
 //! | `defer` | `/v1/defer` and `/v1/deferred/ID`: requests that are sent later |
 //! | `batch` | the answer to several requests in one body, part by part |
+//! | `deferred_schemas` | how the latter are described |
 //! | `openapi` | the document that describes all of it |
 //!
 //! Deliberately not here: connections and their bounds (`listen`), what callers
@@ -16,6 +17,7 @@
 mod batch;
 pub(crate) mod decide;
 mod defer;
+mod deferred_schemas;
 pub(crate) mod error;
 pub(crate) mod from_wire;
 pub(crate) mod openapi;

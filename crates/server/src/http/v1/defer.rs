@@ -26,12 +26,17 @@ use tollgate_metrics::Call;
 use super::decide::receive;
 use super::error::{V1Error, escape};
 use super::from_wire::{DeferCall, defer_call};
+use super::deferred_schemas::{DeferBodySchema, DeferredSchema, StatusSchema};
 use super::to_wire::{self, JSON};
 use crate::deferred::defers;
 use crate::service::Service;
 use tollgate_http::Checker as _;
 
-/// Takes a request in.
+/// Take this request now, and send it to the gateway's upstream once its limits have room.
+#[utoipa::path(
+    post, path = "/v1/defer", tag = "defer", operation_id = "defer",
+    request_body = DeferBodySchema, responses(DeferredSchema)
+)]
 pub(super) async fn take(State(service): State<Arc<Service>>, request: Request<Body>) -> Response {
     let start = service.now();
     let taken = async {
@@ -84,7 +89,7 @@ async fn take_in(service: &Service, call: DeferCall<'_>) -> Result<Response, V1E
 fn deferring(service: &Service) -> Result<&Arc<DeferService>, V1Error> {
     let (status, detail, fix) = match service.deferring() {
         None => (
-            StatusCode::NOT_IMPLEMENTED,
+            StatusCode::CONFLICT,
             "there is no gateway, which sends what is deferred",
             "start the server with --gateway and --upstream",
         ),
@@ -152,7 +157,12 @@ fn refusal(error: &TakeInError) -> V1Error {
     V1Error::NoAnswer { status, detail: format!("the request is not taken: {error}"), fix }
 }
 
-/// What became of a request.
+/// What became of a request that was taken with 202.
+#[utoipa::path(
+    get, path = "/v1/deferred/{id}", tag = "defer", operation_id = "deferred",
+    params(("id" = String, Path, description = "The id of the 202.", pattern = "^[0-9a-f]{32}$")),
+    responses(StatusSchema)
+)]
 pub(super) async fn status(State(service): State<Arc<Service>>, Path(id): Path<String>) -> Response {
     let unknown = || V1Error::NoAnswer {
         status: StatusCode::NOT_FOUND,

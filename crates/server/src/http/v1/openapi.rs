@@ -11,18 +11,21 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Bytes;
 use utoipa::OpenApi;
 
-use super::decide;
+use super::{decide, defer};
 use super::schemas::{AnswerSchema, BodySchema, DescriptorSchema, RequestSchema};
 use super::to_wire::{DeniedBody, JSON, ProblemBody};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tollgate", description = "Limits how many requests anyone may send.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
-    paths(decide::receive_and_answer),
+    paths(decide::receive_and_answer, defer::take, defer::status),
     components(schemas(
         RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, DeniedBody<'_>, ProblemBody<'_>
     )),
-    tags((name = "decide", description = "May this happen?"))
+    tags(
+        (name = "decide", description = "May this happen?"),
+        (name = "defer", description = "Do this once there is room.")
+    )
 )]
 struct ForCallers;
 

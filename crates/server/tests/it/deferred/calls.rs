@@ -57,7 +57,7 @@ async fn without_a_gateway_or_a_limit_that_defers_it_is_said_so() {
     let request = call("/one", &json!({ "path": "/" }));
     let server = Setup::new(&[("gateway.yaml", RULES)]).start().await;
     let (status, problem) = defer(server.addresses.http, &request).await;
-    assert_eq!((status, &problem["fix"]), (501, &Value::from("start the server with --gateway and --upstream")));
+    assert_eq!((status, &problem["fix"]), (409, &Value::from("start the server with --gateway and --upstream")));
     let api = NotingApi::default();
     let server = setup(&api, &RULES.replace("over_limit: defer", "over_limit: deny")).await.start().await;
     let (status, problem) = defer(server.addresses.http, &request).await;
