@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 
 use Run::{Plain, WithArguments};
 
-use crate::{bench, cargo_steps, conformance, edges, examples, setup, tidy};
+use crate::{bench, cargo_steps, conformance, edges, elastic_run, examples, setup, tidy};
 
 /// One check that CI makes.
 struct CiStep {
@@ -93,6 +93,11 @@ const ON_DEMAND: &[CiStep] = &[
         name: "bench-gateway",
         what: "the gateway beside nginx and HAProxy with limits, and beside itself without",
         run: WithArguments(bench::gateway),
+    },
+    CiStep {
+        name: "bench-elastic",
+        what: "an elastic limit before an upstream of fixed capacity, and a crowd",
+        run: WithArguments(elastic_run::run),
     },
     CiStep {
         name: "conformance",

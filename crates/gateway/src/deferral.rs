@@ -14,11 +14,11 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
 use hyper::body::{Body as _, Incoming};
-use tollgate_core::{Micros, Verdict};
+use tollgate_core::{Micros, Outcome, Verdict};
 use tollgate_defer::credentials::is_kept;
 use tollgate_defer::request::HeaderList;
 use tollgate_defer::{DeferService, DeferredId, DeferredRequest, TakeInError};
-use tollgate_http::Checker;
+use tollgate_http::{Admission, Checker};
 use tollgate_http::admission::deferral::Deferral;
 use tollgate_http::response::PROBLEM_JSON;
 
@@ -37,7 +37,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request that is to be sent later.
 pub(crate) struct DeferralOffer<'a> {
-    pub(crate) deferral: Box<Deferral>,
     pub(crate) parts: &'a Parts,
     pub(crate) target: &'a RequestTarget,
     pub(crate) origin: &'a Origin<'a>,
@@ -46,7 +45,7 @@ pub(crate) struct DeferralOffer<'a> {
 }
 
 /// Why a request is not taken in.
-pub(crate) enum NotTaken {
+enum NotTaken {
     /// It is denied, for this reason besides.
     Denied(String),
     /// Its body is wrong.
@@ -61,38 +60,57 @@ impl<C: Checker> Gateway<C> {
         (!is_grpc && hop.upgrade.is_none()).then_some(service)
     }
 
-    /// Takes a request in and answers it with a 202.
+    /// Takes in what is to be sent later, and answers it with a 202. None if there is nothing to take
+    /// in, or that fails, and it is denied as the admission says.
+    ///
+    /// # Errors
+    /// If its body is wrong.
     pub(crate) async fn defer(
         &self,
-        offer: DeferralOffer<'_>,
+        admission: &mut Admission<C>,
+        offer: &DeferralOffer<'_>,
         body: &mut Incoming,
-    ) -> Result<Response<ResponseBody>, NotTaken> {
-        let retry_after = offer.deferral.retry_after;
-        let Some(service) = self.deferring.as_deref() else { return Err(NotTaken::Denied(String::new())) };
-        let read = read_whole(service, offer.parts, body, offer.idle).await;
-        let taken = match read {
+    ) -> Result<Option<Response<ResponseBody>>, GatewayError> {
+        let (Some(service), Some(deferral)) = (self.deferring.as_deref(), admission.deferral.take()) else {
+            return Ok(None);
+        };
+        let taken = match read_whole(service, offer, body).await {
             Ok(bytes) => {
-                let request = self.kept(service, &offer, bytes);
-                let response = taken(&request, retry_after);
+                let request = self.kept(service, &deferral, offer, bytes);
+                let response = taken(&request, deferral.retry_after);
                 service.take_in(request, self.checker.calendar()).await.map(|()| response).map_err(refusal)
             }
             Err(error) => Err(error),
         };
-        match taken {
+        let error = match taken {
             Ok(response) => {
-                offer.deferral.taken(&*self.checker);
-                Ok(response)
+                deferral.taken(&*self.checker);
+                return Ok(Some(response));
             }
-            Err(error) => {
-                offer.deferral.refused(&*self.checker);
-                Err(error)
+            Err(error) => error,
+        };
+        deferral.refused(&*self.checker);
+        match error {
+            NotTaken::Broken(error) => Err(error),
+            NotTaken::Denied(reason) => {
+                admission.outcome = Some(Outcome::Denied);
+                if let Some(problem) = &mut admission.problem {
+                    problem.detail.push_str(&format!("; it cannot be sent later: {reason}"));
+                }
+                Ok(None)
             }
         }
     }
 
     /// The request as it is kept.
-    fn kept(&self, service: &DeferService, offer: &DeferralOffer<'_>, body: Vec<u8>) -> DeferredRequest {
-        let DeferralOffer { deferral, parts, target, origin, .. } = offer;
+    fn kept(
+        &self,
+        service: &DeferService,
+        deferral: &Deferral,
+        offer: &DeferralOffer<'_>,
+        body: Vec<u8>,
+    ) -> DeferredRequest {
+        let DeferralOffer { parts, target, origin, .. } = offer;
         let (id, accepted, config) = (DeferredId::random(), self.checker.calendar(), service.config());
         let mut headers = parts.headers.clone();
         fields::join_cookies(&mut headers);
@@ -159,10 +177,10 @@ fn taken(request: &DeferredRequest, retry_after: Micros) -> Response<ResponseBod
 /// The whole body, if it is no longer than what is kept.
 async fn read_whole(
     service: &DeferService,
-    parts: &Parts,
+    offer: &DeferralOffer<'_>,
     body: &mut Incoming,
-    idle: Duration,
 ) -> Result<Vec<u8>, NotTaken> {
+    let DeferralOffer { parts, idle, .. } = offer;
     let max = service.config().max_body;
     let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let known = if body.is_end_stream() { Some(0) } else { length };
@@ -170,7 +188,7 @@ async fn read_whole(
     let mut bytes = Vec::with_capacity(known.unwrap_or(0));
     loop {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
-        let frame = tokio::time::timeout(idle, frame).await;
+        let frame = tokio::time::timeout(*idle, frame).await;
         let frame = frame.map_err(|_| NotTaken::Broken(GatewayError::SlowRequestBody))?;
         let Some(frame) = frame else { return Ok(bytes) };
         let frame = frame.map_err(|_| NotTaken::Broken(GatewayError::RequestBody))?;

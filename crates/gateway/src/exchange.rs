@@ -14,14 +14,13 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_core::Outcome;
 use tollgate_http::response::VERDICT;
 use tollgate_http::{Admission, AdmissionError, Checker, HttpRequestFacts};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
 use crate::connection::{ConnectionContext, Tunnel};
-use crate::deferral::{DeferralOffer, NotTaken};
+use crate::deferral::DeferralOffer;
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
 use crate::forward::{Lease, OutgoingRequest, SendRecord};
@@ -122,14 +121,9 @@ impl<C: Checker> Gateway<C> {
         let asked = AskedRequest { context, parts: &parts, target: &target, hop: &hop };
         let mut admission = self.admit(&route, &asked).await?;
         let origin = origin(context, &route, &parts);
-        let deferred = match admission.deferral.take() {
-            Some(deferral) => {
-                let (target, idle) = (&target, route.timeouts.idle);
-                let offer = DeferralOffer { deferral, parts: &parts, target, origin: &origin, idle };
-                self.deferred(offer, &mut body, &mut admission).await?
-            }
-            None => None,
-        };
+        let (idle, target) = (route.timeouts.idle, &target);
+        let offer = DeferralOffer { parts: &parts, target, origin: &origin, idle };
+        let deferred = self.defer(&mut admission, &offer, &mut body).await?;
         if let Some(access) = &mut record.access {
             access.decided(origin.client, (admission.verdict, admission.outcome), admission.rule.as_deref());
         }
@@ -161,26 +155,6 @@ impl<C: Checker> Gateway<C> {
         let upgrade = upgrade.map(|upgrade| (upgrade, context));
         let (idle, deadline) = (route.timeouts.idle, record.sent.deadline);
         finish(response, lease, &mut admission, upgrade, |body| TimedBody::new(body, idle).until(deadline))
-    }
-
-    /// Takes in what is to be sent later; none if that fails, and it is denied as the admission says.
-    async fn deferred(
-        &self,
-        offer: DeferralOffer<'_>,
-        body: &mut Incoming,
-        admission: &mut Admission<C>,
-    ) -> Result<Option<Response<ResponseBody>>, GatewayError> {
-        match self.defer(offer, body).await {
-            Ok(response) => Ok(Some(response)),
-            Err(NotTaken::Broken(error)) => Err(error),
-            Err(NotTaken::Denied(reason)) => {
-                admission.outcome = Some(Outcome::Denied);
-                if let Some(problem) = &mut admission.problem {
-                    problem.detail.push_str(&format!("; it cannot be sent later: {reason}"));
-                }
-                Ok(None)
-            }
-        }
     }
 
     /// Where the request goes.
