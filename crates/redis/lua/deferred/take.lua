@@ -27,7 +27,8 @@ if cursor ~= '' then
       if name ~= node and pending == 0 then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], group, name) end
     end
   end
-else
+end
+if next_cursor == '' and #entries == 0 then
   local read = redis.call('XREADGROUP', 'GROUP', group, node, 'COUNT', most, 'STREAMS', KEYS[1], '>')
   if read and read[1] then entries = read[1][2] end
 end
