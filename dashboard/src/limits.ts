@@ -41,6 +41,7 @@ export function extras(rule: Rule): { tag: string; text: string }[] {
   if (penalty) found.push({ tag: "penalty", text: `${count(penalty.after)} denials within ${span(penalty.within_ms / 1000)} block a key for ${span(penalty.block_ms / 1000)}${penalty.factor > 1 ? `, then each time ${penalty.factor} times as long, at most ${span(penalty.max_ms / 1000)}` : ""}.` });
   if (elastic) found.push({ tag: "elastic", text: `While the load is below ${elastic.below_load_percent} %, ${elastic.exceed_percent} % more pass, and count as soft.` });
   if (rule.soft_percent > 0) found.push({ tag: "soft", text: `${rule.soft_percent} % more pass, and count as soft.` });
+  if (rule.over_limit === "defer") found.push({ tag: "defers", text: "What is over the limit is taken with 202 and sent later, where the gateway is asked." });
   if (lists && lists.allow > 0) found.push({ tag: "allow list", text: `${count(lists.allow)} ${lists.allow === 1 ? "item" : "items"} on its allow list: this limit does not count them.` });
   if (lists && lists.deny > 0) found.push({ tag: "deny list", text: `${count(lists.deny)} ${lists.deny === 1 ? "item" : "items"} on its deny list: always denied.` });
   return found;
@@ -60,6 +61,7 @@ export function yaml(rule: Rule): string {
   if (rule.max_wait_ms !== undefined) lines.push(`max_wait: ${rule.max_wait_ms}ms`);
   const throttle = [...(rule.soft_percent > 0 ? [`soft: { exceed: ${rule.soft_percent}% }`] : []), ...(rule.elastic ? [`elastic: { exceed: ${rule.elastic.exceed_percent}%, below_load: ${rule.elastic.below_load_percent}% }`] : [])];
   if (throttle.length > 0) lines.push(`throttle: { ${throttle.join(", ")} }`);
+  if (rule.over_limit !== "deny") lines.push(`over_limit: ${rule.over_limit}`);
   if (rule.penalty) lines.push(`penalty: { after: ${rule.penalty.after}, within: ${spanText(rule.penalty.within_ms)}, block: ${spanText(rule.penalty.block_ms)}${rule.penalty.factor > 1 ? `, factor: ${rule.penalty.factor}, max: ${spanText(rule.penalty.max_ms)}` : ""} }`);
   lines.push(`count_rejected: ${rule.count_rejected}`);
   if (rule.mode !== "enforce") lines.push(`# mode: ${rule.mode.replace("_", " ")}`);

@@ -15,7 +15,8 @@ use crate::error::DeferError;
 use crate::handle::DeferHandle;
 use crate::line_index::LineIndex;
 use crate::queue::{DeferQueue, QueueChange, QueueReply};
-use crate::request::DeferredRequest;
+use crate::id::DeferredId;
+use crate::request::{DeferredRequest, DeferredStatus};
 
 /// Both sides of a queue that may not be open yet.
 #[derive(Debug, Default)]
@@ -24,7 +25,12 @@ pub struct DeferService {
     handle: OnceLock<DeferHandle>,
     index: Arc<LineIndex>,
     reading: Arc<AtomicUsize>,
+    looking: AtomicUsize,
 }
+
+/// So many may ask at a time what became of their requests: guessing ids must not hold up those who
+/// take requests in.
+const LOOKING_MAX: usize = 64;
 
 /// Why a request is not taken in.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +113,27 @@ impl DeferService {
         match before.saturating_add(bytes) > self.config.max_bytes {
             true => Err(TakeInError::Full),
             false => Ok(reserved),
+        }
+    }
+
+    /// Where a request is; none if it is not known, or no longer.
+    ///
+    /// # Errors
+    /// If the queue cannot be read, or too many ask.
+    pub async fn status(&self, id: DeferredId) -> Result<Option<DeferredStatus>, DeferError> {
+        /// One of those who ask.
+        struct StatusLook<'a>(&'a AtomicUsize);
+        impl Drop for StatusLook<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let Some(handle) = self.handle() else { return Ok(None) };
+        let before = self.looking.fetch_add(1, Ordering::Relaxed);
+        let _look = StatusLook(&self.looking);
+        match before < LOOKING_MAX {
+            true => handle.status(id).await,
+            false => Err(DeferError::Busy),
         }
     }
 

@@ -137,9 +137,9 @@ impl<C: Checker> Gateway<C> {
         method: &Method,
         target: &RequestTarget,
     ) -> Option<Response<ResponseBody>> {
-        let handle = self.deferring.as_deref()?.handle()?;
+        let service = self.deferring.as_deref().filter(|service| service.handle().is_some())?;
         let id = id_of(target.path.path()).filter(|_| [Method::GET, Method::HEAD].contains(method))?;
-        let known = handle.status(id).await;
+        let known = service.status(id).await;
         let Ok(known) = known else {
             let status = StatusCode::SERVICE_UNAVAILABLE;
             return Some(with_problem(status, deferred_wire::problem(status, deferred_wire::UNREADABLE)));

@@ -320,10 +320,12 @@ impl RunningServer<'_> {
             let reload = SettingsReload { origin, service, authz, gateway: self.gateway.clone() };
             tokio::spawn(reload.follow(self.control.settings_notice(), done.subscribe()));
         }
+        let mut sender = None;
         if let Some(gateway) = self.gateway.clone() {
             let place = QueuePlace::new(self.settings.defer.clone(), self.settings.store.clone());
             let (service, loaded) = (Arc::clone(&self.service), Arc::clone(&self.rules_loaded));
-            tokio::spawn(deferred::run(Arc::clone(&gateway), service, place, loaded, done.subscribe()));
+            let sending = deferred::run(Arc::clone(&gateway), service, place, loaded, done.subscribe());
+            sender = Some(tokio::spawn(sending));
             let done = until(done);
             tokio::spawn(async move {
                 tokio::select! {
@@ -349,6 +351,11 @@ impl RunningServer<'_> {
         while let Some(joined) = workers.join_next().await {
             let ended = joined.map_err(|_| Error::Worker)?.map_err(|_| Error::Worker)?;
             ended.map_err(|source| Error::System { what: "listen", source })?;
+        }
+        if let Some(sender) = sender
+            && tokio::time::timeout(LAST_FLUSH_MAX, sender).await.is_err()
+        {
+            tracing::warn!("deferred requests that are on their way will be sent again");
         }
         tracing::info!("stopped");
         Ok(())

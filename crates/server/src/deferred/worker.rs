@@ -71,7 +71,7 @@ impl SendWorker {
             let next = self.lines.next_turn().filter(|_| self.running < ATTEMPTS_MAX);
             let wait: Duration = next.map_or(LOOK_EVERY, |at| at.since(now).into());
             tokio::select! {
-                () = stopped(&mut done) => return,
+                () = stopped(&mut done) => break,
                 _ = take.tick() => self.take().await,
                 () = handle.accepted() => self.take().await,
                 Some(event) = happened.recv() => self.note(event),
@@ -81,6 +81,12 @@ impl SendWorker {
                 self.note(event);
             }
             self.begin(&events);
+        }
+        // What is on its way is finished; whoever stops the server does not wait for long.
+        while self.running > 0
+            && let Some(event) = happened.recv().await
+        {
+            self.note(event);
         }
     }
 

@@ -169,11 +169,10 @@ pub(super) async fn status(State(service): State<Arc<Service>>, Path(id): Path<S
         detail: "no request with this id is known, or its result is no longer kept".to_owned(),
         fix: "ask for the Location of a 202",
     };
-    let handle = service.deferring().and_then(|deferring| deferring.handle());
-    let (Some(handle), Ok(id)) = (handle, id.parse::<DeferredId>()) else {
+    let (Some(deferring), Ok(id)) = (service.deferring(), id.parse::<DeferredId>()) else {
         return to_wire::error(&unknown()).into();
     };
-    let Ok(known) = handle.status(id).await else {
+    let Ok(known) = deferring.status(id).await else {
         let (status, detail) = (StatusCode::SERVICE_UNAVAILABLE, deferred_wire::UNREADABLE.to_owned());
         return to_wire::error(&V1Error::NoAnswer { status, detail, fix: "ask again later" }).into();
     };
