@@ -70,8 +70,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (_process, gateway) = start(&program, upstream.address())?;
     let slots = u32::try_from(SLOTS)?;
     let capacity = slots * 1_000 / u32::try_from(SERVICE_TIME.as_millis())?;
-    println!("the upstream serves {capacity} a second; a customer may send {LIMIT}, and {} while the load is below 70 %\n", 3 * LIMIT);
-    println!("{:<34} {:>8} {:>8} {:>8} {:>10} {:>10} {:>7}", "phase", "offered", "served", "denied", "median", "p95", "ratio");
+    println!(
+        "the upstream serves {capacity} a second; a customer may send {LIMIT}, and {} while the load is below 70 %\n",
+        3 * LIMIT
+    );
+    println!(
+        "{:<34} {:>8} {:>8} {:>8} {:>10} {:>10} {:>7}",
+        "phase", "offered", "served", "denied", "median", "p95", "ratio"
+    );
     let mut base = None;
     let phases: [(&str, &[(&str, u32)]); 3] = [
         ("one customer, within its limit", &[("/a", 45)]),
@@ -118,8 +124,7 @@ fn start(program: &str, upstream: SocketAddr) -> Result<(GatewayProcess, SocketA
     command.args(["serve", "--rules", "rules.yaml", "--data", "data", "--gateway", any]);
     command.args(["--http", any, "--grpc", any, "--admin", any, "--upstream", &format!("http://{upstream}")]);
     command.env_clear().env("TOLLGATE_LOAD_HOST", "false").current_dir(&folder).stderr(Stdio::piped());
-    let mut process =
-        GatewayProcess(command.spawn().with_context(|| format!("cannot start {program}"))?);
+    let mut process = GatewayProcess(command.spawn().with_context(|| format!("cannot start {program}"))?);
     let log = process.0.stderr.take().context("its log is piped")?;
     let (mut lines, mut address) = (BufReader::new(log).lines(), None);
     for line in lines.by_ref() {

@@ -65,8 +65,8 @@ pub use limit::{Algorithm, KeyTag, Limit, LimitError, OnStoreError, Parameters, 
 pub use limit_builder::LimitBuilder;
 pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
-pub use penalty::{Penalty, PenaltyError};
 pub use owned_request::{DescriptorText, OwnedRequest};
+pub use penalty::{Penalty, PenaltyError};
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, OverLimit, Rule, RuleId, Unit};
 pub use ruleset::{RuleError, RuleSet};

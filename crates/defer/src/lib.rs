@@ -45,7 +45,5 @@ pub use id::DeferredId;
 pub use line_index::LineIndex;
 pub use lines::{DeferredLines, DeferredTurn};
 pub use queue::{DeferQueue, QueueChange, QueueReply, QueueSize, TakenRequests};
+pub use request::{DeferredEnd, DeferredRequest, DeferredState, DeferredStatus, KeptResponse, SendProgress};
 pub use service::{DeferService, TakeInError};
-pub use request::{
-    DeferredEnd, DeferredRequest, DeferredState, DeferredStatus, KeptResponse, SendProgress,
-};

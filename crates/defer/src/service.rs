@@ -13,9 +13,9 @@ use tollgate_core::Time;
 use crate::config::DeferConfig;
 use crate::error::DeferError;
 use crate::handle::DeferHandle;
+use crate::id::DeferredId;
 use crate::line_index::LineIndex;
 use crate::queue::{DeferQueue, QueueChange, QueueReply};
-use crate::id::DeferredId;
 use crate::request::{DeferredRequest, DeferredStatus};
 
 /// Both sides of a queue that may not be open yet.

@@ -9,7 +9,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
@@ -18,9 +20,9 @@ use tollgate_core::{Micros, Outcome, Verdict};
 use tollgate_defer::credentials::is_kept;
 use tollgate_defer::request::HeaderList;
 use tollgate_defer::{DeferService, DeferredId, DeferredRequest, TakeInError};
-use tollgate_http::{Admission, Checker};
 use tollgate_http::admission::deferral::Deferral;
 use tollgate_http::response::PROBLEM_JSON;
+use tollgate_http::{Admission, Checker};
 
 use crate::Gateway;
 use crate::deferred_wire::{self, id_of, is_open, location};

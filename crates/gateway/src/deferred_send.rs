@@ -97,7 +97,8 @@ impl<C: Checker> Gateway<C> {
         *outgoing.version_mut() = Version::HTTP_11;
         *outgoing.headers_mut() = headers;
         let fate = BodyFate::default();
-        let outgoing = OutgoingRequest { request: outgoing, fate, has_body, is_idempotent, is_upgrade: false };
+        let outgoing =
+            OutgoingRequest { request: outgoing, fate, has_body, is_idempotent, is_upgrade: false };
         let mut record = SendRecord::default();
         let (response, lease) = route.group.send(outgoing, &route.timeouts, &mut record).await?;
         let (idle, deadline) = (route.timeouts.idle, record.deadline);

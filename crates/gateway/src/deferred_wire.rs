@@ -126,7 +126,11 @@ struct ProblemBody<'a> {
 
 /// A problem (RFC 9457).
 pub fn problem(status: StatusCode, detail: &str) -> Vec<u8> {
-    json(&ProblemBody { title: status.canonical_reason().unwrap_or_default(), status: status.as_u16(), detail })
+    json(&ProblemBody {
+        title: status.canonical_reason().unwrap_or_default(),
+        status: status.as_u16(),
+        detail,
+    })
 }
 
 fn json(body: &impl Serialize) -> Vec<u8> {

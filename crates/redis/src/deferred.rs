@@ -147,8 +147,7 @@ impl RedisQueue {
             }
             QueueChange::Finish(id, attempts, end) => {
                 let QueueKeys { stream, waiting, bytes, ended, ended_at, ended_bytes, .. } = keys;
-                let call =
-                    script(commands, FINISH, &[stream, waiting, bytes, ended, ended_at, ended_bytes]);
+                let call = script(commands, FINISH, &[stream, waiting, bytes, ended, ended_at, ended_bytes]);
                 let call = call.arg(id.to_string()).arg(end.encode(*attempts)).arg(GROUP);
                 self.result_bounds(call);
             }

@@ -11,8 +11,8 @@
 use tollgate_core::limit::{BELOW_LOAD_MIN_PERCENT, EXCEED_MAX_PERCENT, WINDOW_MAX};
 use tollgate_core::rule::{Elastic, RuleSpec};
 use tollgate_core::{
-    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, OverLimit, Parameters, Penalty, PenaltyError, Refill,
-    Shape, Unit,
+    Algorithm, Limit, LimitError, Micros, Mode, OnStoreError, OverLimit, Parameters, Penalty, PenaltyError,
+    Refill, Shape, Unit,
 };
 use tollgate_yaml::{Located, Location, Problems, YamlMap, YamlNode, YamlValue, one_of, quoted};
 

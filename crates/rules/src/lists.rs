@@ -140,7 +140,8 @@ impl ListReader<'_> {
                     // A file of a million of them is told by its first.
                     if !is_warned && is_almost_network(&value) {
                         is_warned = true;
-                        let message = format!("line {} of {}: {}", index + 1, quoted(file), almost_network(line));
+                        let message =
+                            format!("line {} of {}: {}", index + 1, quoted(file), almost_network(line));
                         self.problems.warning(at, message, NETWORK_HELP);
                     }
                     self.items.push(ListItem { key: key.map(str::to_owned), value });
@@ -238,7 +239,9 @@ mod tests {
         for text in ["2001:db8:acme::/48", "::g/64", "10.0.O.0/16", "10.0.0.0x/8", "fe80:zz:/10"] {
             assert!(is_almost(text), "{text}");
         }
-        for text in ["10.0.0.0/8", "2001:db8::/32", "urn:a:b/1", "/api/1", "a.b.c.d/8", "1.2.3/4", "x", "10:30:acme"] {
+        for text in
+            ["10.0.0.0/8", "2001:db8::/32", "urn:a:b/1", "/api/1", "a.b.c.d/8", "1.2.3/4", "x", "10:30:acme"]
+        {
             assert!(!text.parse().is_ok_and(|value| is_almost_network(&value)), "{text}");
         }
     }

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Wrap};
 use tollgate_history::query::{TopOrder, TopResult};
 
-use super::sample::{deferred, ServerSample, TopLists};
+use super::sample::{ServerSample, TopLists, deferred};
 use super::state::{RequestRates, TopState, shown};
 use crate::console::clean;
 use crate::history::{grouped, moment, with_rule};

@@ -180,7 +180,10 @@ fn without_redis_a_request_is_denied_with_a_reason_and_never_an_error_of_ours() 
     let (status, denied) = node.order("is denied");
     let detail = denied["detail"].as_str().unwrap();
     assert_eq!(status, 429, "{denied}");
-    assert!(detail.ends_with("it cannot be sent later: the queue cannot be written at the moment"), "{detail}");
+    assert!(
+        detail.ends_with("it cannot be sent later: the queue cannot be written at the moment"),
+        "{detail}"
+    );
     let (status, unknown) = read(&get(node.gateway, &format!("/v1/deferred/{}", id(&told))));
     assert_eq!((status, &unknown["status"]), (503, &Value::from(503)));
     let check = r#""domain":"gateway","descriptors":[{"path":"/orders","remote_address":"9.9.9.9"}]"#;

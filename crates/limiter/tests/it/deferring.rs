@@ -26,7 +26,10 @@ fn only_what_limits_that_defer_deny_alone_is_put_off() {
         node("both", vec![deferring("b", 2, Mode::Enforce), hard("c", 3)]),
         node("same", vec![deferring("d", 1, Mode::Enforce), hard("e", 1)]),
         node("shadow", vec![deferring("f", 1, Mode::Shadow)]),
-        node("quota", vec![deferring("g", 1, Mode::Quota), rule("h", limit(1, Shape::SlidingLog), Mode::Quota)]),
+        node(
+            "quota",
+            vec![deferring("g", 1, Mode::Quota), rule("h", limit(1, Shape::SlidingLog), Mode::Quota)],
+        ),
     ]);
     let deferrable = |entries: &[(&str, &str)]| check(&limiter, entries).is_deferrable();
     for key in ["later", "both", "same", "shadow", "quota"] {

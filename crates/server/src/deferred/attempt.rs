@@ -49,8 +49,12 @@ impl SendAttempt {
         let tell = |event| drop(events.send(event));
         let now = self.service.calendar();
         if turn.request.expires <= now {
-            self.change(QueueChange::Finish(turn.request.id, turn.progress.attempts, DeferredEnd::Expired.into()))
-                .await;
+            self.change(QueueChange::Finish(
+                turn.request.id,
+                turn.progress.attempts,
+                DeferredEnd::Expired.into(),
+            ))
+            .await;
             return tell(TurnEvent::Dropped(turn));
         }
         let wait = match self.room(&turn).await {

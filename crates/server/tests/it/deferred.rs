@@ -85,7 +85,8 @@ impl NotingApi {
             seen.push(text);
             status.unwrap_or(200)
         };
-        let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\nset-cookie: secret=1\r\nx-kept: yes\r\n");
+        let head =
+            format!("HTTP/1.1 {status} X\r\nconnection: close\r\nset-cookie: secret=1\r\nx-kept: yes\r\n");
         drop(stream.write_all(format!("{head}content-length: 4\r\n\r\ndone").as_bytes()).await);
     }
 
@@ -148,16 +149,23 @@ async fn a_request_over_the_limit_is_sent_later_without_credentials_and_its_answ
     let (told_head, body) = answer.split_once("\r\n\r\n").unwrap();
     let told: Value = serde_json::from_str(body).unwrap();
     let location = told["location"].as_str().unwrap();
-    assert!(told_head.starts_with("HTTP/1.1 202 ") && told_head.contains(&format!("location: {location}\r\n")));
+    assert!(
+        told_head.starts_with("HTTP/1.1 202 ") && told_head.contains(&format!("location: {location}\r\n"))
+    );
     assert!(told_head.contains("retry-after: 1\r\n") && told["rule"] == "steady", "{answer}");
     let done = until(gateway, &told, "done").await;
     assert_eq!(done, state(server.addresses.http, &told).await, "both listeners tell it");
     let response = &done["response"];
     assert_eq!((&response["status"], &response["body"]), (&Value::from(200), &Value::from("done")));
-    assert!(!response.to_string().contains("secret") && response.to_string().contains("x-kept"), "{response}");
+    assert!(
+        !response.to_string().contains("secret") && response.to_string().contains("x-kept"),
+        "{response}"
+    );
     let sent = api.seen().pop().unwrap();
     assert!(sent.starts_with("POST /steady?q=1 HTTP/1.1\r\n") && sent.ends_with("\r\n\r\nsecond"), "{sent}");
-    for kept in ["host: shop", "x-api-key: kept", "idempotency-key: mine", "x-a: 1", "x-tollgate-verdict: delay"] {
+    for kept in
+        ["host: shop", "x-api-key: kept", "idempotency-key: mine", "x-a: 1", "x-tollgate-verdict: delay"]
+    {
         assert!(sent.contains(kept), "{kept}: {sent}");
     }
     assert!(!sent.contains("secret"), "{sent}");
@@ -198,7 +206,11 @@ async fn a_limit_that_does_not_defer_denies_and_one_in_shadow_mode_defers_nothin
     let (_server, gateway) = start(setup(&api, &rules).await).await;
     assert_eq!(order(gateway, "/both", "").await.0, 200);
     let (status, denied) = order(gateway, "/both", "").await;
-    assert_eq!((status, &denied["violated-policies"]), (429, &serde_json::json!(["later", "never"])), "{denied}");
+    assert_eq!(
+        (status, &denied["violated-policies"]),
+        (429, &serde_json::json!(["later", "never"])),
+        "{denied}"
+    );
     assert_eq!(http::get(gateway, "/one").await.0, 200);
     let upgrade = "GET /one HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
     let last = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
@@ -217,7 +229,10 @@ async fn what_waits_survives_a_restart_and_goes_by_the_rules_of_a_reload() {
     let (server, gateway) = start(setup(&api, RULES).await.data(data.path())).await;
     assert_eq!(state(gateway, &told).await["status"], "waiting");
     assert_eq!(order(gateway, "/one", "3").await.0, 202, "the counter came back, too");
-    let free = RULES.replace("requests_per_unit: 1, unit: year, over_limit", "requests_per_unit: 9, unit: second, over_limit");
+    let free = RULES.replace(
+        "requests_per_unit: 1, unit: year, over_limit",
+        "requests_per_unit: 9, unit: second, over_limit",
+    );
     replace_file(&server.rules_folder().join("gateway.yaml"), free);
     server.control().reload();
     until(gateway, &told, "done").await;

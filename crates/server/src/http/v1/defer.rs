@@ -24,9 +24,9 @@ use tollgate_http::response::{PROBLEM_JSON, ResponseHeaders};
 use tollgate_metrics::Call;
 
 use super::decide::receive;
+use super::deferred_schemas::{DeferBodySchema, DeferredSchema, StatusSchema};
 use super::error::{V1Error, escape};
 use super::from_wire::{DeferCall, defer_call};
-use super::deferred_schemas::{DeferBodySchema, DeferredSchema, StatusSchema};
 use super::to_wire::{self, JSON};
 use crate::deferred::defers;
 use crate::service::Service;
@@ -73,7 +73,8 @@ async fn take_in(service: &Service, call: DeferCall<'_>) -> Result<Response, V1E
     let view = CallerView::new(&service.answers().responses, &request, deferral.reply());
     let mut headers = view.headers();
     headers.retain(|(name, _)| *name != RETRY_AFTER);
-    let (body, location) = (deferred_wire::taken(&kept, deferral.retry_after), deferred_wire::location(kept.id));
+    let (body, location) =
+        (deferred_wire::taken(&kept, deferral.retry_after), deferred_wire::location(kept.id));
     let taken = deferring.take_in(kept, service.calendar()).await;
     if let Err(error) = taken {
         deferral.refused(service);
@@ -149,7 +150,9 @@ fn kept(
 fn refusal(error: &TakeInError) -> V1Error {
     let (status, fix) = match error {
         TakeInError::Full => (StatusCode::TOO_MANY_REQUESTS, "send it again later"),
-        TakeInError::Body { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "send less, or raise TOLLGATE_DEFER_MAX_BODY"),
+        TakeInError::Body { .. } => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "send less, or raise TOLLGATE_DEFER_MAX_BODY")
+        }
         TakeInError::Closed | TakeInError::Store(_) | _ => {
             (StatusCode::SERVICE_UNAVAILABLE, "send it again later")
         }

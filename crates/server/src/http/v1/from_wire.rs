@@ -24,8 +24,8 @@ use tollgate_core::{Descriptor, Entry, Operation, Request};
 use super::error::{FieldError, SHAPE, V1Error, escape};
 use crate::bounds::{BATCH_DESCRIPTORS_MAX, BATCH_MAX, KEY_MAX, VALUE_MAX};
 use crate::turn::Turn;
-use descriptor::{DescriptorList, V1Descriptor};
 pub(crate) use deferred_request::{DeferCall, defer_call};
+use descriptor::{DescriptorList, V1Descriptor};
 pub(crate) use values::WholeNumber;
 use values::{Bounded, JsonText, Objects};
 

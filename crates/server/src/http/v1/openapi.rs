@@ -11,9 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Bytes;
 use utoipa::OpenApi;
 
-use super::{decide, defer};
 use super::schemas::{AnswerSchema, BodySchema, DescriptorSchema, RequestSchema};
 use super::to_wire::{DeniedBody, JSON, ProblemBody};
+use super::{decide, defer};
 
 #[derive(OpenApi)]
 #[openapi(

@@ -301,7 +301,12 @@ pub(super) fn one(view: &CallerView<'_>) -> V1Response {
 }
 
 /// A response with a body that is JSON already.
-pub(super) fn whole(status: StatusCode, kind: &'static str, headers: ResponseHeaders, body: Vec<u8>) -> Response {
+pub(super) fn whole(
+    status: StatusCode,
+    kind: &'static str,
+    headers: ResponseHeaders,
+    body: Vec<u8>,
+) -> Response {
     V1Response { status, kind, headers, body: ResponseBody::Whole(body) }.into()
 }
 

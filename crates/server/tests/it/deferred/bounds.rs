@@ -23,7 +23,8 @@ async fn a_full_queue_and_a_long_body_are_denied_with_a_reason() {
     let (status, told) = http::request(gateway, chunked).await;
     assert_eq!(status, 429);
     long(serde_json::from_str(&told).unwrap());
-    let broken = "POST /one HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\nx\r\n";
+    let broken =
+        "POST /one HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\nx\r\n";
     assert_eq!(http::request(gateway, broken).await.0, 400);
     let statuses = [order(gateway, "/one", "ten is in.").await.0, order(gateway, "/one", "").await.0];
     assert_eq!(statuses, [202, 202]);

@@ -31,13 +31,21 @@ async fn a_call_is_taken_and_sent_or_says_why_not() {
     assert_eq!((status, &waits["status"]), (202, &Value::from("waiting")));
     let cases = [
         (call("/other", &request), 409, "no limit that this request meets puts anything off"),
-        (call("/one", &json!({ "path": "/", "body": "eleven long" })), 413, "its body has more than 10 bytes"),
+        (
+            call("/one", &json!({ "path": "/", "body": "eleven long" })),
+            413,
+            "its body has more than 10 bytes",
+        ),
         (
             call("/one", &json!({ "path": "/", "headers": { "Authorization": "x" } })),
             400,
             "this header may hold credentials, which are not kept",
         ),
-        (call("/one", &json!({ "method": "get", "path": "/" })), 400, "this is no method that can be sent later"),
+        (
+            call("/one", &json!({ "method": "get", "path": "/" })),
+            400,
+            "this is no method that can be sent later",
+        ),
         (r#"{"domain":"gateway","descriptors":[{"a":"b"}]}"#.to_owned(), 400, "there is no request to send"),
         (String::new(), 400, "the body is empty"),
     ];
@@ -46,7 +54,8 @@ async fn a_call_is_taken_and_sent_or_says_why_not() {
         assert_eq!(status, expected, "{problem}");
         assert!(problem["detail"].as_str().unwrap().ends_with(detail), "{problem}");
     }
-    let taken = [defer(http, &call("/both", &request)).await.0, defer(http, &call("/both", &request)).await.0];
+    let taken =
+        [defer(http, &call("/both", &request)).await.0, defer(http, &call("/both", &request)).await.0];
     assert_eq!(taken, [202, 202], "what waits has taken nothing yet");
     assert_eq!(http::get(http, "/v1/deferred/nonsense").await.0, 404);
     assert_eq!(http::get(http, "/v1/defer").await.0, 405);
@@ -57,7 +66,10 @@ async fn without_a_gateway_or_a_limit_that_defers_it_is_said_so() {
     let request = call("/one", &json!({ "path": "/" }));
     let server = Setup::new(&[("gateway.yaml", RULES)]).start().await;
     let (status, problem) = defer(server.addresses.http, &request).await;
-    assert_eq!((status, &problem["fix"]), (409, &Value::from("start the server with --gateway and --upstream")));
+    assert_eq!(
+        (status, &problem["fix"]),
+        (409, &Value::from("start the server with --gateway and --upstream"))
+    );
     let api = NotingApi::default();
     let server = setup(&api, &RULES.replace("over_limit: defer", "over_limit: deny")).await.start().await;
     let (status, problem) = defer(server.addresses.http, &request).await;

@@ -148,11 +148,13 @@ mod tests {
     fn a_call_is_read_with_what_may_be_left_out() {
         let read = call(r#"{"path":"/a?b"}"#).unwrap();
         assert_eq!((read.method, read.path.as_str(), read.body.len()), (Method::GET, "/a?b", 0));
-        let read = call(
-            r#"{"method":"POST","path":"/","host":"h:1","headers":{"X-A":"1"},"body_base64":"/wA="}"#,
-        );
+        let read =
+            call(r#"{"method":"POST","path":"/","host":"h:1","headers":{"X-A":"1"},"body_base64":"/wA="}"#);
         let read = read.unwrap();
-        assert_eq!((read.host.as_deref(), &read.headers["x-a"], &*read.body), (Some("h:1"), &HeaderValue::from_static("1"), &[0xFF, 0][..]));
+        assert_eq!(
+            (read.host.as_deref(), &read.headers["x-a"], &*read.body),
+            (Some("h:1"), &HeaderValue::from_static("1"), &[0xFF, 0][..])
+        );
     }
 
     #[test]
