@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tollgate_server::bounds::{AUDIT_MAX, OVERRIDES_MAX};
 use tollgate_testkit::RedisServer;
 
@@ -10,16 +10,15 @@ use super::{RULES, json_at, put, remove, send, until_limit};
 use crate::support::http::get;
 use crate::support::{Server, Setup, eventually};
 
-/// An override of a user, as it is kept.
-fn record(user: &str) -> Value {
-    json!({
-        "id": user, "domain": "shop", "descriptor": [{ "key": "user", "value": user }], "limit": 9,
-        "expires_at_unix_s": 99_999_999_999_u64, "reason": "full", "who": "ada", "since_unix_s": 0,
-    })
+/// An override of a user, byte for byte as it is kept: what is removed must be what is there.
+fn record(user: &str) -> String {
+    format!(
+        r#"{{"id":"{user}","domain":"shop","descriptor":[{{"key":"user","value":"{user}"}}],"limit":9,"expires_at_unix_s":99999999999,"reason":"full","who":"ada","since_unix_s":0}}"#
+    )
 }
 
-fn audited(user: &str) -> Value {
-    json!({ "at_unix_s": 0, "action": "put", "override": record(user) })
+fn audited(user: &str) -> String {
+    format!(r#"{{"at_unix_s":0,"action":"put","override":{}}}"#, record(user))
 }
 
 /// One more is refused, another for the same descriptor is not, and there is room once one is removed.
@@ -47,10 +46,10 @@ async fn is_full(server: &Server) {
 #[tokio::test]
 async fn a_folder_holds_so_many_and_no_more() {
     let data = tempfile::tempdir().unwrap();
-    let overrides: Vec<Value> = (0..OVERRIDES_MAX).map(|user| record(&user.to_string())).collect();
-    let audit: Vec<Value> = (0..AUDIT_MAX).map(|user| audited(&user.to_string())).collect();
-    let file = json!({ "overrides": overrides, "audit": audit });
-    std::fs::write(data.path().join("overrides.json"), file.to_string()).unwrap();
+    let overrides: Vec<String> = (0..OVERRIDES_MAX).map(|user| record(&user.to_string())).collect();
+    let audit: Vec<String> = (0..AUDIT_MAX).map(|user| audited(&user.to_string())).collect();
+    let file = format!(r#"{{"overrides":[{}],"audit":[{}]}}"#, overrides.join(","), audit.join(","));
+    std::fs::write(data.path().join("overrides.json"), file).unwrap();
     let server = Setup::new(&[("rules.yaml", RULES)]).data(data.path()).start().await;
     eventually("a history", || async { get(server.addresses.admin, "/v1/history/status").await.0 == 200 })
         .await;
@@ -70,7 +69,7 @@ async fn redis_holds_so_many_and_no_more() {
     .unwrap();
     let keys = ["rows", "audit"].map(|name| format!("o1:{{overrides}}:{name}"));
     let name = json!(["shop", [{ "key": "user", "value": "USER" }], null]).to_string();
-    let (row, note) = (record("USER").to_string(), audited("USER").to_string());
+    let (row, note) = (record("USER"), audited("USER"));
     redis.cli(&["EVAL", &script, "2", &keys[0], &keys[1], &name, &row, &note]);
     let setup = Setup::new(&[("rules.yaml", RULES)]).env("REDIS_TIMEOUT", "2s");
     let server = setup.file(format!("store: {}\n", redis.url())).start().await;
