@@ -1,8 +1,11 @@
 //! The steps that run programs of `bench/`: `soak`, `soak-long`, and `bench-grpc`, `bench-http`,
-//! `bench-resp`, `bench-redis` and `bench-gateway`, which compare Tollgate with its peers.
+//! `bench-resp`, `bench-redis` and `bench-gateway`, which compare Tollgate with its peers; and `bench-elastic`, whose program is
+//! `elastic_run`.
 //!
 //! This file builds the programs beside the server, installs the peers from crates.io into the target
 //! folder, and starts them. Comparisons are never part of CI, which has no quiet machine.
+
+mod elastic_run;
 
 use anyhow::{Context as _, Result};
 
@@ -54,6 +57,11 @@ pub(crate) fn redis(arguments: &[&str]) -> Result<()> {
 pub(crate) fn gateway(arguments: &[&str]) -> Result<()> {
     setup::install_peers()?;
     compare("gateway", arguments)
+}
+
+/// An elastic limit before an upstream of fixed capacity, and a crowd.
+pub(crate) fn elastic(arguments: &[&str]) -> Result<()> {
+    elastic_run::run(arguments)
 }
 
 fn compare(what: &str, arguments: &[&str]) -> Result<()> {

@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 
 use Run::{Plain, WithArguments};
 
-use crate::{bench, cargo_steps, conformance, edges, elastic_run, examples, setup, tidy};
+use crate::{bench, cargo_steps, conformance, edges, examples, setup, tidy};
 
 /// One check that CI makes.
 struct CiStep {
@@ -97,7 +97,7 @@ const ON_DEMAND: &[CiStep] = &[
     CiStep {
         name: "bench-elastic",
         what: "an elastic limit before an upstream of fixed capacity, and a crowd",
-        run: WithArguments(elastic_run::run),
+        run: WithArguments(bench::elastic),
     },
     CiStep {
         name: "conformance",

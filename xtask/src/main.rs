@@ -8,7 +8,6 @@ mod cargo_steps;
 mod ci;
 mod conformance;
 mod edges;
-mod elastic_run;
 mod examples;
 mod process;
 mod rust_source;

@@ -56,12 +56,12 @@ struct StatusBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    response: Option<ResponseBody<'a>>,
+    response: Option<KeptResponseBody<'a>>,
 }
 
 /// What the upstream answered.
 #[derive(Debug, Serialize)]
-struct ResponseBody<'a> {
+struct KeptResponseBody<'a> {
     status: u16,
     headers: Vec<(&'a str, String)>,
     /// If it is text.
@@ -74,7 +74,7 @@ struct ResponseBody<'a> {
     truncated: bool,
 }
 
-impl<'a> ResponseBody<'a> {
+impl<'a> KeptResponseBody<'a> {
     fn new(response: &'a KeptResponse) -> Self {
         let text = std::str::from_utf8(&response.body).ok();
         let header = |(name, value): &'a (String, Vec<u8>)| {
@@ -103,7 +103,7 @@ pub fn status(id: DeferredId, known: Option<&DeferredStatus>) -> (StatusCode, Ve
             (Some(reason.as_str()), response.as_ref())
         }
     };
-    let response = response.map(ResponseBody::new);
+    let response = response.map(KeptResponseBody::new);
     let body = StatusBody { id: id.to_string(), status: state.name(), attempts: *attempts, reason, response };
     (StatusCode::OK, json(&body))
 }

@@ -16,7 +16,6 @@ use tollgate_defer::{
 use tollgate_gateway::{DeferredAttempt, Gateway};
 use tollgate_http::Checker as _;
 
-use super::worker::TurnEvent;
 use crate::service::Service;
 
 /// The limiter is asked again after this time at the latest: rules, overrides and load may have changed.
@@ -25,6 +24,20 @@ const ASK_AGAIN: Micros = Micros::from_secs(5);
 const TROUBLE_PAUSE: Micros = Micros::SECOND;
 /// How often the queue is told what became of a request, while it cannot be asked.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
+
+/// What became of a turn.
+pub(super) enum TurnEvent {
+    /// There is no room before that.
+    Pause(DeferredTurn, Time),
+    /// It is on its way.
+    Started(DeferredTurn),
+    /// It is done with, or somebody else's, and never was on its way.
+    Dropped(DeferredTurn),
+    /// It was on its way and is done with, or somebody else's.
+    Ended(DeferredTurn),
+    /// The attempt failed.
+    Retry(DeferredTurn, SendProgress),
+}
 
 /// What an attempt needs.
 #[derive(Clone)]

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tollgate_core::Time;
-use tollgate_defer::{DeferService, DeferredLines, DeferredTurn, SendProgress};
+use tollgate_defer::{DeferService, DeferredLines};
 use tollgate_gateway::Gateway;
 use tollgate_http::Checker as _;
 
-use super::attempt::SendAttempt;
+use super::attempt::{SendAttempt, TurnEvent};
 use crate::service::Service;
 use crate::shutdown::stopped;
 
@@ -26,20 +26,6 @@ const ATTEMPTS_MAX: usize = 256;
 const TAKE_EVERY: Duration = Duration::from_millis(500);
 /// A worker that has nothing to do looks at its lines as often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What became of a turn.
-pub(super) enum TurnEvent {
-    /// There is no room before that.
-    Pause(DeferredTurn, Time),
-    /// It is on its way.
-    Started(DeferredTurn),
-    /// It is done with, or somebody else's, and never was on its way.
-    Dropped(DeferredTurn),
-    /// It was on its way and is done with, or somebody else's.
-    Ended(DeferredTurn),
-    /// The attempt failed.
-    Retry(DeferredTurn, SendProgress),
-}
 
 /// The worker.
 pub(super) struct SendWorker {

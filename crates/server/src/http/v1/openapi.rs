@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Bytes;
 use utoipa::OpenApi;
 
+use super::deferred_schemas::{DeferBodySchema, DeferredStatusSchema, DeniedOrFull, TakenSchema};
 use super::schemas::{AnswerSchema, BodySchema, DescriptorSchema, RequestSchema};
 use super::to_wire::{DeniedBody, JSON, ProblemBody};
 use super::{decide, defer};
@@ -20,7 +21,8 @@ use super::{decide, defer};
     info(title = "Tollgate", description = "Limits how many requests anyone may send.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(decide::receive_and_answer, defer::take, defer::status),
     components(schemas(
-        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, DeniedBody<'_>, ProblemBody<'_>
+        RequestSchema, DescriptorSchema, BodySchema, AnswerSchema, DeniedBody<'_>, ProblemBody<'_>,
+        DeferBodySchema, TakenSchema, DeniedOrFull, DeferredStatusSchema
     )),
     tags(
         (name = "decide", description = "May this happen?"),

@@ -128,7 +128,7 @@ async fn the_rules_in_force_are_told_with_all_their_numbers() {
     let team = json!({
         "name": "team", "path": "shop.team", "algorithm": "sliding_log", "requests_per_unit": 2, "unit": "hour",
         "unit_multiplier": 1, "window_ms": 3_600_000, "capacity": 2, "soft_percent": 0, "count_rejected": false,
-        "mode": "enforce", "message": "ask your admin", "domain": "shop", "levels": [{ "key": "team" }],
+        "over_limit": "deny", "mode": "enforce", "message": "ask your admin", "domain": "shop", "levels": [{ "key": "team" }],
     });
     let rules = told["rules"].as_array().unwrap();
     assert_eq!(rules.iter().find(|rule| rule["name"] == "team"), Some(&team));
@@ -142,7 +142,10 @@ async fn the_rules_in_force_are_told_with_all_their_numbers() {
 async fn each_listener_describes_its_own_paths() {
     let server = Server::with(RULES).await;
     for (address, paths) in [
-        (server.addresses.http, &["/v1/check", "/v1/peek", "/v1/refund", "/v1/report"][..]),
+        (
+            server.addresses.http,
+            &["/v1/check", "/v1/defer", "/v1/deferred/{id}", "/v1/peek", "/v1/refund", "/v1/report"][..],
+        ),
         (server.addresses.admin, &["/v1/keys", "/v1/keys/reset", "/v1/rules"]),
     ] {
         let (status, document) = send(address, "GET /v1/openapi.json").await;
