@@ -158,11 +158,6 @@ fn field(key: &str) -> Option<(Value, &'static str)> {
         ),
         "postpaid" => (piece::flag(), "Costs become known afterwards and are always recorded."),
         "penalty" => (piece::reference("penalty"), "Who is denied that often is blocked that long."),
-        "after" => (piece::number(1..=u64::from(STRIKES_MAX)), "How many denials begin a block."),
-        "within" => (piece::duration(), "The time in which they come."),
-        "block" => (piece::duration(), "How long the block lasts."),
-        "factor" => (piece::number(2..=u64::from(FACTOR_MAX)), "By what each block in a row is longer."),
-        "max" => (piece::duration(), "No block is longer."),
         "over_limit" => (
             piece::choice(&OverLimit::ALL.map(OverLimit::name)),
             "deny, or defer: what the limit has no room for is taken with 202 and sent later at its rate.",
@@ -171,6 +166,18 @@ fn field(key: &str) -> Option<(Value, &'static str)> {
         "allow" => (listed(), "Whom this does not meet: networks, values and patterns."),
         "deny" => (listed(), "Who is always denied: networks, values and patterns."),
         "file" => (piece::text(), "A file with one item on a line, as seen from the rule file."),
+        _ => return penalty_field(key),
+    })
+}
+
+/// The same of a penalty.
+fn penalty_field(key: &str) -> Option<(Value, &'static str)> {
+    Some(match key {
+        "after" => (piece::number(1..=u64::from(STRIKES_MAX)), "How many denials begin a block."),
+        "within" => (piece::duration(), "The time in which they come."),
+        "block" => (piece::duration(), "How long the block lasts."),
+        "factor" => (piece::number(2..=u64::from(FACTOR_MAX)), "By what each block in a row is longer."),
+        "max" => (piece::duration(), "No block is longer."),
         _ => return None,
     })
 }

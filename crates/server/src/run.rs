@@ -116,18 +116,7 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     let overrides = overrides::open(&store, sinks.history.as_deref());
     let service = Service::new(settings, store, sinks, health, tracer);
     let service = Arc::new(service.with_rule_log(rule_log).with_overrides(overrides));
-    let weak = Arc::downgrade(&service);
-    metrics.watch_store(move || {
-        weak.upgrade().map(|service| service.limiter().store().stats()).unwrap_or_default()
-    });
-    let weak = Arc::downgrade(&service);
-    metrics.watch_history(move || {
-        let service = weak.upgrade()?;
-        Some(service.history()?.status(service.now()).into())
-    });
-    let weak = Arc::downgrade(&service);
-    metrics
-        .watch_load(move || weak.upgrade().map(|service| load::domain_loads(&service)).unwrap_or_default());
+    watch(&service, &metrics);
 
     let gateway = settings.gateway.as_ref().map(|own| load_gateway(own, &authz, &service).map(Arc::new));
     let gateway = gateway.transpose()?;
@@ -168,6 +157,22 @@ pub fn run(settings: &Settings, listeners: Listeners, control: &Control) -> Resu
     // Do not wait for a blocking task, such as a read of a file.
     background.shutdown_background();
     ended
+}
+
+/// Has the metrics tell how the store, the history and the load are doing.
+fn watch(service: &Arc<Service>, metrics: &Metrics) {
+    let weak = Arc::downgrade(service);
+    metrics.watch_store(move || {
+        weak.upgrade().map(|service| service.limiter().store().stats()).unwrap_or_default()
+    });
+    let weak = Arc::downgrade(service);
+    metrics.watch_history(move || {
+        let service = weak.upgrade()?;
+        Some(service.history()?.status(service.now()).into())
+    });
+    let weak = Arc::downgrade(service);
+    metrics
+        .watch_load(move || weak.upgrade().map(|service| load::domain_loads(&service)).unwrap_or_default());
 }
 
 /// The history, unless it is turned off.

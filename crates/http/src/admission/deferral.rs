@@ -48,17 +48,23 @@ pub fn line(domain: &str, entries: &[Entry<'_>]) -> String {
 }
 
 impl Deferral {
-    /// Of a request that only limits which defer deny; the reply if it is not one.
-    ///
-    /// # Errors
-    /// If it passes, or another limit denies it.
-    pub fn new(request: &Request<'_>, reply: Reply) -> Result<Self, Reply> {
-        let Verdict::Deny { retry_after: Some(retry_after) } = reply.verdict else { return Err(reply) };
-        let Some(decision) = reply.deferring().filter(|_| reply.is_deferrable()) else { return Err(reply) };
-        let entries = request.descriptors.get(decision.descriptor).map_or(&[][..], |own| own.entries);
-        let (line, check) = (line(request.domain, entries), OwnedRequest::from(request));
-        let rule = reply.rule(decision).map(|rule| rule.name().to_owned()).unwrap_or_default();
-        Ok(Self { check, line, rule, retry_after, reply })
+    /// Whether a request that was answered like this may be put off: only limits that defer deny it.
+    pub fn is_possible(reply: &Reply) -> bool {
+        reply.is_deferrable() && reply.deferring().is_some()
+    }
+
+    /// Of a request that may be put off.
+    pub fn new(request: &Request<'_>, reply: Reply) -> Self {
+        let decision = reply.deferring();
+        let descriptor = decision.and_then(|decision| request.descriptors.get(decision.descriptor));
+        let line = line(request.domain, descriptor.map_or(&[][..], |own| own.entries));
+        let rule = decision.and_then(|decision| reply.rule(decision)).map(|rule| rule.name().to_owned());
+        let retry_after = match reply.verdict {
+            Verdict::Deny { retry_after: Some(after) } => after,
+            Verdict::Allow | Verdict::Delay { .. } | Verdict::Deny { retry_after: None } => Micros::ZERO,
+        };
+        let (check, rule) = (OwnedRequest::from(request), rule.unwrap_or_default());
+        Self { check, line, rule, retry_after, reply }
     }
 
     /// What was answered.
@@ -110,19 +116,17 @@ impl AdmissionControl {
             let peeked = checker.ask(&request, Operation::Peek, now, self.max_wait.into()).await;
             let mut peeked = peeked.map_err(AdmissionError::Check)?;
             peeked.line_up(LINE_WAIT);
-            if let Ok(deferral) = Deferral::new(&request, peeked) {
-                return Ok(deferred(&**checker, &request, deferral));
+            if Deferral::is_possible(&peeked) {
+                return Ok(deferred(&**checker, &request, Deferral::new(&request, peeked)));
             }
         }
         let reply = checker.ask(&request, Operation::Check, now, self.max_wait.into()).await;
         let reply = reply.map_err(AdmissionError::Check)?;
-        match Deferral::new(&request, reply) {
-            Ok(deferral) => Ok(deferred(&**checker, &request, deferral)),
-            Err(reply) => {
-                checker.count(&request, &reply);
-                Ok(self.admitted(checker, &request, &mapped, &reply))
-            }
+        if Deferral::is_possible(&reply) {
+            return Ok(deferred(&**checker, &request, Deferral::new(&request, reply)));
         }
+        checker.count(&request, &reply);
+        Ok(self.admitted(checker, &request, &mapped, &reply))
     }
 }
 

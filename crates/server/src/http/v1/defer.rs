@@ -63,12 +63,13 @@ async fn take_in(service: &Service, call: DeferCall<'_>) -> Result<Response, V1E
         });
     }
     reply.line_up(Micros::ZERO);
-    let Ok(deferral) = Deferral::new(&request, reply) else {
+    if !Deferral::is_possible(&reply) {
         // Another limit denies it, and counts it as it counts every other.
         let reply = service.operate(&request, Operation::Check, service.now()).await?;
         let view = CallerView::new(&service.answers().responses, &request, &reply);
         return Ok(to_wire::one(&view).into());
-    };
+    }
+    let deferral = Deferral::new(&request, reply);
     let kept = kept(service, deferring, &deferral, &call);
     let view = CallerView::new(&service.answers().responses, &request, deferral.reply());
     let mut headers = view.headers();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use utoipa::openapi::schema::{AdditionalProperties, Object, Type};
+use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
@@ -151,10 +151,7 @@ impl ToSchema for DeferBodySchema {
 
 impl PartialSchema for DeferBodySchema {
     fn schema() -> RefOr<Schema> {
-        let check = match RequestSchema::schema() {
-            RefOr::T(Schema::Object(check)) => check,
-            _ => Object::with_type(Type::Object),
-        };
+        let RefOr::T(Schema::Object(check)) = RequestSchema::schema() else { return RequestSchema::schema() };
         let example = serde_json::json!({
             "domain": "shop", "descriptors": [{ "user_id": "42" }],
             "request": { "method": "POST", "path": "/orders", "body": "{}" },

@@ -138,9 +138,11 @@ mod tests {
 
     fn call(request: &str) -> Result<DeferCall<'static>, (String, String)> {
         let body = format!(r#"{{"domain":"d","descriptors":[{{"k":"v"}}],"request":{request}}}"#);
-        defer_call(Box::leak(body.into_boxed_str()).as_bytes()).map_err(|error| match error {
-            V1Error::Field { pointer, detail, .. } => (pointer, detail),
-            other => (String::new(), other.to_string()),
+        defer_call(Box::leak(body.into_boxed_str()).as_bytes()).map_err(|error| {
+            if let V1Error::Field { pointer, detail, .. } = error {
+                return (pointer, detail);
+            }
+            (String::new(), error.to_string())
         })
     }
 
