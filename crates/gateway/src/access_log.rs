@@ -24,11 +24,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use http::header::{HOST, HeaderMap, HeaderName, REFERER, USER_AGENT};
+use http::header::{HOST, REFERER, USER_AGENT};
 use http::request::Parts;
+use http::{Method, Version};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tollgate_core::{Outcome, Time, Verdict};
+use tollgate_http::HeaderFields;
 use tollgate_http::admission::CLIENT_CLOSED_REQUEST;
 
 use crate::bounds::{ACCESS_LOG_END_MAX, ACCESS_LOG_LINES_MAX, ACCESS_LOG_TEXT_MAX};
@@ -160,19 +162,31 @@ impl AccessRecord {
     /// It could be read.
     pub(crate) fn requested(&mut self, parts: &Parts) {
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let line = (&parts.method, target, parts.version);
+        let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+        let host = authority.or_else(|| parts.headers.get(HOST).map(http::HeaderValue::as_bytes));
+        self.requested_by(line, host, (&parts.headers).into());
+    }
+
+    /// It had this first line, was for this host, and had these fields.
+    pub(crate) fn requested_by(
+        &mut self,
+        (method, target, version): (&Method, &str, Version),
+        host: Option<&[u8]>,
+        fields: HeaderFields<'_>,
+    ) {
         self.request_line = Some(RequestLine {
-            method: cut(parts.method.as_str().as_bytes()),
+            method: cut(method.as_str().as_bytes()),
             target: cut(target.as_bytes()),
-            version: match parts.version {
-                http::Version::HTTP_10 => "HTTP/1.0",
-                http::Version::HTTP_2 => "HTTP/2.0",
+            version: match version {
+                Version::HTTP_10 => "HTTP/1.0",
+                Version::HTTP_2 => "HTTP/2.0",
                 _ => "HTTP/1.1",
             },
         });
-        let authority = parts.uri.authority().map(|authority| cut(authority.as_str().as_bytes()));
-        self.host = authority.or_else(|| text(&parts.headers, &HOST));
-        self.referer = text(&parts.headers, &REFERER);
-        self.agent = text(&parts.headers, &USER_AGENT);
+        self.host = host.map(cut);
+        self.referer = fields.get(&REFERER).map(cut);
+        self.agent = fields.get(&USER_AGENT).map(cut);
     }
 
     /// The limiter has decided, by this rule, about this client.
@@ -197,6 +211,16 @@ impl AccessRecord {
         self.upstream = upstream;
     }
 
+    /// The upstream was asked, for so long and in vain.
+    pub(crate) const fn asked(&mut self, upstream: Duration) {
+        self.upstream = Some(upstream);
+    }
+
+    /// How long the upstream took, if it was asked.
+    pub(crate) const fn upstream_time(&self) -> Option<Duration> {
+        self.upstream
+    }
+
     /// So much of the body has passed.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
@@ -211,10 +235,6 @@ impl Drop for AccessRecord {
         };
         self.log.write(line);
     }
-}
-
-fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers.get(name).map(|value| cut(value.as_bytes()))
 }
 
 /// The text up to a length that does no harm.

@@ -35,6 +35,9 @@ pub const LINGER_BYTES: usize = 1 << 20;
 /// How long that may take.
 pub const LINGER_MAX: Duration = Duration::from_secs(2);
 
+/// Answers of our own to requests that came together are written together, up to so many bytes.
+pub const DIRECT_OUT_BYTES: usize = 64 << 10;
+
 /// A client that expects `100 Continue` sends its body after so long even if the upstream says
 /// nothing; curl itself waits for a second.
 pub const CONTINUE_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! A client's connection: HTTP/1.1 or HTTP/2, and tunnels.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,47 +10,21 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::Checker;
 
 use crate::bounds::{
     CONNECTION_WINDOW, HEAD_MAX, HEAD_WAIT_MAX, KEEP_ALIVE_MAX, LOCAL_RESETS_MAX, PING_EVERY, PING_WAIT_MAX,
     RESETS_MAX, STREAM_WINDOW, STREAMS_MAX, TUNNEL_DRAIN,
 };
-use crate::fields::PeerFields;
-use crate::forward::Lease;
-use crate::strict::{StrictStream, UpgradeSwitch};
+use crate::connection_context::{CloseSignal, ConnectionContext};
+use crate::direct::{DirectConnection, DirectEnd, poll_read_with};
+use crate::strict::StrictStream;
 use crate::{ClientSocket, Gateway};
 
 /// What an HTTP/2 client says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// What the requests of a connection share.
-#[derive(Debug)]
-pub(crate) struct ConnectionContext {
-    pub(crate) socket: ClientSocket,
-    pub(crate) peer: PeerFields,
-    pub(crate) switch: UpgradeSwitch,
-    tunnel: Mutex<Option<Tunnel>>,
-}
-
-/// The two ends of what becomes of a connection that speaks another protocol.
-#[derive(Debug)]
-pub(crate) struct Tunnel {
-    pub(crate) client: OnUpgrade,
-    pub(crate) upstream: OnUpgrade,
-    /// The upstream is as busy with it as with a request.
-    pub(crate) lease: Lease,
-}
-
-impl ConnectionContext {
-    pub(crate) fn open_tunnel(&self, tunnel: Tunnel) {
-        *self.tunnel.lock() = Some(tunnel);
-    }
-}
 
 impl<C: Checker> Gateway<C> {
     /// Serves a connection to its end. After `close` it finishes the requests it has begun and
@@ -67,57 +41,52 @@ impl<C: Checker> Gateway<C> {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut close = pin!(close);
+        let close = pin!(close);
+        let mut close = CloseSignal::new(close);
         let opening = tokio::select! {
             opening = opening(&mut io) => opening?,
-            () = close.as_mut() => return Ok(()),
+            () = close.wait() => return Ok(()),
         };
         if opening.is_empty() {
             return Ok(());
         }
-        let context = Arc::new(ConnectionContext {
-            peer: PeerFields::new(socket.peer, socket.is_tls),
-            socket,
-            switch: UpgradeSwitch::default(),
-            tunnel: Mutex::default(),
-        });
-        let service = service_fn({
-            let context = Arc::clone(&context);
-            move |request: Request<Incoming>| {
-                let answer = Arc::clone(&self).answer(Arc::clone(&context), request);
+        let context = Arc::new(ConnectionContext::new(socket));
+        let service = || {
+            let (gateway, context) = (Arc::clone(&self), Arc::clone(&context));
+            service_fn(move |request: Request<Incoming>| {
+                let answer = Arc::clone(&gateway).answer(Arc::clone(&context), request);
                 async move { Ok::<_, Infallible>(answer.await) }
-            }
-        });
-        if opening == PREFACE {
+            })
+        };
+        if opening.starts_with(PREFACE) {
             let io = TokioIo::new(StrictStream::http2(io, opening));
-            let mut connection = pin!(http2_builder().serve_connection(io, service));
+            let mut connection = Box::pin(http2_builder().serve_connection(io, service()));
             return tokio::select! {
                 ended = connection.as_mut() => ended,
-                () = close => {
+                () = close.wait() => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }
             }
             .map_err(io::Error::other);
         }
-        let io = TokioIo::new(StrictStream::http1(io, opening, context.switch.clone()));
-        let mut connection = pin!(http1_builder().serve_connection(io, service).with_upgrades());
-        let mut is_closing = false;
+        // Each of the three ways is in a place of its own, so that a connection has room for one only.
+        let direct = DirectConnection::new(&*self, &context, io, &mut close);
+        let direct = Box::pin(direct.serve(opening));
+        let DirectEnd::HandedOver(io, read) = direct.await else { return Ok(()) };
+        let io = TokioIo::new(StrictStream::http1(io, read, context.switch.clone()));
+        let mut connection = Box::pin(http1_builder().serve_connection(io, service()).with_upgrades());
         tokio::select! {
             ended = connection.as_mut() => ended,
-            () = close.as_mut() => {
-                is_closing = true;
+            () = close.wait() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         }
         .map_err(io::Error::other)?;
-        let tunnel = context.tunnel.lock().take();
-        let Some(tunnel) = tunnel else { return Ok(()) };
+        let Some(tunnel) = context.take_tunnel() else { return Ok(()) };
         let until_closed = async {
-            if !is_closing {
-                close.await;
-            }
+            close.wait().await;
             tokio::time::sleep(TUNNEL_DRAIN).await;
         };
         tokio::select! {
@@ -127,26 +96,19 @@ impl<C: Checker> Gateway<C> {
     }
 }
 
-impl Tunnel {
-    /// Passes bytes on both ways until both ends are done.
-    async fn run(self) -> io::Result<()> {
-        let Self { client, upstream, lease: _lease } = self;
-        let (client, upstream) = tokio::try_join!(client, upstream).map_err(io::Error::other)?;
-        let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-        tokio::io::copy_bidirectional(&mut client, &mut upstream).await?;
-        Ok(())
-    }
-}
-
-/// Reads until it is clear which protocol it is: [`PREFACE`], or the beginning of anything else.
+/// Reads until it is clear which protocol it is: what begins with [`PREFACE`], or anything else.
 async fn opening(io: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
-    let mut read = Vec::with_capacity(PREFACE.len());
+    let mut read = Vec::new();
     let reading = async {
-        while read.len() < PREFACE.len() && PREFACE.starts_with(&read) {
-            let left = u64::try_from(PREFACE.len() - read.len()).unwrap_or(0);
-            if (&mut *io).take(left).read_buf(&mut read).await? == 0 {
-                break;
-            }
+        let mut is_open = true;
+        while is_open && read.len() < PREFACE.len() && PREFACE.starts_with(&read) {
+            is_open = poll_fn(|cx| {
+                poll_read_with(io, cx, |bytes| {
+                    read.extend_from_slice(bytes);
+                    !bytes.is_empty()
+                })
+            })
+            .await?;
         }
         Ok(())
     };

@@ -62,6 +62,11 @@ impl<C: Checker> Gateway<C> {
         (!is_grpc && hop.upgrade.is_none()).then_some(service)
     }
 
+    /// Whether requests may be taken in, so that they must not take the short way.
+    pub(crate) fn is_deferring(&self) -> bool {
+        self.deferring.as_deref().is_some_and(|service| service.handle().is_some())
+    }
+
     /// Takes in what is to be sent later, and answers it with a 202. None if there is nothing to take
     /// in, or that fails, and it is denied as the admission says.
     ///

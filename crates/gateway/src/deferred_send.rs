@@ -83,7 +83,7 @@ impl<C: Checker> Gateway<C> {
             host: request.host.as_deref(),
             path: path.path().as_bytes(),
             method: &method,
-            headers: &headers,
+            headers: (&headers).into(),
         });
         let route = route.ok_or(GatewayError::NoRoute)?;
         if let Some(host) = request.host.as_deref().and_then(|host| HeaderValue::from_str(host).ok()) {

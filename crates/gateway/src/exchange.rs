@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Version};
 use hyper::body::{Body as _, Incoming};
@@ -14,12 +14,12 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_http::response::VERDICT;
-use tollgate_http::{Admission, AdmissionError, Checker, HttpRequestFacts};
+use tollgate_http::response::{HeaderSink, ResponseHeaders, VERDICT, names};
+use tollgate_http::{Admission, AdmissionError, Checker, HeaderFields, HttpRequestFacts};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
-use crate::connection::{ConnectionContext, Tunnel};
+use crate::connection_context::{ConnectionContext, Tunnel};
 use crate::deferral::DeferralOffer;
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
@@ -43,14 +43,6 @@ struct PendingUpgrade {
     client: OnUpgrade,
 }
 
-/// A request that the limiter is asked about.
-struct AskedRequest<'a> {
-    context: &'a ConnectionContext,
-    parts: &'a Parts,
-    target: &'a RequestTarget,
-    hop: &'a HopRequest,
-}
-
 /// What is known about one request, for whoever logs or measures it.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeRecord {
@@ -70,10 +62,7 @@ impl<C: Checker> Gateway<C> {
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         let client = ClientProtocol::of(request.version(), request.headers());
-        let access = self
-            .access_log
-            .clone()
-            .map(|log| AccessRecord::new(log, self.checker.calendar(), context.socket.peer));
+        let access = self.access_record(&context);
         let mut record = ExchangeRecord { access, ..ExchangeRecord::default() };
         let response = match self.exchange(&context, request, &mut record).await {
             Ok(response) => response,
@@ -89,6 +78,12 @@ impl<C: Checker> Gateway<C> {
             access.answered(response.status().as_u16(), record.sent.took);
         }
         response.map(|body| body.recorded(record.access))
+    }
+
+    /// What the access log will be told of a request, if there is one.
+    pub(crate) fn access_record(&self, context: &ConnectionContext) -> Option<AccessRecord> {
+        let log = self.access_log.clone()?;
+        Some(AccessRecord::new(log, self.checker.calendar(), context.socket.peer))
     }
 
     async fn exchange(
@@ -118,9 +113,12 @@ impl<C: Checker> Gateway<C> {
         fields::remove_hop_by_hop(&mut parts.headers);
         let route = self.route(&parts, &target).ok_or(GatewayError::NoRoute)?;
         record.route = Some(Arc::clone(&route));
-        let asked = AskedRequest { context, parts: &parts, target: &target, hop: &hop };
-        let mut admission = self.admit(&route, &asked).await?;
-        let origin = origin(context, &route, &parts);
+        let facts = facts(context, &parts, &target);
+        let mut admission = match self.deferring_for(&parts, &hop) {
+            Some(_) => self.admit_or_defer(&route, &facts).await?,
+            None => self.admit_told(&route, &facts).await?,
+        };
+        let origin = origin(context, &route, (&parts.headers).into(), parts.version);
         let (idle, target) = (route.timeouts.idle, &target);
         let offer = DeferralOffer { parts: &parts, target, origin: &origin, idle };
         let deferred = self.defer(&mut admission, &offer, &mut body).await?;
@@ -159,35 +157,75 @@ impl<C: Checker> Gateway<C> {
 
     /// Where the request goes.
     fn route(&self, parts: &Parts, target: &RequestTarget) -> Option<Arc<Route>> {
-        self.routes.load().find(&RouteQuery {
+        self.find_route(&RouteQuery {
             host: target.host_text(),
             path: target.path.path().as_bytes(),
             method: &parts.method,
-            headers: &parts.headers,
+            headers: (&parts.headers).into(),
         })
+    }
+
+    /// The route that fits.
+    pub(crate) fn find_route(&self, query: &RouteQuery<'_>) -> Option<Arc<Route>> {
+        self.routes.load().find(query)
     }
 
     /// Asks the limiter: first about all requests together, then by the rules. What does not pass
     /// takes nothing of the former, so that one client's flood leaves it to the others.
-    async fn admit(&self, route: &Route, asked: &AskedRequest<'_>) -> Result<Admission<C>, GatewayError> {
-        let AskedRequest { context, parts, target, hop } = asked;
-        let facts = HttpRequestFacts {
-            peer: context.socket.peer,
-            peer_name: None,
-            method: parts.method.as_str(),
-            target: target.path.as_str().as_bytes(),
-            host: target.host_text(),
-            headers: &parts.headers,
-        };
-        let templates = route.admission.mapping().paths();
-        if let Err(retry_after) = self.checker.take_request(facts.path(), templates) {
-            let detail = "there are too many requests of all clients together";
-            return Ok(Admission::denied_by(REQUEST_LEVEL, detail, retry_after));
+    pub(crate) async fn admit(
+        &self,
+        route: &Route,
+        facts: &HttpRequestFacts<'_>,
+        told: &mut (impl HeaderSink + Send),
+    ) -> Result<Admission<C>, GatewayError> {
+        if let Some(denied) = self.denied_by_level(route, facts, told) {
+            return Ok(denied);
         }
-        let admitted = match self.deferring_for(parts, hop) {
-            Some(_) => route.admission.admit_or_defer(&self.checker, &facts).await,
-            None => route.admission.admit(&self.checker, &facts).await,
-        };
+        self.admitted(route.admission.admit_telling(&self.checker, facts, told).await)
+    }
+
+    /// The same, with what the client is told.
+    async fn admit_told(
+        &self,
+        route: &Route,
+        facts: &HttpRequestFacts<'_>,
+    ) -> Result<Admission<C>, GatewayError> {
+        let mut headers = ResponseHeaders::new();
+        let admission = self.admit(route, facts, &mut headers).await?;
+        Ok(Admission { headers, ..admission })
+    }
+
+    /// The same where a request may be sent later.
+    async fn admit_or_defer(
+        &self,
+        route: &Route,
+        facts: &HttpRequestFacts<'_>,
+    ) -> Result<Admission<C>, GatewayError> {
+        let mut headers = ResponseHeaders::new();
+        if let Some(denied) = self.denied_by_level(route, facts, &mut headers) {
+            return Ok(Admission { headers, ..denied });
+        }
+        self.admitted(route.admission.admit_or_defer(&self.checker, facts).await)
+    }
+
+    /// Takes from the limit of all requests together; the denial if nothing is left.
+    fn denied_by_level(
+        &self,
+        route: &Route,
+        facts: &HttpRequestFacts<'_>,
+        told: &mut impl HeaderSink,
+    ) -> Option<Admission<C>> {
+        let templates = route.admission.mapping().paths();
+        let retry_after = self.checker.take_request(facts.path(), templates).err()?;
+        let detail = "there are too many requests of all clients together";
+        told.number(names::RETRY_AFTER, retry_after.as_secs_ceil());
+        Some(Admission::denied_by(REQUEST_LEVEL, detail, retry_after))
+    }
+
+    fn admitted(
+        &self,
+        admitted: Result<Admission<C>, AdmissionError<C::Error>>,
+    ) -> Result<Admission<C>, GatewayError> {
         if !admitted.as_ref().is_ok_and(|admission| admission.problem.is_none()) {
             self.checker.give_back_request();
         }
@@ -198,15 +236,33 @@ impl<C: Checker> Gateway<C> {
     }
 }
 
-fn origin<'a>(context: &'a ConnectionContext, route: &Route, parts: &Parts) -> Origin<'a> {
-    let (peer, proxies) = (context.socket.peer, route.admission.mapping().proxies());
-    let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, &parts.headers));
-    Origin {
-        peer: &context.peer,
-        client,
-        is_trusted: peer.is_some_and(|peer| proxies.trusts(peer)),
-        version: parts.version,
+/// What a mapping can pick from.
+fn facts<'a>(
+    context: &ConnectionContext,
+    parts: &'a Parts,
+    target: &'a RequestTarget,
+) -> HttpRequestFacts<'a> {
+    HttpRequestFacts {
+        peer: context.socket.peer,
+        peer_name: None,
+        method: parts.method.as_str(),
+        target: target.path.as_str().as_bytes(),
+        host: target.host_text(),
+        headers: (&parts.headers).into(),
     }
+}
+
+/// Where a request with these fields came from.
+pub(crate) fn origin<'a>(
+    context: &'a ConnectionContext,
+    route: &Route,
+    fields: HeaderFields<'_>,
+    version: Version,
+) -> Origin<'a> {
+    let (peer, proxies) = (context.socket.peer, route.admission.mapping().proxies());
+    let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, fields));
+    let is_trusted = peer.is_some_and(|peer| proxies.trusts(peer));
+    Origin { peer: &context.peer, client, is_trusted, version }
 }
 
 async fn forward(
@@ -245,6 +301,10 @@ fn finish<C: Checker>(
     upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
     timed: impl FnOnce(Incoming) -> TimedBody,
 ) -> Result<Response<ResponseBody>, GatewayError> {
+    // Whoever reads it after us may take the other one for its end.
+    if response.headers().contains_key(TRANSFER_ENCODING) && response.headers().contains_key(CONTENT_LENGTH) {
+        return Err(GatewayError::NoAnswer);
+    }
     // Whatever the upstream speaks, the client is answered in its own protocol.
     *response.version_mut() = Version::HTTP_11;
     let protocol = response.headers().get(UPGRADE).cloned();

@@ -51,6 +51,16 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
+/// Whether a field is about a connection alone; the name is in lower case.
+pub(crate) fn is_hop_by_hop(name: &[u8]) -> bool {
+    HOP_BY_HOP.iter().any(|own| own.as_str().as_bytes() == name)
+}
+
+/// Whether a field stays even if `Connection` names it; the name is in lower case.
+pub(crate) fn is_kept(name: &[u8]) -> bool {
+    KEPT.iter().any(|own| own.as_str().as_bytes() == name)
+}
+
 /// Removes what is about a connection alone.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     // Looking at all names takes less time than looking for eight that are seldom there.
@@ -121,11 +131,11 @@ impl HopRequest {
 /// What is said about a connection's peer in all of its requests, written once.
 #[derive(Debug)]
 pub(crate) struct PeerFields {
-    peer: Option<IpAddr>,
-    address: Option<HeaderValue>,
-    proto: &'static str,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) address: Option<HeaderValue>,
+    pub(crate) proto: &'static str,
     /// The beginning of an element of `Forwarded` (RFC 7239).
-    forwarded: String,
+    pub(crate) forwarded: String,
 }
 
 impl PeerFields {
@@ -196,22 +206,26 @@ pub(crate) fn write_origin(
     headers.insert(VERDICT, HeaderValue::from_static(verdict.word()));
 }
 
+/// Whether only we, or a proxy that is trusted, may say this; the name is in lower case.
+pub(crate) fn is_claim(name: &[u8], is_trusted: bool) -> bool {
+    // Most fields begin with neither, and are passed by.
+    if !matches!(name.first(), Some(b'x' | b'f')) {
+        return false;
+    }
+    let starts = |prefix: &[u8]| {
+        let start = name.get(..prefix.len()).unwrap_or_default();
+        start.iter().map(|byte| if *byte == b'_' { b'-' } else { *byte }).eq(prefix.iter().copied())
+    };
+    let is_about_client =
+        || starts(b"x-forwarded-") || starts(b"x-real-ip") || name == FORWARDED.as_str().as_bytes();
+    let is_odd = || name.contains(&b'_');
+    starts(b"x-tollgate-") || (is_about_client() && (!is_trusted || is_odd()))
+}
+
 /// Removes what only we, or a proxy that is trusted, may say.
 fn remove_claims(headers: &mut HeaderMap, is_trusted: bool) {
-    let is_claim = |name: &HeaderName| {
-        // Most fields begin with neither, and are passed by.
-        if !name.as_str().starts_with(['x', 'f']) {
-            return false;
-        }
-        let starts = |prefix: &str| {
-            let start = name.as_str().get(..prefix.len()).unwrap_or_default();
-            start.chars().map(|c| if c == '_' { '-' } else { c }).eq(prefix.chars())
-        };
-        let is_odd = name.as_str().contains('_');
-        let is_about_client = starts("x-forwarded-") || starts("x-real-ip") || name == FORWARDED;
-        starts("x-tollgate-") || (is_about_client && (!is_trusted || is_odd))
-    };
-    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
+    let is_claim = |name: &&HeaderName| is_claim(name.as_str().as_bytes(), is_trusted);
+    let claims: Vec<HeaderName> = headers.keys().filter(is_claim).cloned().collect();
     for name in claims {
         headers.remove(name);
     }

@@ -8,6 +8,7 @@
 //! | `connection` | a connection for a request, kept or new, and what becomes of the request on it |
 //! | `pool` | the connections of each worker thread |
 //! | `connect`, `tls` | a new connection: TCP, TLS, HTTP/1.1 or HTTP/2 |
+//! | `stream_lease` | a connection as bytes, for the short way |
 //! | `sender` | a connection of either protocol, and a request in the form that it takes |
 //!
 //! Invariants: a request is sent again only once, and only if that is safe: the upstream says that
@@ -22,6 +23,7 @@ mod health;
 mod pool;
 mod sender;
 mod server;
+mod stream_lease;
 mod tls;
 mod upstream_load;
 
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tollgate_limiter::Load;
@@ -48,6 +50,7 @@ pub use tls::UpstreamTlsError;
 
 pub(crate) use pool::Lease;
 pub(crate) use server::UpstreamServer;
+pub(crate) use stream_lease::StreamLease;
 
 /// Upstreams that serve the same.
 #[derive(Debug)]
@@ -80,6 +83,18 @@ pub(crate) struct SendRecord {
     pub(crate) took: Option<Duration>,
     /// The answer must be over by then; none if it may take any time.
     pub(crate) deadline: Option<Instant>,
+}
+
+/// Upstreams that took no connection for a request, and why the last of them did not.
+struct ConnectTries {
+    tried: Vec<Arc<UpstreamServer>>,
+    failure: GatewayError,
+}
+
+impl Default for ConnectTries {
+    fn default() -> Self {
+        Self { tried: Vec::new(), failure: GatewayError::Unreachable }
+    }
 }
 
 type UpstreamAnswer = Result<(Response<Incoming>, Lease), GatewayError>;
@@ -129,15 +144,27 @@ impl UpstreamGroup {
             }
             None => sending.await,
         };
-        let end = Instant::now();
-        record.took = Some(end - start);
         // A client that breaks its request off is no failure of the upstream.
         let answered = answered.map_err(|error| fate.error().unwrap_or(error));
-        if let Some(server) = &record.upstream {
-            self.observe(server, &answered);
-        }
-        self.measure(&answered, fate.last_piece().unwrap_or(start), end);
+        let status = answered.as_ref().map(|(response, _)| response.status());
+        record.took = Some(self.learn(record, status, (start, fate.last_piece().unwrap_or(start))));
         answered
+    }
+
+    /// Learns from what became of a request: from the first try, and since the upstream had all of
+    /// it. Returns how long it took.
+    pub(crate) fn learn(
+        &self,
+        record: &SendRecord,
+        answered: Result<StatusCode, &GatewayError>,
+        (start, sent): (Instant, Instant),
+    ) -> Duration {
+        let end = Instant::now();
+        if let Some(server) = &record.upstream {
+            self.observe(server, answered);
+        }
+        self.measure(answered, sent, end);
+        end - start
     }
 
     async fn send_with_retry(
@@ -176,20 +203,28 @@ impl UpstreamGroup {
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
     ) -> Result<Connection, GatewayError> {
-        let mut tried: Vec<Arc<UpstreamServer>> = Vec::new();
-        let mut failure = GatewayError::Unreachable;
-        while tried.len() < CONNECT_TRIES_MAX
-            && let Some(server) = self.choose(&tried)
-        {
-            record.upstream = Some(Arc::clone(&server));
+        let mut tries = ConnectTries::default();
+        while let Some(server) = self.next_try(&tries, record) {
             match Connection::get(&server, need, timeouts.connect).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => failure = error,
+                Err(error) => self.failed_try(&mut tries, server, error),
             }
-            self.failed(&server);
-            tried.push(server);
         }
-        Err(failure)
+        Err(tries.failure)
+    }
+
+    /// Whom to connect to next, if anybody.
+    fn next_try(&self, tries: &ConnectTries, record: &mut SendRecord) -> Option<Arc<UpstreamServer>> {
+        let server = self.choose(&tries.tried).filter(|_| tries.tried.len() < CONNECT_TRIES_MAX)?;
+        record.upstream = Some(Arc::clone(&server));
+        Some(server)
+    }
+
+    /// It did not take a connection.
+    fn failed_try(&self, tries: &mut ConnectTries, server: Arc<UpstreamServer>, error: GatewayError) {
+        self.failed(&server);
+        tries.tried.push(server);
+        tries.failure = error;
     }
 
     /// The less busy one of two that are chosen at random, so that nobody needs to look at all of
@@ -210,9 +245,9 @@ impl UpstreamGroup {
     }
 
     /// Learns from what became of a request.
-    fn observe(&self, server: &UpstreamServer, answered: &UpstreamAnswer) {
+    fn observe(&self, server: &UpstreamServer, answered: Result<StatusCode, &GatewayError>) {
         match answered {
-            Ok((response, _)) if !response.status().is_server_error() => server.health().answered(),
+            Ok(status) if !status.is_server_error() => server.health().answered(),
             Ok(_) | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout) => self.failed(server),
             // The client's doing, or a connection that was refused, which is noticed at once.
             Err(_) => {}
@@ -220,9 +255,9 @@ impl UpstreamGroup {
     }
 
     /// Learns from how long it took, since the upstream had all of the request.
-    fn measure(&self, answered: &UpstreamAnswer, sent: Instant, end: Instant) {
+    fn measure(&self, answered: Result<StatusCode, &GatewayError>, sent: Instant, end: Instant) {
         match answered {
-            Ok((response, _)) if response.status().is_server_error() => self.load.note(None, end),
+            Ok(status) if status.is_server_error() => self.load.note(None, end),
             Ok(_) => self.load.note(Some(end - sent), end),
             // The client's doing.
             Err(GatewayError::RequestBody | GatewayError::SlowRequestBody) => {}

@@ -7,8 +7,9 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`config`] | what an operator sets; the mapping where none is set |
-//! | `connection` | HTTP/1.1 or HTTP/2, and tunnels |
+//! | `connection`, `connection_context` | HTTP/1.1 or HTTP/2, and tunnels; what its requests share |
 //! | `strict` | lets only requests through that everybody reads alike |
+//! | `direct` | the short way of most requests over HTTP/1.1, without hyper |
 //! | `exchange` | one request from its head to its answer; everything below is called from here |
 //! | `target` | which host and path a request is for |
 //! | [`route`], `route_table` | which requests a route is for; all routes, in order |
@@ -31,9 +32,11 @@ pub mod access_log;
 pub mod bounds;
 pub mod config;
 mod connection;
+mod connection_context;
 mod deferral;
 pub mod deferred_send;
 pub mod deferred_wire;
+mod direct;
 mod error;
 mod exchange;
 mod fields;

@@ -48,14 +48,19 @@ pub(crate) fn response(error: &GatewayError, client: ClientProtocol) -> Response
     if client == ClientProtocol::Grpc {
         return grpc(status, &error.to_string());
     }
-    let title = status.canonical_reason().unwrap_or_default();
-    let problem = GatewayProblem { title, status: status.as_u16(), detail: error.to_string() };
-    let bytes = serde_json::to_vec(&problem).expect("texts and numbers are always JSON");
-    let mut response = with_problem(status, bytes);
+    let mut response = with_problem(status, body(error));
     if error.closes() && client == ClientProtocol::Http1 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// The body that tells about an error.
+pub(crate) fn body(error: &GatewayError) -> Vec<u8> {
+    let status = error.status();
+    let title = status.canonical_reason().unwrap_or_default();
+    let problem = GatewayProblem { title, status: status.as_u16(), detail: error.to_string() };
+    serde_json::to_vec(&problem).expect("texts and numbers are always JSON")
 }
 
 /// An error as a gRPC client knows it: only a head, which has the status in it.

@@ -7,9 +7,9 @@
 
 use std::str::FromStr;
 
+use http::Method;
 use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Method};
-use tollgate_http::PathTemplates;
+use tollgate_http::{HeaderFields, PathTemplates};
 
 /// What a request must be like. What is empty does not matter, and one of several is enough, but for
 /// headers: each of them must be there.
@@ -32,7 +32,7 @@ pub(crate) struct RouteQuery<'a> {
     pub(crate) host: Option<&'a str>,
     pub(crate) path: &'a [u8],
     pub(crate) method: &'a Method,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) headers: HeaderFields<'a>,
 }
 
 impl RouteConditions {
@@ -123,8 +123,8 @@ pub struct HeaderCondition {
 }
 
 impl HeaderCondition {
-    fn fits(&self, headers: &HeaderMap) -> bool {
-        let mut lines = headers.get_all(&self.name).iter();
+    fn fits(&self, headers: HeaderFields<'_>) -> bool {
+        let mut lines = headers.get_all(&self.name);
         lines.any(|line| self.value.as_ref().is_none_or(|value| value == line))
     }
 }
@@ -132,6 +132,7 @@ impl HeaderCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     fn fits(pattern: &str, host: &str) -> bool {
         pattern.parse::<HostPattern>().unwrap().fits(bare_host(host))
@@ -178,14 +179,14 @@ mod tests {
             host: Some("b.example:80"),
             path: b"//users/./7",
             method: &Method::POST,
-            headers: &headers,
+            headers: (&headers).into(),
         };
         assert!(conditions.fit(&fitting));
         assert!(!conditions.fit(&RouteQuery { host: Some("c.example"), ..fitting }));
         assert!(!conditions.fit(&RouteQuery { host: None, ..fitting }));
         assert!(!conditions.fit(&RouteQuery { path: b"/users", ..fitting }));
         assert!(!conditions.fit(&RouteQuery { method: &Method::PUT, ..fitting }));
-        assert!(!conditions.fit(&RouteQuery { headers: &HeaderMap::new(), ..fitting }));
+        assert!(!conditions.fit(&RouteQuery { headers: (&HeaderMap::new()).into(), ..fitting }));
         assert!(RouteConditions::default().fit(&RouteQuery { host: None, ..fitting }));
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Route {
     pub(crate) group: Arc<UpstreamGroup>,
     pub(crate) admission: AdmissionControl,
     pub(crate) timeouts: GatewayTimeouts,
+    /// Whether its requests can take the short way: nothing of an answer's body is wanted here, and
+    /// upstreams are spoken to in HTTP/1.1 without TLS.
+    pub(crate) is_direct: bool,
 }
 
 /// The routes in force.
@@ -49,15 +52,16 @@ impl RouteTable {
                     group
                 }
             };
+            let admission = match &route.mapping {
+                Some(own) => admission.clone().with_mapping(own.clone()),
+                None => admission.clone(),
+            };
             routes.push(Arc::new(Route {
                 conditions: route.conditions.clone(),
-                group,
-                admission: match &route.mapping {
-                    Some(own) => admission.clone().with_mapping(own.clone()),
-                    None => admission.clone(),
-                }
-                .counted_by(route.conditions.paths.clone()),
                 timeouts: route.timeouts,
+                is_direct: group.is_plain() && !admission.mapping().needs_responses(),
+                admission: admission.counted_by(route.conditions.paths.clone()),
+                group,
             }));
         }
         Ok(Self(routes))

@@ -20,7 +20,8 @@ mod head;
 mod stream;
 mod upgrade;
 
-pub(crate) use head::HeadError;
+pub(crate) use chunked::{ChunkError, ChunkedBody};
+pub(crate) use head::{Framing, HeadError, trim, whole as whole_head};
 pub(crate) use stream::StrictStream;
 pub(crate) use upgrade::{UpgradeSwitch, UpgradeTurn};
 

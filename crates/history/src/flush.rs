@@ -109,20 +109,21 @@ impl TrafficCounts {
         all.fold(0, |sum, counts| sum.saturating_add(counts.total()))
     }
 
-    /// Renames every key; keys that get the same name are added up.
+    /// Renames every key that is meant; keys that get the same name are added up.
     ///
     /// ```
     /// use tollgate_history::{Label, Outcome, TrafficCounts};
     /// let mut counts = TrafficCounts::default();
     /// let label = Label::Key { domain: "d".into(), rule: "r".into(), name: "user_id=42".into() };
     /// counts.add(1, label, Outcome::Denied, 2);
-    /// counts.rename_keys(|_| "hidden".to_owned());
+    /// counts.rename_keys(|name| name.starts_with("user_id"), |_| "hidden".to_owned());
     /// assert!(format!("{counts:?}").contains("hidden"));
     /// assert!(!format!("{counts:?}").contains("user_id"));
     /// ```
-    pub fn rename_keys(&mut self, rename: impl Fn(&str) -> String) {
+    pub fn rename_keys(&mut self, is_meant: impl Fn(&str) -> bool, rename: impl Fn(&str) -> String) {
         for counts in self.minutes.values_mut() {
-            let renamed = counts.extract_if(|label, _| matches!(label, Label::Key { .. }));
+            let is_renamed = |label: &Label| matches!(label, Label::Key { name, .. } if is_meant(name));
+            let renamed = counts.extract_if(|label, _| is_renamed(label));
             let renamed: Vec<(Label, Counts)> = renamed.collect();
             for (label, more) in renamed {
                 let Label::Key { domain, rule, name } = label else { continue };

@@ -34,12 +34,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::RETRY_AFTER;
 use tollgate_core::{Micros, Operation, Outcome, Request, Time, Verdict};
 use tollgate_limiter::Reply;
 
 use crate::request::{HttpRequestFacts, MappedRequest, Mapping, MappingDenial, PathTemplates};
-use crate::response::{CallerView, QuotaProblem, ResponseHeaders, ResponseSettings, WAIT};
+use crate::response::{CallerView, HeaderSink, QuotaProblem, ResponseHeaders, ResponseSettings};
 use deferral::Deferral;
 use meter::ResponseMeter;
 use pending_request::PendingRequest;
@@ -146,7 +145,7 @@ pub struct Admission<C: Checker> {
     pub verdict: Verdict,
     /// How it is counted; none if no descriptor was made of it.
     pub outcome: Option<Outcome>,
-    /// What its caller is told, whatever happens to it.
+    /// What its caller is told, whatever happens to it; nothing if somebody else was told that.
     pub headers: ResponseHeaders,
     /// The body of a denial.
     pub problem: Option<QuotaProblem>,
@@ -196,6 +195,21 @@ impl AdmissionControl {
         checker: &Arc<C>,
         facts: &HttpRequestFacts<'_>,
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
+        let mut headers = ResponseHeaders::new();
+        let admission = self.admit_telling(checker, facts, &mut headers).await?;
+        Ok(Admission { headers, ..admission })
+    }
+
+    /// The same for whoever has a use of its own for what the caller is told.
+    ///
+    /// # Errors
+    /// As [`Self::admit`].
+    pub async fn admit_telling<C: Checker>(
+        &self,
+        checker: &Arc<C>,
+        facts: &HttpRequestFacts<'_>,
+        told: &mut (impl HeaderSink + Send),
+    ) -> Result<Admission<C>, AdmissionError<C::Error>> {
         let now = checker.now();
         let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
         let mapped = self.mapping.map(facts, calendar).map_err(AdmissionError::Mapping)?;
@@ -211,27 +225,29 @@ impl AdmissionControl {
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
         let reply =
             checker.check(&request, now, self.max_wait.into()).await.map_err(AdmissionError::Check)?;
-        Ok(self.admitted(checker, &request, &mapped, &reply))
+        let pending = self.pending(checker, &request, &mapped, &reply);
+        let view = CallerView::new(checker.responses(), &request, &reply);
+        view.tell(told);
+        Ok(Admission::decided(&view, pending))
     }
 
-    /// What a request may do that was decided like this.
-    fn admitted<C: Checker>(
+    /// What is left to do about a request that was decided like this, if anything is.
+    fn pending<C: Checker>(
         &self,
         checker: &Arc<C>,
         request: &Request<'_>,
         mapped: &MappedRequest<'_>,
         reply: &Reply,
-    ) -> Admission<C> {
+    ) -> Option<PendingRequest<C>> {
         let pending = || PendingRequest::new(Arc::clone(checker), request, mapped.terms(), reply);
-        let pending = match reply.verdict {
+        match reply.verdict {
             Verdict::Delay { wait } => {
                 let place = self.waiting.enter(pending_request::line(request, reply), wait.into());
                 Some(pending().waiting(place))
             }
             Verdict::Allow if mapped.needs_response() => Some(pending()),
             Verdict::Allow | Verdict::Deny { .. } => None,
-        };
-        Admission::told(&CallerView::new(checker.responses(), request, reply), pending)
+        }
     }
 }
 
@@ -250,12 +266,13 @@ impl<C: Checker> Admission<C> {
     }
 
     /// It is denied before any rule is asked, by a limit of this name that `detail` tells about.
+    /// When to come again is for whoever has asked to tell.
     pub fn denied_by(level: &str, detail: &str, retry_after: Micros) -> Self {
         let problem = QuotaProblem::of_level(level, detail, retry_after);
         Self {
             verdict: Verdict::Deny { retry_after: Some(retry_after) },
             outcome: Some(Outcome::Denied),
-            headers: ResponseHeaders::from_iter([(RETRY_AFTER, retry_after.as_secs_ceil().into())]),
+            headers: ResponseHeaders::new(),
             problem: Some(problem),
             rule: Some(level.to_owned()),
             deferral: None,
@@ -263,14 +280,21 @@ impl<C: Checker> Admission<C> {
         }
     }
 
+    /// Decided like this, with what its caller is told.
     fn told(view: &CallerView<'_>, pending: Option<PendingRequest<C>>) -> Self {
+        let mut headers = ResponseHeaders::new();
+        view.tell(&mut headers);
+        Self { headers, ..Self::decided(view, pending) }
+    }
+
+    /// Decided like this; somebody else is told.
+    fn decided(view: &CallerView<'_>, pending: Option<PendingRequest<C>>) -> Self {
         let reply = view.reply();
         let rule = reply.binding().and_then(|decision| reply.rule(decision));
         Self {
             verdict: reply.verdict,
             outcome: Some(reply.outcome()),
-            // What is to be waited for will have been waited for.
-            headers: view.headers().into_iter().filter(|(name, _)| *name != WAIT).collect(),
+            headers: ResponseHeaders::new(),
             problem: reply.verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS)),
             rule: rule.map(|rule| rule.name().to_owned()),
             deferral: None,

@@ -20,8 +20,8 @@ pub mod response;
 pub use admission::{Admission, AdmissionControl, AdmissionError, Checker, LimiterChecker, MeteredBody};
 pub use error::Error;
 pub use request::{
-    Action, AddressHeader, AddressPrefixes, ChargeTerms, ClientAddress, EscapedSlashes, Fact,
-    HttpRequestFacts, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue, PathSpelling,
-    PathTemplates, ResponseCost, StatusPattern, StatusSet, TokenSource, TokenVerifier,
+    Action, AddressHeader, AddressPrefixes, ChargeTerms, ClientAddress, EscapedSlashes, Fact, FieldLine,
+    HeaderFields, HttpRequestFacts, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue,
+    PathSpelling, PathTemplates, ResponseCost, StatusPattern, StatusSet, TokenSource, TokenVerifier,
 };
 pub use response::{CallerView, RateLimitFields, ResponseSettings};

@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`facts`] | [`HttpRequestFacts`]: what is known about a request |
+//! | [`header_fields`] | [`HeaderFields`]: its fields, wherever they are kept |
 //! | [`mapping`] | [`Mapping`]: which facts become which entries |
 //! | [`charge_terms`] | [`ChargeTerms`]: when a descriptor is charged, and what |
 //! | [`address`] | who asks: addresses behind trusted proxies, and their prefixes |
@@ -17,6 +18,7 @@ pub mod address;
 pub mod charge_terms;
 mod cookie;
 pub mod facts;
+pub mod header_fields;
 pub mod mapping;
 pub mod path;
 mod query;
@@ -26,6 +28,7 @@ pub mod value;
 pub use address::{AddressHeader, AddressPrefixes, ClientAddress};
 pub use charge_terms::{ChargeTerms, ResponseCost, StatusPattern, StatusSet};
 pub use facts::HttpRequestFacts;
+pub use header_fields::{FieldLine, HeaderFields};
 pub use mapping::{Action, Fact, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue};
 pub use path::{EscapedSlashes, PathSpelling, PathTemplates};
 pub use token::{TokenSource, TokenVerifier};

@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `fields` | the IETF's `RateLimit` and `RateLimit-Policy` |
+//! | `header_sink` | who takes the headers: names and values, or bytes |
 //! | `problem` | the body of a refusal, `application/problem+json` |
 //!
 //! Invariants: a time is rounded up and chance only adds to it, so that nobody
@@ -15,36 +16,58 @@
 //! Deliberately not here: the status code, and how headers travel.
 
 mod fields;
+mod header_sink;
 mod problem;
 
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue};
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
+pub use header_sink::{HeaderLines, HeaderSink};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
 
+/// The names of what callers are told.
+pub mod names {
+    /// When to come again, in seconds.
+    pub const RETRY_AFTER: &str = "retry-after";
+    /// See [`super::LIMIT`].
+    pub const LIMIT: &str = "x-ratelimit-limit";
+    /// See [`super::REMAINING`].
+    pub const REMAINING: &str = "x-ratelimit-remaining";
+    /// See [`super::LIMIT_RETRY_AFTER`].
+    pub const LIMIT_RETRY_AFTER: &str = "x-ratelimit-retry-after";
+    /// See [`super::SOFT`].
+    pub const SOFT: &str = "x-ratelimit-soft";
+    /// See [`super::DEGRADED`].
+    pub const DEGRADED: &str = "x-ratelimit-degraded";
+    /// See [`super::POLICY`].
+    pub const POLICY: &str = "ratelimit-policy";
+    /// See [`super::RATELIMIT`].
+    pub const RATELIMIT: &str = "ratelimit";
+}
+
 /// What the limit lets through at once.
-pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub const LIMIT: HeaderName = HeaderName::from_static(names::LIMIT);
 /// How many more would pass now.
-pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub const REMAINING: HeaderName = HeaderName::from_static(names::REMAINING);
 /// In how many seconds the next one passes.
-pub const LIMIT_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
+pub const LIMIT_RETRY_AFTER: HeaderName = HeaderName::from_static(names::LIMIT_RETRY_AFTER);
 /// Present and `true` if a request passes only because a limit is soft.
-pub const SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
+pub const SOFT: HeaderName = HeaderName::from_static(names::SOFT);
 /// Present and `true` if a limit was decided without the store, which could
 /// not be asked.
-pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
+pub const DEGRADED: HeaderName = HeaderName::from_static(names::DEGRADED);
 /// How many milliseconds to hold a request that passes later.
 pub const WAIT: HeaderName = HeaderName::from_static("x-ratelimit-wait-ms");
 /// What was decided, for whoever forwards the request: `allow`, `delay` (held, and let through now) or `deny`.
 pub const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 /// The IETF's field of policies.
-pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub const POLICY: HeaderName = HeaderName::from_static(names::POLICY);
 /// The IETF's field of what is left.
-pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub const RATELIMIT: HeaderName = HeaderName::from_static(names::RATELIMIT);
 
 /// Response headers, in the order in which they are sent.
 pub type ResponseHeaders = SmallVec<[(HeaderName, HeaderValue); 8]>;
@@ -114,34 +137,40 @@ impl<'a> CallerView<'a> {
         if let Verdict::Delay { wait } = self.reply.verdict {
             headers.push((WAIT, wait.as_millis_ceil().into()));
         }
-        let Some(chosen) = self.reply.binding() else { return headers };
+        self.tell(&mut headers);
+        headers
+    }
+
+    /// The headers but for [`WAIT`]: whoever holds requests has waited for that.
+    pub fn tell(&self, headers: &mut impl HeaderSink) {
+        let Some(chosen) = self.reply.binding() else { return };
         // No limit denies it, so that there are no numbers to tell.
         if self.reply.exception().is_some() {
-            return headers;
+            return;
         }
         if let Some(seconds) = self.retry_after_s {
-            headers.push((RETRY_AFTER, seconds.into()));
+            headers.number(names::RETRY_AFTER, seconds);
         }
-        headers.push((LIMIT, chosen.limit.into()));
-        headers.push((REMAINING, chosen.remaining.into()));
+        headers.number(names::LIMIT, chosen.limit);
+        headers.number(names::REMAINING, chosen.remaining);
         if let Some(seconds) = self.limit_retry_after_s(chosen) {
-            headers.push((LIMIT_RETRY_AFTER, seconds.into()));
+            headers.number(names::LIMIT_RETRY_AFTER, seconds);
         }
         if self.reply.is_soft() {
-            headers.push((SOFT, HeaderValue::from_static("true")));
+            headers.text(names::SOFT, "true");
         }
         if self.reply.is_degraded() {
-            headers.push((DEGRADED, HeaderValue::from_static("true")));
+            headers.text(names::DEGRADED, "true");
         }
         match self.settings.ratelimit_fields {
             RateLimitFields::Draft11 => {
-                let [policy, ratelimit] = fields::draft_11(self);
-                headers.extend(policy.map(|value| (POLICY, value)));
-                headers.extend(ratelimit.map(|value| (RATELIMIT, value)));
+                if let Some([policy, ratelimit]) = fields::draft_11(self) {
+                    headers.text(names::POLICY, &policy);
+                    headers.text(names::RATELIMIT, &ratelimit);
+                }
             }
             RateLimitFields::Off => {}
         }
-        headers
     }
 
     /// The body of a refusal that is answered with `status`.

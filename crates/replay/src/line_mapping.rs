@@ -213,6 +213,6 @@ fn facts<'a>(line: &'a LogLine<'_>, headers: &'a HeaderMap) -> HttpRequestFacts<
         method: &line.method,
         target: &line.target,
         host: line.host.as_deref(),
-        headers,
+        headers: headers.into(),
     }
 }

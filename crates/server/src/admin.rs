@@ -59,7 +59,7 @@ use crate::service::Service;
 use cross_site::AdminHosts;
 use metrics::SharedPage;
 use session::AdminDoor;
-use tollgate_settings::{AdminSettings, SettingInForce, Settings};
+use tollgate_settings::{AdminSettings, Settings};
 
 pub(crate) use metrics::router as prometheus_router;
 
@@ -94,7 +94,6 @@ const PAGES: [(&str, &str); 24] = [
 /// All pages; only for callers who show the token, if there is one.
 pub(crate) fn router(service: Arc<Service>, settings: &Settings) -> Router {
     let AdminSettings { token, hosts, .. } = &settings.admin;
-    let in_force: Arc<[SettingInForce]> = settings.in_force.clone().into();
     let hosts = AdminHosts { names: hosts.clone(), has_token: token.is_some() };
     let pages = Router::new()
         .route("/", get(front))
@@ -102,7 +101,7 @@ pub(crate) fn router(service: Arc<Service>, settings: &Settings) -> Router {
         .route("/metrics", get(metrics::page).layer(Extension(Arc::<SharedPage>::default())))
         .route("/rlconfig", get(rlconfig))
         .route("/stats", get(metrics::stats))
-        .route("/v1/settings", only("GET", get(settings::show)).layer(Extension(in_force)))
+        .route("/v1/settings", only("GET", get(settings::show)))
         .merge(v1_router())
         .merge(prometheus::router())
         .fallback(no_such_page)

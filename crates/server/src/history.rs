@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `routes` | the route of a request |
 //! | `decision_counter` | [`DecisionCounter`]: decisions become counts |
+//! | `pseudonyms` | values that must not be read: marked, and hashed when they leave |
 //! | `flush_queue` | flushes that are not written yet, and what was lost |
 //! | `location` | [`HistoryLocation`]: a folder, or Redis |
 //! | `service` | [`HistoryService`]: opens, writes, answers |
@@ -21,6 +22,7 @@
 mod decision_counter;
 mod flush_queue;
 mod location;
+mod pseudonyms;
 mod routes;
 mod service;
 mod status;

@@ -16,6 +16,7 @@ mod unknown_names;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tollgate_core::{Limit, Micros, Operation, Request, Time};
 use tollgate_defer::DeferService;
 use tollgate_limiter::{Clock as _, LimitReply, Limiter, Reply, SystemClock};
@@ -29,7 +30,7 @@ use crate::rule_log::RuleLog;
 use crate::store::AnyStore;
 use crate::telemetry::Tracer;
 use tollgate_metrics::{CallFailure, Metrics, TrafficLevel};
-use tollgate_settings::{ReplySettings, Settings};
+use tollgate_settings::{ReplySettings, SettingInForce, Settings};
 
 use blocked_keys::BlockedKeys;
 use postpaid_hint::PostpaidHint;
@@ -58,6 +59,7 @@ pub struct Service {
     requests: Option<RequestLevel>,
     /// None without a gateway, which sends them.
     deferring: Option<Arc<DeferService>>,
+    settings: ArcSwap<Vec<SettingInForce>>,
 }
 
 /// Why a request is not decided at all.
@@ -103,6 +105,7 @@ impl Service {
                 .gateway
                 .as_ref()
                 .map(|_| Arc::new(DeferService::new(settings.defer.config.clone()))),
+            settings: ArcSwap::from_pointee(settings.in_force.clone()),
         }
     }
 
@@ -237,6 +240,21 @@ impl Service {
         let Some(error) = refusal else { return Ok(()) };
         self.limiter.sink().metrics.failed(CallFailure::Service);
         Err(error)
+    }
+
+    /// What is set, and where.
+    pub(crate) fn settings_in_force(&self) -> Arc<Vec<SettingInForce>> {
+        self.settings.load_full()
+    }
+
+    /// The file says this now, and what follows it is in force. All else stays as it was at the start.
+    pub(crate) fn settings_reloaded(&self, read: &[SettingInForce]) {
+        let follow = |old: &SettingInForce| {
+            let new = read.iter().find(|new| old.is_reloaded && new.name == old.name);
+            new.unwrap_or(old).clone()
+        };
+        let settings = self.settings_in_force().iter().map(follow).collect();
+        self.settings.store(Arc::new(settings));
     }
 
     /// How requests are answered.

@@ -29,6 +29,8 @@ pub struct SettingInForce {
     pub value: String,
     /// `flag`, `environment`, `file` or `default`.
     pub from: &'static str,
+    /// Whether it follows the file while the server runs.
+    pub is_reloaded: bool,
 }
 
 /// All settings, in the order of their sections.
@@ -38,7 +40,7 @@ pub(crate) fn all(reader: &SettingsReader<'_>) -> Vec<SettingInForce> {
         let said = reader.said(row);
         let from = said.as_ref().map_or("default", |(_, from)| from);
         let value = said.map_or_else(|| row.default.to_owned(), |(raw, _)| shown(row, &raw));
-        SettingInForce { section, name: row.name(), value, from }
+        SettingInForce { section, name: row.name(), value, from, is_reloaded: row.is_reloaded }
     });
     shown.collect()
 }

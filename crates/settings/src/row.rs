@@ -30,6 +30,8 @@ pub struct SettingRow {
     pub help: &'static str,
     /// Whether its value must not be shown.
     pub is_secret: bool,
+    /// Whether it follows the file while the server runs; all others take a restart.
+    pub is_reloaded: bool,
     /// Its type, as written in the table.
     pub type_name: &'static str,
 }
@@ -94,6 +96,7 @@ const NAMELESS: SettingRow = SettingRow {
     default: "",
     help: "",
     is_secret: false,
+    is_reloaded: false,
     type_name: "",
 };
 
@@ -108,6 +111,11 @@ impl SettingRow {
 
     pub(crate) const fn key(self, key: &'static str) -> Self {
         Self { key, ..self }
+    }
+
+    /// It follows the file while the server runs.
+    pub(crate) const fn reloaded(self) -> Self {
+        Self { is_reloaded: true, ..self }
     }
 
     /// Its value must not be shown, though its type does not say so.

@@ -254,22 +254,25 @@ section! {
         .key("listen.gateway").default("off", Word(ListenAddress::parse_or_off));
     /// Where all requests go that may pass: `http://HOST:PORT`, `https://HOST:PORT`, or `h2c://HOST:PORT` for HTTP/2 without TLS. With several APIs write `gateway.routes` instead.
     UPSTREAM: OptionalSetting<UpstreamUrl> = variable("TOLLGATE_UPSTREAM")
-        .flag("--upstream", "URL").key("gateway.upstream").optional(Word(values::upstream));
+        .flag("--upstream", "URL").key("gateway.upstream").reloaded().optional(Word(values::upstream));
     /// Groups of upstreams, by name: `shop: [http://HOST:PORT, http://HOST:PORT]`; with `health_check`, `eject`, `tls` and `host` where they are wanted.
-    UPSTREAMS: OptionalSetting<YamlNode> = key("gateway.upstreams").optional(Value(RawValue::node));
+    UPSTREAMS: OptionalSetting<YamlNode> = key("gateway.upstreams").reloaded().optional(Value(RawValue::node));
     /// Which requests go to which group, by host, path, method and headers; the first that fits is taken.
-    ROUTES: OptionalSetting<YamlNode> = key("gateway.routes").optional(Value(RawValue::node));
+    ROUTES: OptionalSetting<YamlNode> = key("gateway.routes").reloaded().optional(Value(RawValue::node));
     /// A request that a limit delays is held for at most this long; one that would have to wait longer is denied.
-    GATEWAY_MAX_WAIT: Setting<Duration> = key("gateway.max_wait").default("30s", Word(duration));
+    GATEWAY_MAX_WAIT: Setting<Duration> = key("gateway.max_wait").reloaded().default("30s", Word(duration));
     /// The upstream must accept a connection within this time.
-    GATEWAY_CONNECT_TIMEOUT: Setting<Duration> = key("gateway.timeouts.connect").default("5s", Word(duration));
+    GATEWAY_CONNECT_TIMEOUT: Setting<Duration> = key("gateway.timeouts.connect")
+        .reloaded().default("5s", Word(duration));
     /// And begin to answer within this.
     GATEWAY_FIRST_BYTE_TIMEOUT: Setting<Duration> =
-        key("gateway.timeouts.first_byte").default("60s", Word(duration));
+        key("gateway.timeouts.first_byte").reloaded().default("60s", Word(duration));
     /// A body may pause for at most this long, in either direction.
-    GATEWAY_IDLE_TIMEOUT: Setting<Duration> = key("gateway.timeouts.idle").default("60s", Word(duration));
+    GATEWAY_IDLE_TIMEOUT: Setting<Duration> = key("gateway.timeouts.idle")
+        .reloaded().default("60s", Word(duration));
     /// All of a request, from its head to the end of the answer, may take at most this long; `0s` for any time.
-    GATEWAY_TOTAL_TIMEOUT: Setting<Duration> = key("gateway.timeouts.total").default("0s", Word(duration));
+    GATEWAY_TOTAL_TIMEOUT: Setting<Duration> = key("gateway.timeouts.total")
+        .reloaded().default("0s", Word(duration));
     /// A line for every request: `stdout`, or the path of a file, which may be renamed to rotate it.
     ACCESS_LOG: OptionalSetting<PathBuf> =
         variable("TOLLGATE_ACCESS_LOG").flag("--access-log", "PATH").key("gateway.access_log.path").optional(Value(path));
@@ -474,7 +477,7 @@ section! {
     "How nginx, Traefik and Caddy ask at `/v1/authz`, and all that `mapping` may say, is in [forward-auth](forward-auth.md).";
 
     /// How an HTTP request becomes descriptors.
-    MAPPING: OptionalSetting<YamlNode> = key("mapping").optional(Value(RawValue::node));
+    MAPPING: OptionalSetting<YamlNode> = key("mapping").reloaded().optional(Value(RawValue::node));
     /// The status of a denial: `429`, or `403` for nginx, which passes on no other.
     FORWARD_AUTH_DENY_STATUS: Setting<u16> =
         key("forward_auth.deny_status").default("429", Word(values::deny_status));

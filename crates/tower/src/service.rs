@@ -102,7 +102,7 @@ fn facts<'a>(policy: &Policy, parts: &'a Parts) -> HttpRequestFacts<'a> {
         method: parts.method.as_str(),
         target: target.as_bytes(),
         host: host(parts),
-        headers: &parts.headers,
+        headers: (&parts.headers).into(),
     }
 }
 

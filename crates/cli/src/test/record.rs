@@ -170,7 +170,7 @@ fn request(line: &LogLine<'_>, time: Time, mapping: &Mapping) -> Option<LoggedRe
         method: &line.method,
         target: &line.target,
         host: line.host.as_deref(),
-        headers: &headers,
+        headers: (&headers).into(),
     };
     let mapped = mapping.map(&facts, time).ok()?;
     let (mut descriptors, mut entries) = (Vec::new(), Vec::new());

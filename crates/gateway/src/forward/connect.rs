@@ -28,11 +28,17 @@ pub(super) struct Endpoint {
     pub(super) tls: Option<Arc<TlsClient>>,
 }
 
+/// A new connection that nothing is spoken on yet.
+pub(super) async fn open_tcp(url: &UpstreamUrl) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((url.host(), url.port())).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 /// A new connection; `is_http1` where nothing else will do.
 pub(super) async fn open(endpoint: &Endpoint, is_http1: bool) -> io::Result<UpstreamSender> {
     let Endpoint { url, tls } = endpoint;
-    let stream = TcpStream::connect((url.host(), url.port())).await?;
-    stream.set_nodelay(true)?;
+    let stream = open_tcp(url).await?;
     let Some(tls) = tls else {
         return match url.protocol() {
             Some(UpstreamProtocol::Http2) => speak_http2(stream).await,

@@ -7,9 +7,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use hyper::client::conn::http1::SendRequest;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -24,6 +26,12 @@ struct IdleConnection {
     since: Instant,
 }
 
+/// One that the short way has.
+struct IdleStream {
+    stream: TcpStream,
+    since: Instant,
+}
+
 /// A connection that requests share.
 struct SharedConnection {
     connection: Http2Connection,
@@ -35,6 +43,7 @@ struct SharedConnection {
 struct ServerPool {
     /// The one that was given back last at the end.
     idle: Vec<IdleConnection>,
+    streams: Vec<IdleStream>,
     shared: Vec<SharedConnection>,
     /// Whoever opens a connection to share holds it.
     opening: Arc<Mutex<()>>,
@@ -61,6 +70,35 @@ pub(super) fn take(server: u64) -> Option<UpstreamSender> {
         let is_fresh = connection.since.elapsed() < POOL_IDLE_TIME;
         is_fresh.then_some(UpstreamSender::Http1(connection.sender))
     })
+}
+
+/// Whether nobody has closed it or said anything on it. It costs no system call unless there is
+/// something to read.
+fn is_open(stream: &TcpStream) -> bool {
+    let mut byte = [0];
+    stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// A connection of the short way that was used before.
+pub(super) fn take_stream_of(server: u64) -> Option<TcpStream> {
+    POOL.with_borrow_mut(|pool| {
+        let streams = &mut pool.servers.get_mut(&server)?.streams;
+        while let Some(IdleStream { stream, since }) = streams.pop() {
+            if since.elapsed() < POOL_IDLE_TIME && is_open(&stream) {
+                return Some(stream);
+            }
+        }
+        None
+    })
+}
+
+/// Lets another request have it.
+pub(super) fn keep_stream(server: u64, stream: TcpStream) {
+    change(server, |pool| {
+        if pool.idle.len() + pool.streams.len() < POOL_IDLE_MAX {
+            pool.streams.push(IdleStream { stream, since: Instant::now() });
+        }
+    });
 }
 
 /// A stream of a connection of HTTP/2 that is open.
@@ -112,7 +150,7 @@ impl Lease {
             return;
         }
         change(load.server().id(), |pool| {
-            if pool.idle.len() < POOL_IDLE_MAX {
+            if pool.idle.len() + pool.streams.len() < POOL_IDLE_MAX {
                 pool.idle.push(IdleConnection { sender, since: Instant::now() });
             }
         });
@@ -134,13 +172,15 @@ impl ServerPool {
     /// Closes what nobody wanted for a while; whether something is left.
     fn sweep(&mut self) -> bool {
         self.idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < POOL_IDLE_TIME);
+        self.streams.retain(|idle| idle.since.elapsed() < POOL_IDLE_TIME && is_open(&idle.stream));
         self.shared.retain_mut(|shared| {
             if shared.connection.open_streams() > 0 {
                 shared.last_used = Instant::now();
             }
             !shared.connection.is_closed() && shared.last_used.elapsed() < SHARED_IDLE_TIME
         });
-        !self.idle.is_empty() || !self.shared.is_empty() || Arc::strong_count(&self.opening) > 1
+        let has_idle = !self.idle.is_empty() || !self.streams.is_empty();
+        has_idle || !self.shared.is_empty() || Arc::strong_count(&self.opening) > 1
     }
 }
 

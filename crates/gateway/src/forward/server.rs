@@ -112,6 +112,11 @@ impl UpstreamServer {
         LoadGuard(self)
     }
 
+    /// The host that requests name instead of the client's, if that is set.
+    pub(crate) fn own_host(&self) -> Option<&HeaderValue> {
+        Some(&self.host).filter(|_| self.is_host_set)
+    }
+
     /// The host that a request is sent with.
     pub(super) fn set_host(&self, request: &mut Request<RequestBody>) {
         // A client of HTTP/1.0 may name none.

@@ -29,7 +29,7 @@ enum ChunkState {
 
 /// A chunked body being followed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ChunkedBody {
+pub(crate) struct ChunkedBody {
     state: ChunkState,
     /// Bytes of this chunk that are still to come.
     left: u64,
@@ -39,32 +39,46 @@ pub(super) struct ChunkedBody {
 /// The body breaks a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the chunked body is malformed")]
-pub(super) struct ChunkError;
+pub(crate) struct ChunkError;
 
 impl ChunkedBody {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { state: ChunkState::Size(0), left: 0, overhead: 0 }
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.state == ChunkState::Done
     }
 
     /// How many of these bytes belong to the body.
-    pub(super) fn follow(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
+    pub(crate) fn follow(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
         let mut at = 0;
-        while at < bytes.len() && !self.is_done() {
-            if self.state == ChunkState::Data {
-                let there = bytes.len() - at;
-                let taken = usize::try_from(self.left).map_or(there, |left| left.min(there));
-                self.left -= u64::try_from(taken).unwrap_or(0);
-                at += taken;
-                if self.left == 0 {
-                    self.state = ChunkState::DataCr;
-                }
-                continue;
-            }
-            let Some(byte) = bytes.get(at) else { break };
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty() && !self.is_done()) {
+            at += match self.take_data(rest).len() {
+                0 => self.follow_framing(rest)?,
+                taken => taken,
+            };
+        }
+        Ok(at)
+    }
+
+    /// The data that these bytes begin with, which is followed; nothing if they begin with framing.
+    pub(crate) fn take_data<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        if self.state != ChunkState::Data {
+            return &[];
+        }
+        let taken = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        self.left -= u64::try_from(taken).unwrap_or(0);
+        if self.left == 0 {
+            self.state = ChunkState::DataCr;
+        }
+        bytes.get(..taken).unwrap_or_default()
+    }
+
+    /// How many of these bytes are framing, up to the next data or the end of the body.
+    pub(crate) fn follow_framing(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at).filter(|_| !self.is_done() && self.state != ChunkState::Data) {
             self.step(*byte)?;
             at += 1;
         }

@@ -9,7 +9,7 @@ use crate::bounds::{FIELDS_MAX, HEAD_MAX, HEAD_WAIT_MAX};
 
 /// What follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// So many bytes.
     Length(u64),
     Chunked,
@@ -17,10 +17,10 @@ pub(super) enum Framing {
 
 /// What the stream has to know about a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HeadShape {
-    pub(super) framing: Framing,
+pub(crate) struct HeadShape {
+    pub(crate) framing: Framing,
     /// The client wants to speak another protocol, and sends nothing before it is answered.
-    pub(super) is_upgrade: bool,
+    pub(crate) is_upgrade: bool,
 }
 
 /// Why a request is refused before anybody has read it.
@@ -109,7 +109,7 @@ impl HeadError {
 }
 
 /// The head at the beginning of `bytes`: how long it is, and what it says; none if it is not whole yet.
-pub(super) fn whole(bytes: &[u8]) -> Result<Option<(usize, HeadShape)>, HeadError> {
+pub(crate) fn whole(bytes: &[u8]) -> Result<Option<(usize, HeadShape)>, HeadError> {
     let Some(end) = end(bytes)? else { return Ok(None) };
     let head = bytes.get(..end).unwrap_or_default();
     Ok(Some((end, read(head)?)))
@@ -134,8 +134,10 @@ fn read(head: &[u8]) -> Result<HeadShape, HeadError> {
     if head.len() > HEAD_MAX {
         return Err(HeadError::TooLarge);
     }
+    let mut start = 0;
     // `end` saw that every LF has its CR.
-    let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let mut lines = memchr::memchr_iter(b'\n', head)
+        .map(|at| head.get(std::mem::replace(&mut start, at + 1)..at.saturating_sub(1)).unwrap_or_default());
     let is_http_11 = request_line(lines.next().unwrap_or_default())?;
     let mut fields = FramingFields::default();
     for (number, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
@@ -193,10 +195,11 @@ impl FramingFields {
         let colon = memchr::memchr(b':', line).ok_or(HeadError::Field)?;
         let (name, value) = line.split_at_checked(colon).ok_or(HeadError::Field)?;
         let value = trim(value.get(1..).unwrap_or_default());
-        if value.contains(&b'\r') {
+        let has_control = value.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f);
+        if has_control && value.contains(&b'\r') {
             return Err(HeadError::LineEnd);
         }
-        if !is_token(name) || value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        if has_control || !is_token(name) {
             return Err(HeadError::Field);
         }
         if name.eq_ignore_ascii_case(b"host") {
@@ -244,15 +247,34 @@ fn length(value: &[u8]) -> Option<u64> {
 }
 
 /// Without the spaces and tabs around it, and those alone: `trim_ascii` takes CR and form feed, too.
-fn trim(value: &[u8]) -> &[u8] {
+pub(crate) fn trim(value: &[u8]) -> &[u8] {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = value.iter().position(|byte| !is_space(byte)).unwrap_or(value.len());
     let end = value.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
     value.get(start..end).unwrap_or_default()
 }
 
+/// Which bytes a token is made of: every byte of every name is looked up here.
+static TCHARS: [bool; 256] = tchars();
+
+#[expect(clippy::indexing_slicing, clippy::as_conversions, reason = "it is run by the compiler")]
+const fn tchars() -> [bool; 256] {
+    let others = b"!#$%&'*+-.^_`|~";
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+}
+
 fn is_token(bytes: &[u8]) -> bool {
-    let is_tchar = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let is_tchar = |byte: &u8| TCHARS.get(usize::from(*byte)).copied().unwrap_or(false);
     !bytes.is_empty() && bytes.iter().all(is_tchar)
 }
 

@@ -11,6 +11,7 @@ mod bodies;
 mod charges;
 mod control;
 mod denials;
+mod direct;
 mod fields;
 mod groups;
 mod hostile;

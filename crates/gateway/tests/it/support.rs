@@ -59,6 +59,8 @@ pub(crate) struct GatewaySetup {
     pub(crate) trusted: &'static [&'static str],
     pub(crate) mapping: Mapping,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// Clients are told in the IETF's fields, too.
+    pub(crate) ratelimit_fields: bool,
 }
 
 impl Default for GatewaySetup {
@@ -69,6 +71,7 @@ impl Default for GatewaySetup {
             trusted: &[],
             mapping: default_mapping(),
             access_log: None,
+            ratelimit_fields: false,
         }
     }
 }
@@ -92,7 +95,11 @@ impl GatewaySetup {
     pub(crate) async fn start_with(self, config: GatewayConfig) -> TestGateway {
         let proxies = ClientAddress::new(self.trusted, Default::default()).unwrap();
         let mapping = self.mapping.with_proxies(proxies);
-        let checker = Arc::new(checker(self.rules));
+        let mut checker = checker(self.rules);
+        if self.ratelimit_fields {
+            checker.responses.ratelimit_fields = RateLimitFields::Draft11;
+        }
+        let checker = Arc::new(checker);
         let gateway = Gateway::new(&config, &mapping, Arc::clone(&checker)).unwrap();
         let gateway = Arc::new(gateway.with_access_log(self.access_log));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

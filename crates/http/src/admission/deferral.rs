@@ -126,7 +126,8 @@ impl AdmissionControl {
             return Ok(deferred(&**checker, &request, Deferral::new(&request, reply)));
         }
         checker.count(&request, &reply);
-        Ok(self.admitted(checker, &request, &mapped, &reply))
+        let pending = self.pending(checker, &request, &mapped, &reply);
+        Ok(Admission::told(&CallerView::new(checker.responses(), &request, &reply), pending))
     }
 }
 

@@ -21,11 +21,12 @@ mod prefix;
 
 use std::net::IpAddr;
 
+use http::HeaderName;
 use http::header::FORWARDED;
-use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
 use crate::error::Error;
+use crate::request::header_fields::HeaderFields;
 
 pub use prefix::AddressPrefixes;
 
@@ -93,7 +94,7 @@ impl ClientAddress {
 
     /// The client's address: the first from the right that is not trusted, or
     /// the last one that was reached.
-    pub fn find(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub fn find<'a>(&self, peer: IpAddr, headers: impl Into<HeaderFields<'a>>) -> IpAddr {
         let mut last = peer.to_canonical();
         if !self.trusts(last) {
             return last;
@@ -102,8 +103,8 @@ impl ClientAddress {
             AddressHeader::XForwardedFor => X_FORWARDED_FOR,
             AddressHeader::Forwarded => FORWARDED,
         };
-        let lines = headers.get_all(name).iter().rev();
-        let elements = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+        let lines = headers.into().get_all(&name).rev();
+        let elements = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
         for element in elements.take(HOPS_MAX) {
             let element = element.trim_ascii();
             if element.is_empty() {

@@ -1,12 +1,12 @@
 //! One cookie of many.
 
-use http::HeaderMap;
 use http::header::COOKIE;
 
+use crate::request::header_fields::HeaderFields;
+
 /// The value of the first cookie of that name, without quotes.
-pub(crate) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
-    let lines = headers.get_all(COOKIE).iter();
-    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+pub(crate) fn find<'a>(headers: HeaderFields<'a>, name: &str) -> Option<&'a [u8]> {
+    let pairs = headers.get_all(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.into_iter().find_map(|pair| {
         let mut sides = pair.splitn(2, |byte| *byte == b'=');
         let is_it = sides.next()?.trim_ascii() == name.as_bytes();
@@ -21,6 +21,7 @@ fn unquoted(value: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     #[test]
     fn a_cookie_is_found_among_weird_ones() {
@@ -39,7 +40,7 @@ mod tests {
             ("f", Some("=g")),
             ("g", None),
         ] {
-            assert_eq!(find(&headers, name), value.map(str::as_bytes), "{name}");
+            assert_eq!(find((&headers).into(), name), value.map(str::as_bytes), "{name}");
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
+use crate::request::header_fields::HeaderFields;
 
 /// What is known about an HTTP request.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ pub struct HttpRequestFacts<'a> {
     /// The host that the client asked for.
     pub host: Option<&'a str>,
     /// The headers.
-    pub headers: &'a HeaderMap,
+    pub headers: HeaderFields<'a>,
 }
 
 impl<'a> HttpRequestFacts<'a> {
@@ -40,7 +40,7 @@ impl<'a> HttpRequestFacts<'a> {
 
     /// The first header of that name.
     pub(crate) fn header(&self, name: &http::HeaderName) -> Option<&'a [u8]> {
-        self.headers.get(name).map(http::HeaderValue::as_bytes)
+        self.headers.get(name)
     }
 }
 

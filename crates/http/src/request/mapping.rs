@@ -241,7 +241,7 @@ impl From<Vec<Action>> for MappingDescriptor {
 ///     method: "GET",
 ///     target: b"/users/42",
 ///     host: None,
-///     headers: &headers,
+///     headers: (&headers).into(),
 /// };
 /// mapping.map(&facts, Time::default())?.with_request(|request| {
 ///     assert_eq!(request.domain, "shop");
@@ -492,7 +492,7 @@ impl<'a> FactLookup<'_, 'a> {
     fn address(&mut self) -> Option<IpAddr> {
         if self.address.is_none() {
             let HttpRequestFacts { peer, headers, .. } = self.facts;
-            self.address = peer.map(|peer| self.mapping.proxies.find(peer, headers));
+            self.address = peer.map(|peer| self.mapping.proxies.find(peer, *headers));
         }
         self.address
     }

@@ -26,11 +26,12 @@ use std::path::PathBuf;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use tollgate_core::{Micros, Time};
 
 use crate::error::Error;
 use crate::request::cookie;
+use crate::request::header_fields::HeaderFields;
 use keys::VerifyingKeys;
 
 pub use claims::Claims;
@@ -69,10 +70,10 @@ impl Default for TokenSource {
 
 impl TokenSource {
     /// The token of a request.
-    pub(crate) fn find<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
+    pub(crate) fn find<'a>(&self, headers: HeaderFields<'a>) -> Option<&'a [u8]> {
         match self {
             Self::Header { name, prefix } => {
-                let value = headers.get(name)?.as_bytes();
+                let value = headers.get(name)?;
                 let (start, token) = value.split_at_checked(prefix.len())?;
                 start.eq_ignore_ascii_case(prefix.as_bytes()).then_some(token.trim_ascii())
             }

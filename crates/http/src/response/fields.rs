@@ -14,7 +14,6 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use http::header::HeaderValue;
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
@@ -37,10 +36,10 @@ const UNIT_SEPARATOR: u8 = 0x1f;
 const BROUGHT: &str = "request";
 
 /// `RateLimit-Policy` and `RateLimit`.
-pub(super) fn draft_11(view: &CallerView<'_>) -> [Option<HeaderValue>; 2] {
+pub(super) fn draft_11(view: &CallerView<'_>) -> Option<[String; 2]> {
     let listed = listed(view);
     if listed.is_empty() {
-        return [None, None];
+        return None;
     }
     let (mut policies, mut left) = (String::with_capacity(64), String::with_capacity(64));
     for decision in &listed {
@@ -57,7 +56,7 @@ pub(super) fn draft_11(view: &CallerView<'_>) -> [Option<HeaderValue>; 2] {
             partition(&mut policies, &mut left, view, decision);
         }
     }
-    [HeaderValue::try_from(policies).ok(), HeaderValue::try_from(left).ok()]
+    Some([policies, left])
 }
 
 /// The decisions to list: one for each rule, the tightest of it.
@@ -110,18 +109,19 @@ fn policy(out: &mut String, decision: &RuleDecision) {
         (count, limit) => window * u128::from(limit) / u128::from(count),
     };
     let seconds = Micros::new(u64::try_from(back_us).unwrap_or(u64::MAX)).as_secs_ceil();
-    put(out, format_args!(";q={};w={}", decision.limit, seconds.max(1)));
+    parameter(out, ";q=", decision.limit);
+    parameter(out, ";w=", seconds.max(1));
 }
 
 /// What is left, and for how long.
 fn available(out: &mut String, decision: &RuleDecision) {
-    put(out, format_args!(";r={}", decision.remaining));
+    parameter(out, ";r=", decision.remaining);
     let span = match decision.verdict {
         Verdict::Deny { retry_after } => retry_after,
         Verdict::Allow | Verdict::Delay { .. } => Some(decision.reset_after),
     };
     if let Some(span) = span {
-        put(out, format_args!(";t={}", span.as_secs_ceil()));
+        parameter(out, ";t=", span.as_secs_ceil());
     }
 }
 
@@ -143,6 +143,12 @@ fn partition(policies: &mut String, left: &mut String, view: &CallerView<'_>, de
         BASE64_STANDARD.encode_string(&key, out);
         out.push(':');
     }
+}
+
+/// A number, without the machinery of formatting: every request that passes has some.
+fn parameter(out: &mut String, name: &str, value: u64) {
+    out.push_str(name);
+    out.push_str(itoa::Buffer::new().format(value));
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -1,6 +1,7 @@
 //! The body of a refusal: `application/problem+json` (RFC 9457), of the type
 //! that the IETF's draft on rate limits registers.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use http::StatusCode;
@@ -93,10 +94,42 @@ impl QuotaProblem {
 
     /// The bytes to send.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(USUAL_BYTES);
-        serde_json::to_writer(&mut bytes, self).expect("texts and numbers are always JSON");
-        bytes
+        let Self { kind, title, status, detail, violated_policies, retry_after_ms, reason } = self;
+        let mut out = Vec::with_capacity(USUAL_BYTES);
+        put_text(&mut out, "{\"type\":", kind);
+        put_text(&mut out, ",\"title\":", title);
+        put_number(&mut out, ",\"status\":", u64::from(*status));
+        put_text(&mut out, ",\"detail\":", detail);
+        out.extend_from_slice(b",\"violated-policies\":[");
+        for (place, name) in violated_policies.iter().enumerate() {
+            put_text(&mut out, if place > 0 { "," } else { "" }, name);
+        }
+        match retry_after_ms {
+            Some(millis) => put_number(&mut out, "],\"retry_after_ms\":", *millis),
+            None => out.extend_from_slice(b"],\"retry_after_ms\":null"),
+        }
+        if let Some(reason) = reason {
+            put_text(&mut out, ",\"reason\":", reason);
+        }
+        out.push(b'}');
+        out
     }
+}
+
+/// A field that is a text. Hardly any has what must be escaped, and every denial has some of them.
+fn put_text(out: &mut Vec<u8>, before: &str, text: &str) {
+    out.extend_from_slice(before.as_bytes());
+    if text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        return serde_json::to_writer(out, text).expect("a text is always JSON");
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
+fn put_number(out: &mut Vec<u8>, before: &str, number: u64) {
+    out.extend_from_slice(before.as_bytes());
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// The body of a refusal that no limit decides.
@@ -145,7 +178,10 @@ fn detail(view: &CallerView<'_>) -> String {
         None => {}
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
-    let again = view.retry_after_s.map(|seconds| format!("; try again in {seconds} s")).unwrap_or_default();
+    let again = view
+        .retry_after_s
+        .map(|seconds| ["; try again in ", itoa::Buffer::new().format(seconds), " s"].concat());
+    let again = again.unwrap_or_default();
     match chosen.verdict {
         _ if chosen.is_blocked => {
             format!("blocked by the penalty of the limit '{name}', which denied too many requests{again}")
@@ -164,10 +200,45 @@ fn detail(view: &CallerView<'_>) -> String {
         ),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
             let state = match (chosen.remaining, chosen.cost) {
-                (left @ 1.., cost) if cost > left => format!("has {left} left and this takes {cost}"),
-                _ => "is used up".to_owned(),
+                (left @ 1.., cost) if cost > left => {
+                    Cow::Owned(format!("has {left} left and this takes {cost}"))
+                }
+                _ => Cow::Borrowed("is used up"),
             };
-            format!("the limit '{name}' of {count} per {window} {state}{again}")
+            // Nearly every denial comes here.
+            let window = window.to_string();
+            let count = itoa::Buffer::new().format(count).to_owned();
+            ["the limit '", name, "' of ", &count, " per ", &window, " ", &state, &again].concat()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_what_serde_makes_of_it() {
+        let plain = QuotaProblem {
+            kind: QUOTA_EXCEEDED,
+            title: TITLE,
+            status: 429,
+            detail: "the limit 'a' of 1 per 1h is used up".to_owned(),
+            violated_policies: vec!["a".to_owned(), "b".to_owned()],
+            retry_after_ms: Some(u64::MAX),
+            reason: None,
+        };
+        let odd = QuotaProblem {
+            detail: "\"q\" \\ \u{0}\u{7}\u{8}\u{c}\n\r\t\u{1f}\u{7f} \u{fc}\u{1f600}".to_owned(),
+            violated_policies: vec!["\n".to_owned()],
+            retry_after_ms: None,
+            reason: Some("penalty"),
+            ..plain.clone()
+        };
+        let none = QuotaProblem { violated_policies: Vec::new(), ..plain.clone() };
+        for problem in [plain, odd, none] {
+            let (own, serde) = (problem.to_bytes(), serde_json::to_vec(&problem).unwrap());
+            assert_eq!(String::from_utf8_lossy(&own), String::from_utf8_lossy(&serde));
         }
     }
 }

@@ -22,7 +22,7 @@ fn facts(headers: &HeaderMap) -> HttpRequestFacts<'_> {
         method: "GET",
         target: b"/users/42?key=q%201",
         host: Some("shop.example"),
-        headers,
+        headers: headers.into(),
     }
 }
 

@@ -1,18 +1,18 @@
 //! `/v1/settings` of the admin listener: what is set, and where it was said.
 //!
-//! Invariant: what is secret is left out by [`SettingInForce`] already; nothing here has seen it.
+//! Invariant: what is secret is left out by `SettingInForce` already; nothing here has seen it.
 //!
 //! Deliberately not here: changing anything.
 
 use std::sync::Arc;
 
-use axum::extract::Extension;
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use tollgate_settings::SettingInForce;
 use utoipa::ToSchema;
 
 use crate::http::v1::to_wire;
+use crate::service::Service;
 
 /// All settings, in the order of the documentation.
 #[derive(Debug, Serialize, ToSchema)]
@@ -40,7 +40,8 @@ struct SettingBody<'a> {
     get, path = "/v1/settings", tag = "health", operation_id = "settings",
     responses((status = 200, description = "All settings.", body = SettingsBody<'_>))
 )]
-pub(super) async fn show(Extension(settings): Extension<Arc<[SettingInForce]>>) -> Response {
+pub(super) async fn show(State(service): State<Arc<Service>>) -> Response {
+    let settings = service.settings_in_force();
     let settings = settings.iter().map(|own| SettingBody {
         section: own.section,
         name: own.name,

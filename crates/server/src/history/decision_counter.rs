@@ -16,6 +16,7 @@ use tollgate_http::request::mapping::MISSING;
 use tollgate_limiter::{Event, EventSink, LimitEvent};
 use tollgate_settings::{HiddenKeys, KeyNames, Secret};
 
+use super::pseudonyms;
 use super::routes::RouteResolver;
 
 /// Counts decisions of this process.
@@ -88,8 +89,13 @@ impl DecisionCounter {
     }
 
     fn hashed(&self, mut flush: Flush) -> Flush {
-        if self.keys == KeyNames::Hashed {
-            flush.counts.rename_keys(|name| Label::hashed(name, self.salt.expose()));
+        let salt = self.salt.expose();
+        match self.keys {
+            KeyNames::Hashed => flush.counts.rename_keys(|_| true, |name| Label::hashed(name, salt)),
+            KeyNames::Clear => {
+                flush.counts.rename_keys(pseudonyms::has_hidden, |name| pseudonyms::hashed(name, salt));
+            }
+            KeyNames::Off => {}
         }
         flush
     }
@@ -163,7 +169,8 @@ impl EventSink for DecisionCounter {
         let (outcome, now) = (event.reply.outcome, event.reply.now);
         let request = RequestCount { route: None, outcome, count: 1 };
         // The counter has a name and no key.
-        let key = Some(event.name).filter(|_| self.keys != KeyNames::Off);
+        let key = Some(event.name).filter(|_| self.keys != KeyNames::Off).map(pseudonyms::plain);
+        let key = key.as_deref();
         let decision = DecisionCount { domain: "", rule: LimitEvent::RULE_NAME, key, outcome, count: 1 };
         self.recorder.record(Some(&request), Some(&decision), now);
     }
@@ -181,11 +188,11 @@ impl DecisionCounter {
                 if place > 0 {
                     text.push(',');
                 }
-                text.push_str(entry.key);
+                pseudonyms::push_text(text, entry.key);
                 text.push('=');
                 match self.is_hidden(domain, entry) {
-                    true => text.push_str(&Label::hashed(entry.value, self.salt.expose())),
-                    false => text.push_str(entry.value),
+                    true => pseudonyms::push_hidden(text, entry.value, self.salt.expose()),
+                    false => pseudonyms::push_text(text, entry.value),
                 }
             }
             act(text);

@@ -201,7 +201,7 @@ async fn decide(
         method: original.method,
         target: original.target,
         host: original.host,
-        headers: &parts.headers,
+        headers: (&parts.headers).into(),
     };
     let admission = control.admit(service, &facts).await.map_err(|error| match error {
         AdmissionError::Mapping(denial) => AuthzError::Mapping(denial),

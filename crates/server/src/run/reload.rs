@@ -77,6 +77,7 @@ impl SettingsReload {
             reload_gateway(running, own, &authz)?;
         }
         self.authz.replace(authz);
+        self.service.settings_reloaded(&settings.in_force);
         if let Some(counter) = counter {
             counter.hide(hidden);
         }

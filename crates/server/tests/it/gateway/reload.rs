@@ -84,3 +84,30 @@ async fn another_mapping_is_in_force_and_hides_what_it_must() {
     let (_, top) = http::get(server.addresses.admin, "/v1/history/top?by=key&last=1h").await;
     assert!(!top.contains("geheim"), "{top}");
 }
+
+/// What takes a restart is shown as it was at the start, whatever the file says now.
+#[tokio::test]
+async fn the_settings_in_force_follow_what_is_reloaded_and_nothing_else() {
+    let setup = Setup::new(&[("free.yaml", FREE)]);
+    let path = setup.path("tollgate.yaml");
+    let upstream = named_api("api ").await;
+    let file = |idle: &str, status: u16| {
+        format!(
+            "listen: {{ gateway: '127.0.0.1:0' }}\nforward_auth: {{ deny_status: {status} }}\n\
+             gateway: {{ upstream: '{upstream}', timeouts: {{ idle: {idle} }} }}\n"
+        )
+    };
+    std::fs::write(&path, file("7s", 403)).unwrap();
+    let server = setup.file_on_disk(&path).start().await;
+    let settings = || async {
+        let (_, body) = http::get(server.addresses.admin, "/v1/settings").await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        ["gateway.timeouts.idle", "forward_auth.deny_status"].map(|name| {
+            let found = body["settings"].as_array().unwrap().iter().find(|own| own["name"] == name);
+            found.unwrap()["value"].as_str().unwrap().to_owned()
+        })
+    };
+    assert_eq!(settings().await, ["7s", "403"]);
+    replace_file(&path, file("8s", 429));
+    eventually("the new timeout is shown", || async { settings().await == ["8s", "403"] }).await;
+}

@@ -1,0 +1,260 @@
+//! The short way for what nearly all clients send: no hyper in between.
+//!
+//! hyper is a general server and a general client: a task for each connection to an upstream, a
+//! channel between the two, maps of fields, bodies that are streams. A request that came whole in
+//! one read needs none of it. It is decided from the lines of its head; a denial is one write, and
+//! what is let through goes to a kept connection in one write, and comes back in one.
+//!
+//! A request takes this way if all of this is so, which is known before anything is decided:
+//!
+//! - HTTP/1.1, head and body are there, and `strict` has nothing against the head;
+//! - its method is one of the usual, and target and host have only the usual characters;
+//! - it does not upgrade, expect, name fields in `Connection`, ask for trailers or for an end;
+//! - its route leads to upstreams of HTTP/1.1 without TLS, and nothing is charged by the answer;
+//! - no queue is open for requests that are sent later.
+//!
+//! Whatever else comes is hyper's, with all that was read, and so is the rest of that connection:
+//! slow heads, large bodies, malformed requests, tunnels and their timeouts have one place. All that
+//! is decided here is decided by the same functions: routes, levels, mapping, limits, waiting lines,
+//! health and load of upstreams, retries, the access log.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `request` | a request that came whole and has nothing unusual about it |
+//! | `client_stream` | the client's bytes, whether it is still there, and timeouts |
+//! | `outgoing_head` | the head as the upstream gets it |
+//! | `forwarding` | a request → an upstream's answer, with its one retry |
+//! | `response_head` | an upstream's head as the client gets it; answers of our own |
+//! | `relay` | the body of an answer |
+//! | `buffers`, `date` | buffers that connections share; the `Date` field |
+//!
+//! Invariants: hyper would send the same lines to both sides, though not always in the same order;
+//! `tests/it/direct.rs` compares both ways. Nothing is decided twice: a request that was asked about
+//! is answered here. An upstream is read only as fast as the client takes the answer.
+
+mod buffers;
+mod client_stream;
+mod date;
+mod forwarding;
+mod outgoing_head;
+mod relay;
+mod request;
+mod response_head;
+
+use std::sync::Arc;
+
+use http::{StatusCode, Version};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+use tollgate_core::Verdict;
+use tollgate_http::response::HeaderLines;
+use tollgate_http::{Checker, HeaderFields, HttpRequestFacts};
+
+use crate::Gateway;
+use crate::access_log::AccessRecord;
+use crate::bounds::DIRECT_OUT_BYTES;
+use crate::connection_context::{CloseSignal, ConnectionContext};
+use crate::error::GatewayError;
+use crate::exchange::origin;
+use crate::problem;
+use crate::route::RouteQuery;
+use crate::route_table::Route;
+use client_stream::{ClientStream, NextRead};
+
+pub(crate) use client_stream::poll_read_with;
+use date::DateHeader;
+use forwarding::{Forwarding, ForwardingEnd};
+use request::DirectRequest;
+use response_head::Additions;
+
+/// What became of a connection.
+pub(crate) enum DirectEnd<I> {
+    Over,
+    /// hyper goes on, with these bytes first.
+    HandedOver(I, Vec<u8>),
+}
+
+/// A connection that has only sent what is answered here.
+pub(crate) struct DirectConnection<'g, 'f, C, I, F> {
+    gateway: &'g Gateway<C>,
+    context: &'g ConnectionContext,
+    client: ClientStream<'g, 'f, I, F>,
+    /// What was answered and not written yet.
+    out: Vec<u8>,
+    date: DateHeader,
+    /// An answer said that it is the last.
+    is_last: bool,
+}
+
+/// The connection cannot go on.
+struct ConnectionOver;
+
+impl<'g, 'f, C, I, F> DirectConnection<'g, 'f, C, I, F>
+where
+    C: Checker,
+    I: AsyncRead + AsyncWrite + Unpin,
+    F: Future<Output = ()>,
+{
+    pub(crate) fn new(
+        gateway: &'g Gateway<C>,
+        context: &'g ConnectionContext,
+        io: I,
+        close: &'g mut CloseSignal<'f, F>,
+    ) -> Self {
+        let client = ClientStream::new(io, close);
+        Self { gateway, context, client, out: Vec::new(), date: DateHeader::default(), is_last: false }
+    }
+
+    /// Answers requests, of which `input` was read already, until one is not for here.
+    pub(crate) async fn serve(mut self, mut input: Vec<u8>) -> DirectEnd<I> {
+        loop {
+            if input.is_empty() || self.is_last {
+                buffers::give(input);
+                input = Vec::new();
+                if self.flush().await.is_err() {
+                    return DirectEnd::Over;
+                }
+                let read = if self.is_last { Ok(NextRead::Over) } else { self.client.read(&mut input).await };
+                if !matches!(read, Ok(NextRead::Bytes)) {
+                    self.client.end().await;
+                    return DirectEnd::Over;
+                }
+            }
+            match self.answer_next(&mut input).await {
+                Ok(Some(used)) => {
+                    input.drain(..used);
+                    input.append(&mut self.client.ahead);
+                }
+                Ok(None) => return DirectEnd::HandedOver(self.client.io, input),
+                Err(ConnectionOver) => return DirectEnd::Over,
+            }
+        }
+    }
+
+    /// Answers the request at the beginning of `input`; how long it was, or none if it is hyper's.
+    async fn answer_next(&mut self, input: &mut [u8]) -> Result<Option<usize>, ConnectionOver> {
+        let found = DirectRequest::read(input).and_then(|request| {
+            let route = self.route(&request)?;
+            Some((request, route))
+        });
+        let Some((request, route)) = found else {
+            self.flush().await?;
+            return Ok(None);
+        };
+        self.answer(&request, &route).await?;
+        Ok(Some(request.length))
+    }
+
+    /// Where the request goes, if it can go there from here.
+    fn route(&self, request: &DirectRequest<'_>) -> Option<Arc<Route>> {
+        let query = RouteQuery {
+            host: Some(request.host),
+            path: request.path(),
+            method: &request.method,
+            headers: HeaderFields::Lines(&request.fields),
+        };
+        self.gateway.find_route(&query).filter(|route| route.is_direct && !self.gateway.is_deferring())
+    }
+
+    /// Answers a request; what goes wrong is an answer, too.
+    async fn answer(
+        &mut self,
+        request: &DirectRequest<'_>,
+        route: &Arc<Route>,
+    ) -> Result<(), ConnectionOver> {
+        let fields = HeaderFields::Lines(&request.fields);
+        let mut access = self.gateway.access_record(self.context);
+        if let Some(access) = &mut access {
+            let line = (&request.method, request.target, Version::HTTP_11);
+            access.requested_by(line, Some(request.host.as_bytes()), fields);
+        }
+        let facts = HttpRequestFacts {
+            peer: self.context.socket.peer,
+            peer_name: None,
+            method: request.method.as_str(),
+            target: request.target.as_bytes(),
+            host: Some(request.host),
+            headers: fields,
+        };
+        let mut told = HeaderLines::from(buffers::take());
+        let mut admission = match self.gateway.admit(route, &facts, &mut told).await {
+            Ok(admission) => admission,
+            Err(error) => return self.refuse(&error, access).await,
+        };
+        let origin = origin(self.context, route, fields, Version::HTTP_11);
+        if let Some(access) = &mut access {
+            access.decided(origin.client, (admission.verdict, admission.outcome), admission.rule.as_deref());
+        }
+        if let Some(problem) = admission.problem.take() {
+            let verdict = Some(admission.verdict.word());
+            let (status, body) = (StatusCode::TOO_MANY_REQUESTS, problem.to_bytes());
+            let answered = self.answer_own(status, verdict, (&body, &told), access).await;
+            buffers::give(told.into());
+            return answered;
+        }
+        self.flush().await?;
+        if matches!(admission.verdict, Verdict::Delay { .. }) {
+            let held = Instant::now();
+            let mut turn = std::pin::pin!(admission.turn());
+            // Its place is given back if the client goes away.
+            let turned = self.client.wait(None, |cx| turn.as_mut().poll(cx)).await;
+            turned.map_err(|_| ConnectionOver)?;
+            if let Some(access) = &mut access {
+                access.held(held.elapsed());
+            }
+        }
+        let decided = (admission.verdict, admission.rule.as_deref());
+        let forwarding = Forwarding { request, route, origin: &origin, decided, told: &told };
+        let forwarded = self.forward(&forwarding, access.as_mut()).await;
+        buffers::give(told.into());
+        match forwarded {
+            Ok(()) => Ok(()),
+            Err(ForwardingEnd::Refused(error)) => self.refuse(&error, access).await,
+            Err(ForwardingEnd::Over) => Err(ConnectionOver),
+        }
+    }
+
+    /// Tells the client why there is no answer.
+    async fn refuse(
+        &mut self,
+        error: &GatewayError,
+        access: Option<AccessRecord>,
+    ) -> Result<(), ConnectionOver> {
+        let body = problem::body(error);
+        self.answer_own(error.status(), None, (&body, &HeaderLines::default()), access).await
+    }
+
+    /// An answer of our own; it is written with those to other requests of the same read.
+    async fn answer_own(
+        &mut self,
+        status: StatusCode,
+        verdict: Option<&str>,
+        (body, told): (&[u8], &HeaderLines),
+        access: Option<AccessRecord>,
+    ) -> Result<(), ConnectionOver> {
+        if let Some(mut access) = access {
+            access.answered(status.as_u16(), access.upstream_time());
+            access.sent(body.len());
+        }
+        self.is_last = self.client.is_closing();
+        let calendar = || self.gateway.checker.calendar();
+        let mut additions =
+            Additions { told, is_last: self.is_last, date: &mut self.date, calendar: &calendar };
+        if self.out.capacity() == 0 {
+            self.out = buffers::take();
+        }
+        response_head::write_own(status, verdict, body, &mut additions, &mut self.out);
+        if self.out.len() >= DIRECT_OUT_BYTES { self.flush().await } else { Ok(()) }
+    }
+
+    /// Writes what was answered.
+    async fn flush(&mut self) -> Result<(), ConnectionOver> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let written = self.client.write(&self.out).await;
+        self.out.clear();
+        buffers::give(std::mem::take(&mut self.out));
+        written.map_err(|_| ConnectionOver)
+    }
+}

@@ -1,0 +1,184 @@
+//! The client's side of a connection: its bytes, whether it is still there, and timeouts.
+//!
+//! Everything that takes time is waited for by [`ClientStream::wait`], which also notices that the
+//! client has gone, as hyper does, and that the server stops.
+//!
+//! Invariants: a connection that waits has no buffer. What a client sends before it is answered is
+//! kept up to [`HEAD_MAX`] bytes. There is one timer for a connection, which is set again only when
+//! it fires: most waits are over long before.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::buffers;
+use crate::bounds::{HEAD_MAX, KEEP_ALIVE_MAX, LINGER_MAX, WRITE_WAIT_MAX};
+use crate::connection_context::CloseSignal;
+
+/// Bytes of one read, from clients and upstreams.
+const READ: usize = 64 << 10;
+
+thread_local! {
+    /// Where all connections of a thread read, one after the other.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}
+
+/// Reads what is there and hands it over; nothing at the end of the stream.
+pub(crate) fn poll_read_with<I: AsyncRead + Unpin, T>(
+    io: &mut I,
+    cx: &mut Context<'_>,
+    take: impl FnOnce(&[u8]) -> T,
+) -> Poll<io::Result<T>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buf = ReadBuf::new(scratch);
+        ready!(Pin::new(io).poll_read(cx, &mut buf))?;
+        Poll::Ready(Ok(take(buf.filled())))
+    })
+}
+
+/// Why a wait ended before what was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitError {
+    /// The client has gone.
+    Gone,
+    /// It took too long.
+    Late,
+}
+
+/// What became of a connection without a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextRead {
+    Bytes,
+    /// The client has gone, or must.
+    Over,
+}
+
+/// The client's side of a connection.
+pub(super) struct ClientStream<'c, 'f, I, F> {
+    pub(super) io: I,
+    close: &'c mut CloseSignal<'f, F>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// What came after the request that is being answered.
+    pub(super) ahead: Vec<u8>,
+}
+
+impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientStream<'c, 'f, I, F> {
+    pub(super) const fn new(io: I, close: &'c mut CloseSignal<'f, F>) -> Self {
+        Self { io, close, timer: None, ahead: Vec::new() }
+    }
+
+    /// Whether the server stops, so that the next answer is the last.
+    pub(super) const fn is_closing(&self) -> bool {
+        self.close.is_over()
+    }
+
+    /// Ready at the deadline.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+
+    /// Reads the beginning of the next request into a buffer of its own.
+    pub(super) async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<NextRead> {
+        let deadline = Instant::now() + KEEP_ALIVE_MAX;
+        poll_fn(|cx| {
+            let read = poll_read_with(&mut self.io, cx, |bytes| {
+                if !bytes.is_empty() {
+                    *into = buffers::take();
+                    into.extend_from_slice(bytes);
+                }
+            });
+            if let Poll::Ready(read) = read {
+                read?;
+                let is_eof = into.is_empty();
+                return Poll::Ready(Ok(if is_eof { NextRead::Over } else { NextRead::Bytes }));
+            }
+            if self.close.poll(cx).is_ready() {
+                return Poll::Ready(Ok(NextRead::Over));
+            }
+            self.poll_deadline(cx, deadline).map(|()| Ok(NextRead::Over))
+        })
+        .await
+    }
+
+    /// Whether the client has gone; what it sends is kept.
+    fn is_gone(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.ahead.len() <= HEAD_MAX {
+            let ahead = &mut self.ahead;
+            let read = poll_read_with(&mut self.io, cx, |bytes| {
+                ahead.extend_from_slice(bytes);
+                bytes.len()
+            });
+            match read {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(Ok(0) | Err(_)) => return true,
+            }
+        }
+        false
+    }
+
+    /// Waits for something while the client is there, until the deadline if there is one.
+    pub(super) async fn wait<T>(
+        &mut self,
+        deadline: Option<Instant>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, WaitError> {
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = poll(cx) {
+                return Poll::Ready(Ok(value));
+            }
+            if self.is_gone(cx) {
+                return Poll::Ready(Err(WaitError::Gone));
+            }
+            // It is only noted: the answer will say that it is the last.
+            let _is_closing = self.close.poll(cx);
+            match deadline {
+                Some(deadline) => self.poll_deadline(cx, deadline).map(|()| Err(WaitError::Late)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Writes all of it, unless the client takes nothing for too long.
+    pub(super) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        // A socket has room for nearly all answers, so that nobody looks at the clock for them.
+        let mut deadline = None;
+        while !bytes.is_empty() {
+            let written = poll_fn(|cx| {
+                if let Poll::Ready(written) = Pin::new(&mut self.io).poll_write(cx, bytes) {
+                    return Poll::Ready(written);
+                }
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
+                self.poll_deadline(cx, deadline).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            })
+            .await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            (bytes, deadline) = (bytes.get(written..).unwrap_or_default(), None);
+        }
+        poll_fn(|cx| Pin::new(&mut self.io).poll_flush(cx)).await
+    }
+
+    /// Says goodbye; the client need not listen.
+    pub(super) async fn end(mut self) {
+        let mut goodbye = pin!(self.io.shutdown());
+        drop(timeout(LINGER_MAX, goodbye.as_mut()).await);
+    }
+}

@@ -1,0 +1,192 @@
+//! The head of an answer: what the upstream says, as the client gets it, and answers of our own.
+//!
+//! Read by httparse, as hyper does, and framed by the same rules.
+//!
+//! Invariant: hyper would write the same lines.
+
+use http::StatusCode;
+use httparse::{EMPTY_HEADER, Header, Status};
+use smallvec::SmallVec;
+use tollgate_core::Time;
+use tollgate_http::response::{HeaderLines, PROBLEM_JSON};
+
+use super::date::DateHeader;
+use super::outgoing_head::line;
+use super::relay::BodyFraming;
+use crate::bounds::FIELDS_MAX;
+use crate::fields::{is_hop_by_hop, is_kept};
+
+/// What an upstream's head says about what follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UpstreamHead {
+    pub(super) status: StatusCode,
+    /// Bytes of the head.
+    pub(super) length: usize,
+    pub(super) framing: BodyFraming,
+    /// The connection can have another request afterwards.
+    pub(super) is_reusable: bool,
+}
+
+/// The head is none, or can be read in two ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BadHead;
+
+/// What the client is told besides.
+pub(super) struct Additions<'a> {
+    /// About its limits, instead of what the upstream says about others.
+    pub(super) told: &'a HeaderLines,
+    /// The connection ends with this answer.
+    pub(super) is_last: bool,
+    pub(super) date: &'a mut DateHeader,
+    /// The calendar, which is only asked where the upstream says no date.
+    pub(super) calendar: &'a (dyn Fn() -> Time + Sync),
+}
+
+/// What a head says about its connection and its body.
+#[derive(Default)]
+struct FramingFields<'b> {
+    is_http_11: bool,
+    is_chunked: bool,
+    has_coding: bool,
+    length: Option<u64>,
+    closes: bool,
+    keeps: bool,
+    /// Fields that are about the connection alone.
+    named: SmallVec<[&'b [u8]; 2]>,
+}
+
+impl<'b> FramingFields<'b> {
+    fn read(is_http_11: bool, fields: &[Header<'b>]) -> Result<Self, BadHead> {
+        let mut found = Self { is_http_11, ..Self::default() };
+        for Header { name, value } in fields {
+            if name.eq_ignore_ascii_case("content-length") {
+                let length = strict_length(value).ok_or(BadHead)?;
+                if found.length.is_some_and(|other| other != length) {
+                    return Err(BadHead);
+                }
+                found.length = Some(length);
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                found.has_coding = true;
+                let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+                found.is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            } else if name.eq_ignore_ascii_case("connection") {
+                for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    found.closes |= option.eq_ignore_ascii_case(b"close");
+                    found.keeps |= option.eq_ignore_ascii_case(b"keep-alive");
+                    found.named.push(option);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn framing(&self, has_body: bool) -> Result<BodyFraming, BadHead> {
+        match (self.has_coding, self.length) {
+            _ if !has_body => Ok(BodyFraming::Length(0)),
+            (true, Some(_)) => Err(BadHead),
+            (true, None) if !self.is_http_11 => Err(BadHead),
+            (true, None) if self.is_chunked => Ok(BodyFraming::Chunked),
+            (false, Some(length)) => Ok(BodyFraming::Length(length)),
+            (true | false, None) => Ok(BodyFraming::UntilClosed),
+        }
+    }
+}
+
+fn strict_length(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
+}
+
+/// Passes the head at the beginning of `bytes` on; none if it is not whole yet. One with a status
+/// below 200 is read and not passed on.
+pub(super) fn pass_on(
+    bytes: &[u8],
+    is_head_request: bool,
+    additions: &mut Additions<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Option<UpstreamHead>, BadHead> {
+    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let Status::Complete(length) = response.parse(bytes).map_err(|_| BadHead)? else { return Ok(None) };
+    let status = response.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or(BadHead)?;
+    let is_http_11 = response.version == Some(1);
+    let found = FramingFields::read(is_http_11, response.headers)?;
+    let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let framing = found.framing(!is_head_request && !is_empty)?;
+    let is_reusable = !found.closes && (is_http_11 || found.keeps) && framing != BodyFraming::UntilClosed;
+    let head = UpstreamHead { status, length, framing, is_reusable };
+    if status.is_informational() {
+        return Ok(Some(head));
+    }
+    out.reserve(length + additions.told.as_bytes().len() + OWN_BYTES);
+    for part in ["HTTP/1.1 ", status.as_str(), " ", response.reason.unwrap_or_default(), "\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    let (mut has_date, mut has_length) = (false, false);
+    for Header { name, value } in response.headers.iter() {
+        let is_told = |name: &[u8]| {
+            name.starts_with(b"x-ratelimit-")
+                || matches!(name, b"retry-after" | b"ratelimit" | b"ratelimit-policy")
+        };
+        let start = out.len();
+        out.extend_from_slice(name.as_bytes());
+        let own = out.get_mut(start..).unwrap_or_default();
+        own.make_ascii_lowercase();
+        let is_named = || found.named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
+        let stays = is_hop_by_hop(own)
+            || (*own == *b"content-length" && (has_length || is_empty))
+            || (!found.named.is_empty() && is_named() && !is_kept(own))
+            || (is_told(own) && additions.told.has(own));
+        if stays {
+            out.truncate(start);
+            continue;
+        }
+        has_date |= *own == *b"date";
+        has_length |= *own == *b"content-length";
+        for part in [&b": "[..], value, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(additions.told.as_bytes());
+    if matches!(framing, BodyFraming::Chunked | BodyFraming::UntilClosed) {
+        line(out, b"transfer-encoding", &[b"chunked"]);
+    }
+    additions.end(has_date, out);
+    Ok(Some(head))
+}
+
+/// Bytes that we add to a head, besides what is told.
+const OWN_BYTES: usize = 128;
+
+impl Additions<'_> {
+    fn end(&mut self, has_date: bool, out: &mut Vec<u8>) {
+        if self.is_last {
+            line(out, b"connection", &[b"close"]);
+        }
+        if !has_date {
+            line(out, b"date", &[self.date.at((self.calendar)())]);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// An answer of our own, with a problem as its body and perhaps a verdict.
+pub(super) fn write_own(
+    status: StatusCode,
+    verdict: Option<&str>,
+    body: &[u8],
+    additions: &mut Additions<'_>,
+    out: &mut Vec<u8>,
+) {
+    for part in ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or_default(), "\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    line(out, b"content-type", &[PROBLEM_JSON.as_bytes()]);
+    out.extend_from_slice(additions.told.as_bytes());
+    if let Some(verdict) = verdict {
+        line(out, b"x-tollgate-verdict", &[verdict.as_bytes()]);
+    }
+    line(out, b"content-length", &[itoa::Buffer::new().format(body.len()).as_bytes()]);
+    additions.end(false, out);
+    out.extend_from_slice(body);
+}

@@ -1,0 +1,97 @@
+//! Who takes the headers that a caller is told.
+//!
+//! [`super::CallerView::tell`] says each of them once. Most ways out want names and values
+//! ([`ResponseHeaders`]); whoever writes heads by itself wants the bytes ([`HeaderLines`]).
+
+use http::header::{HeaderName, HeaderValue};
+
+use super::ResponseHeaders;
+
+/// Who takes the headers that a caller is told; their names are in lower case.
+pub trait HeaderSink {
+    /// A header whose value is a number.
+    fn number(&mut self, name: &'static str, value: u64);
+
+    /// A header whose value is printable ASCII.
+    fn text(&mut self, name: &'static str, value: &str);
+}
+
+impl HeaderSink for ResponseHeaders {
+    fn number(&mut self, name: &'static str, value: u64) {
+        self.push((HeaderName::from_static(name), value.into()));
+    }
+
+    fn text(&mut self, name: &'static str, value: &str) {
+        let value = HeaderValue::from_str(value).ok();
+        self.extend(value.map(|value| (HeaderName::from_static(name), value)));
+    }
+}
+
+/// Headers as HTTP/1.1 sends them: `name: value`, each with the end of its line.
+#[derive(Debug, Clone, Default)]
+pub struct HeaderLines(Vec<u8>);
+
+/// Made of a buffer that others have used, and made into one.
+impl From<Vec<u8>> for HeaderLines {
+    fn from(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self(buffer)
+    }
+}
+
+impl From<HeaderLines> for Vec<u8> {
+    fn from(lines: HeaderLines) -> Self {
+        lines.0
+    }
+}
+
+impl HeaderLines {
+    /// The lines.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether one of the lines has this name, in lower case.
+    pub fn has(&self, name: &[u8]) -> bool {
+        let mut lines = self.0.split(|byte| *byte == b'\n');
+        lines.any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(b": ")))
+    }
+
+    fn line(&mut self, name: &str, value: &[u8]) {
+        self.0.reserve(name.len() + value.len() + 4);
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b": ");
+        self.0.extend_from_slice(value);
+        self.0.extend_from_slice(b"\r\n");
+    }
+}
+
+impl HeaderSink for HeaderLines {
+    fn number(&mut self, name: &'static str, value: u64) {
+        self.line(name, itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    fn text(&mut self, name: &'static str, value: &str) {
+        self.line(name, value.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_what_the_headers_say() {
+        let (mut headers, mut lines) = (ResponseHeaders::new(), HeaderLines::default());
+        let sinks: [&mut dyn HeaderSink; 2] = [&mut headers, &mut lines];
+        for sink in sinks {
+            sink.number("x-ratelimit-limit", u64::MAX);
+            sink.text("ratelimit-policy", "\"a\";q=1");
+        }
+        let written: String =
+            headers.iter().map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap())).collect();
+        assert_eq!(written.as_bytes(), lines.as_bytes());
+        assert!(lines.has(b"ratelimit-policy") && lines.has(b"x-ratelimit-limit"));
+        assert!(!lines.has(b"ratelimit") && !lines.has(b"x-ratelimit"));
+    }
+}
