@@ -35,13 +35,13 @@ pub(crate) struct BlockedKeys {
 
 #[derive(Debug, Default)]
 struct Known {
-    keys: HashMap<u64, Block>,
+    keys: HashMap<u64, NotedBlock>,
     /// No block ends before.
     first_end: Time,
 }
 
 #[derive(Debug)]
-struct Block {
+struct NotedBlock {
     key: BlockedKey,
     denied: AtomicU64,
 }
@@ -100,14 +100,16 @@ impl BlockedKeys {
             denied: 0,
         };
         known.first_end = known.first_end.min(key.until);
-        known.keys.insert(id, Block { key, denied: AtomicU64::new(1) });
+        known.keys.insert(id, NotedBlock { key, denied: AtomicU64::new(1) });
     }
 
     /// All that may be blocked still, those that wait longest first.
     pub(crate) fn list(&self, now: Time) -> Vec<BlockedKey> {
         let known = self.known.read();
-        let read =
-            |block: &Block| BlockedKey { denied: block.denied.load(Ordering::Relaxed), ..block.key.clone() };
+        let read = |block: &NotedBlock| BlockedKey {
+            denied: block.denied.load(Ordering::Relaxed),
+            ..block.key.clone()
+        };
         let lasting = known.keys.values().filter(|block| block.key.until > now);
         let mut keys: Vec<BlockedKey> = lasting.map(read).collect();
         keys.sort_unstable_by(|one, other| (other.until, one.id).cmp(&(one.until, other.id)));
