@@ -191,8 +191,9 @@ impl<C: Checker> Gateway<C> {
         facts: &HttpRequestFacts<'_>,
     ) -> Result<Admission<C>, GatewayError> {
         let mut headers = ResponseHeaders::new();
-        let admission = self.admit(route, facts, &mut headers).await?;
-        Ok(Admission { headers, ..admission })
+        let mut admission = self.admit(route, facts, &mut headers).await?;
+        admission.headers = headers;
+        Ok(admission)
     }
 
     /// The same where a request may be sent later.
@@ -202,8 +203,9 @@ impl<C: Checker> Gateway<C> {
         facts: &HttpRequestFacts<'_>,
     ) -> Result<Admission<C>, GatewayError> {
         let mut headers = ResponseHeaders::new();
-        if let Some(denied) = self.denied_by_level(route, facts, &mut headers) {
-            return Ok(Admission { headers, ..denied });
+        if let Some(mut denied) = self.denied_by_level(route, facts, &mut headers) {
+            denied.headers = headers;
+            return Ok(denied);
         }
         self.admitted(route.admission.admit_or_defer(&self.checker, facts).await)
     }
