@@ -43,6 +43,8 @@ pub mod names {
     pub const SOFT: &str = "x-ratelimit-soft";
     /// See [`super::DEGRADED`].
     pub const DEGRADED: &str = "x-ratelimit-degraded";
+    /// See [`super::WAIT`].
+    pub const WAIT: &str = "x-ratelimit-wait-ms";
     /// See [`super::POLICY`].
     pub const POLICY: &str = "ratelimit-policy";
     /// See [`super::RATELIMIT`].
@@ -61,7 +63,7 @@ pub const SOFT: HeaderName = HeaderName::from_static(names::SOFT);
 /// not be asked.
 pub const DEGRADED: HeaderName = HeaderName::from_static(names::DEGRADED);
 /// How many milliseconds to hold a request that passes later.
-pub const WAIT: HeaderName = HeaderName::from_static("x-ratelimit-wait-ms");
+pub const WAIT: HeaderName = HeaderName::from_static(names::WAIT);
 /// What was decided, for whoever forwards the request: `allow`, `delay` (held, and let through now) or `deny`.
 pub const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 /// The IETF's field of policies.
@@ -132,10 +134,10 @@ impl<'a> CallerView<'a> {
     }
 
     /// The headers.
-    pub fn headers(&self) -> ResponseHeaders {
-        let mut headers = ResponseHeaders::new();
+    pub fn headers<H: HeaderSink + Default>(&self) -> H {
+        let mut headers = H::default();
         if let Verdict::Delay { wait } = self.reply.verdict {
-            headers.push((WAIT, wait.as_millis_ceil().into()));
+            headers.number(names::WAIT, wait.as_millis_ceil());
         }
         self.tell(&mut headers);
         headers

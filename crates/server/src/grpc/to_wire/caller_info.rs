@@ -12,7 +12,7 @@ use tollgate_core::Request;
 use tollgate_limiter::Reply;
 
 use super::header;
-use tollgate_http::response::{CallerView, DEGRADED, PROBLEM_JSON, WAIT};
+use tollgate_http::response::{CallerView, DEGRADED, PROBLEM_JSON, ResponseHeaders, WAIT};
 use tollgate_settings::{EnvoyPassThrough, ReplySettings};
 
 /// Adds the headers to `headers`, and returns the body, which is empty where there is none.
@@ -29,7 +29,8 @@ pub(super) fn add(
     };
     let view = CallerView::new(&answers.responses, request, reply);
     // Every reply tells of a wait and of a store that is away, whatever the settings say.
-    let more = view.headers().into_iter().filter(|(name, _)| *name != WAIT && *name != DEGRADED);
+    let more =
+        view.headers::<ResponseHeaders>().into_iter().filter(|(name, _)| *name != WAIT && *name != DEGRADED);
     headers.extend(more.map(|(name, value)| header(name.as_str(), value.to_str().unwrap_or_default())));
     if !has_body {
         return Vec::new();

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use httpdate::HttpDate;
 use tollgate_core::Time;
+use tollgate_http::response::HeaderLines;
 
 use super::super::v1::{ResponseBody, V1Response};
 
@@ -26,22 +27,18 @@ impl DateHeader {
 }
 
 /// Appends the head of a response.
-pub(super) fn append_head(response: &V1Response, date: &str, out: &mut Vec<u8>) {
+pub(super) fn append_head(response: &V1Response<HeaderLines>, date: &str, out: &mut Vec<u8>) {
     let V1Response { status, kind, headers, body } = response;
     let mut length = itoa::Buffer::new();
     let framing = match body {
-        ResponseBody::Whole(bytes) => ["\r\ncontent-length: ", length.format(bytes.len())],
-        ResponseBody::Parts(_) => ["\r\ntransfer-encoding: ", "chunked"],
+        ResponseBody::Whole(bytes) => ["content-length: ", length.format(bytes.len())],
+        ResponseBody::Parts(_) => ["transfer-encoding: ", "chunked"],
     };
     let reason = status.canonical_reason().unwrap_or_default();
-    for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind] {
+    for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind, "\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
-    for (name, value) in headers {
-        for part in [b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()] {
-            out.extend_from_slice(part);
-        }
-    }
+    out.extend_from_slice(headers.as_bytes());
     for part in framing.into_iter().chain(["\r\ndate: ", date, "\r\n\r\n"]) {
         out.extend_from_slice(part.as_bytes());
     }

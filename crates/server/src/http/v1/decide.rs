@@ -29,6 +29,7 @@ use crate::service::Service;
 use crate::telemetry::CallSpan;
 use crate::turn::Turn;
 use tollgate_http::CallerView;
+use tollgate_http::response::{HeaderLines, HeaderSink, ResponseHeaders};
 use tollgate_metrics::Call;
 
 /// The paths, what is done at them, and how that is described.
@@ -72,7 +73,7 @@ pub(super) async fn receive_and_answer(
     if let Err(error) = &decided {
         span.failed(&error.to_string());
     }
-    counted(&service, start, decided).into()
+    counted::<ResponseHeaders>(&service, start, decided).into()
 }
 
 /// The path of an operation, which its span is called by.
@@ -88,7 +89,7 @@ pub(crate) async fn answer(
     content_type: Option<&[u8]>,
     bytes: &[u8],
     now: Time,
-) -> V1Response {
+) -> V1Response<HeaderLines> {
     let decided = if !may_be_json(content_type) {
         Err(V1Error::MediaType)
     } else if from_wire::is_batch(bytes) {
@@ -101,18 +102,22 @@ pub(crate) async fn answer(
 }
 
 /// Counts the call, and makes a response of an error.
-fn counted(service: &Service, start: Time, decided: Result<V1Response, V1Error>) -> V1Response {
+fn counted<H: HeaderSink + Default>(
+    service: &Service,
+    start: Time,
+    decided: Result<V1Response<H>, V1Error>,
+) -> V1Response<H> {
     service.metrics().served(Call::Http, service.now().since(start));
     decided.unwrap_or_else(|error| to_wire::error(&error))
 }
 
-async fn decide(
+async fn decide<H: HeaderSink + Default>(
     service: &Service,
     operation: Operation,
     bytes: &[u8],
     now: Time,
     span: &mut CallSpan,
-) -> Result<V1Response, V1Error> {
+) -> Result<V1Response<H>, V1Error> {
     let tell = |view: &CallerView<'_>| {
         span.decided(Some(view.request().domain), view.reply().outcome());
         to_wire::one(view)
@@ -145,7 +150,10 @@ struct Batch<'a> {
 
 /// Decides a batch, or as much of it as makes the first part of its answer.
 /// `owned` makes the body one's own; it is called only for a long answer.
-async fn answer_batch(batch: Batch<'_>, owned: impl FnOnce() -> Bytes) -> Result<V1Response, V1Error> {
+async fn answer_batch<H: Default>(
+    batch: Batch<'_>,
+    owned: impl FnOnce() -> Bytes,
+) -> Result<V1Response<H>, V1Error> {
     let Batch { service, operation, now, body } = batch;
     let mut rest = BatchRest {
         service: Arc::clone(service),

@@ -72,7 +72,7 @@ async fn take_in(service: &Service, call: DeferCall<'_>) -> Result<Response, V1E
     let deferral = Deferral::new(&request, reply);
     let kept = kept(service, deferring, &deferral, &call);
     let view = CallerView::new(&service.answers().responses, &request, deferral.reply());
-    let mut headers = view.headers();
+    let mut headers: ResponseHeaders = view.headers();
     headers.retain(|(name, _)| *name != RETRY_AFTER);
     let (body, location) =
         (deferred_wire::taken(&kept, deferral.retry_after), deferred_wire::location(kept.id));

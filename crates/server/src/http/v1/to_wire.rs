@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use super::batch::ResponseBody;
 use crate::bounds::RESPONSE_PART;
 use crate::service::UnknownName;
-use tollgate_http::response::{CallerView, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
+use tollgate_http::response::{CallerView, HeaderSink, PROBLEM_JSON, QuotaProblem, ResponseHeaders};
 
 pub(crate) use problem::{ProblemBody, error, problem};
 
@@ -249,19 +249,19 @@ impl<'a> DecisionList<'a> {
     }
 }
 
-/// An answer, ready to be sent.
+/// An answer, ready to be sent: by hyper, which wants names and values, or by `direct`, which wants lines.
 #[derive(Debug)]
-pub(crate) struct V1Response {
+pub(crate) struct V1Response<H = ResponseHeaders> {
     pub(crate) status: StatusCode,
     /// The type of its body.
     pub(crate) kind: &'static str,
     /// Besides those that every answer has.
-    pub(crate) headers: ResponseHeaders,
+    pub(crate) headers: H,
     pub(crate) body: ResponseBody,
 }
 
-impl V1Response {
-    fn new(status: StatusCode, kind: &'static str, headers: ResponseHeaders, body: &impl Serialize) -> Self {
+impl<H> V1Response<H> {
+    fn new(status: StatusCode, kind: &'static str, headers: H, body: &impl Serialize) -> Self {
         let mut bytes = Vec::with_capacity(BODY_USUAL);
         serde_json::to_writer(&mut bytes, body).expect("texts and numbers are always JSON");
         Self { status, kind, headers, body: ResponseBody::Whole(bytes) }
@@ -288,7 +288,7 @@ impl From<V1Response> for Response {
 }
 
 /// The answer to one request.
-pub(super) fn one(view: &CallerView<'_>) -> V1Response {
+pub(super) fn one<H: HeaderSink + Default>(view: &CallerView<'_>) -> V1Response<H> {
     if !view.reply().verdict.is_deny() {
         return V1Response::new(StatusCode::OK, JSON, view.headers(), &ReplyBody::new(view));
     }
@@ -316,8 +316,8 @@ pub(crate) fn respond(body: &impl Serialize) -> Response {
 }
 
 /// The answer to a batch.
-pub(super) fn batch(body: ResponseBody) -> V1Response {
-    V1Response { status: StatusCode::OK, kind: JSON, headers: ResponseHeaders::new(), body }
+pub(super) fn batch<H: Default>(body: ResponseBody) -> V1Response<H> {
+    V1Response { status: StatusCode::OK, kind: JSON, headers: H::default(), body }
 }
 
 /// The replies to a batch, as they come.

@@ -47,7 +47,7 @@ impl Desk {
         let request = Request::new("shop", &descriptors);
         let reply = self.limiter.check(&request).at_once();
         let view = CallerView::new(&self.answers.responses, &request, &reply);
-        let headers = view.headers().into_iter();
+        let headers = view.headers::<tollgate_http::response::ResponseHeaders>().into_iter();
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
         let body = match reply.verdict.is_deny() {
             true => String::from_utf8(view.problem(429).to_bytes()).unwrap(),

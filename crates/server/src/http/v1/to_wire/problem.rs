@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use axum::http::header::ALLOW;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,7 +10,10 @@ use super::super::error::V1Error;
 use super::V1Response;
 use crate::body::BodyError;
 use crate::service::ServiceError;
-use tollgate_http::response::{PROBLEM_JSON, ResponseHeaders};
+use tollgate_http::response::{HeaderSink, PROBLEM_JSON};
+
+/// Which methods a path takes.
+const ALLOW: &str = "allow";
 
 /// Why a call got no answer (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,7 +34,7 @@ pub(crate) struct ProblemBody<'a> {
 }
 
 /// What a caller is told who gets no answer.
-pub(crate) fn error(error: &V1Error) -> V1Response {
+pub(crate) fn error<H: HeaderSink + Default>(error: &V1Error) -> V1Response<H> {
     let (status, fix) = status_and_fix(error);
     let pointer = match error {
         V1Error::Field { pointer, .. } => Some(pointer.as_str()),
@@ -43,23 +45,23 @@ pub(crate) fn error(error: &V1Error) -> V1Response {
         | V1Error::NoAnswer { .. }
         | V1Error::Method { .. } => None,
     };
-    let mut response = problem(status, pointer, error.to_string(), fix);
+    let mut response: V1Response<H> = problem(status, pointer, error.to_string(), fix);
     if let V1Error::Method { allowed } = error {
-        response.headers.push((ALLOW, HeaderValue::from_static(allowed)));
+        response.headers.text(ALLOW, allowed);
     }
     response
 }
 
 /// What is wrong, where, and what to do about it.
-pub(crate) fn problem(
+pub(crate) fn problem<H: Default>(
     status: StatusCode,
     pointer: Option<&str>,
     detail: String,
     fix: Cow<'_, str>,
-) -> V1Response {
+) -> V1Response<H> {
     let title = status.canonical_reason().unwrap_or_default();
     let body = ProblemBody { title, status: status.as_u16(), detail, pointer, fix };
-    V1Response::new(status, PROBLEM_JSON, ResponseHeaders::new(), &body)
+    V1Response::new(status, PROBLEM_JSON, H::default(), &body)
 }
 
 fn status_and_fix(error: &V1Error) -> (StatusCode, Cow<'_, str>) {
