@@ -9,7 +9,8 @@
 //! | [`overrides`] | [`overrides::OverrideTable`]: limits that operators bend for a while |
 //! | [`keyed`] | [`KeyedLimiter`]: one limit over keys of a type, without rules |
 //! | [`clock`] | [`Clock`]: where `now` comes from |
-//! | [`store`] | [`Store`]: where state lives; all or nothing |
+//! | [`charge_set`] | [`ChargeSet`]: the charges of one request; all or nothing |
+//! | [`store`] | [`Store`]: where state lives |
 //! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
 //! | [`reply`] | [`Reply`]: the answer, with one [`RuleDecision`] per limit met |
 //! | [`limit_reply`] | [`LimitReply`]: the same for a limit that the caller brings along |
@@ -19,6 +20,7 @@
 //! The words and the maths are in [`tollgate_core`]; rule files are read by
 //! `tollgate_rules`. `examples/embedded.rs` is a complete program.
 
+pub mod charge_set;
 pub mod clock;
 pub mod event;
 pub mod keyed;
@@ -47,4 +49,5 @@ pub use reply::{DescriptorReply, Exception, Reply, RuleDecision};
 #[doc = include_str!("../../../docs/guide/library.md")]
 struct Guide;
 
-pub use store::{ChargeFlags, ChargeSet, Decisions, Denial, ImmediateStore, Store, StoreReply};
+pub use charge_set::{ChargeFlags, ChargeSet, Decisions, Denial};
+pub use store::{ImmediateStore, Store, StoreReply};

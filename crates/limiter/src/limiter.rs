@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
 
+use crate::charge_set::ChargeSet;
 use crate::clock::{Clock, SystemClock};
 use crate::event::{Event, EventSink, LimitEvent, NoSink};
 use crate::limit_reply::{CallerDecision, LimitReply};
@@ -20,7 +21,7 @@ use crate::memory::MemoryStore;
 use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
-use crate::store::{ChargeSet, Store, StoreReply};
+use crate::store::{Store, StoreReply};
 
 /// The domain of counters whose limits callers bring along. No rule file has
 /// it, so that rules and callers never share one.
@@ -288,27 +289,22 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         now: Time,
         then: impl FnOnce(&Reply),
     ) -> Reply {
+        let step = RequestStep { request, operation, now };
         let reply = match self.store.memory() {
-            Some(memory) => self.decide_in_memory(memory, request, operation, now),
+            Some(memory) => self.decide_in_memory(memory, step),
             // In a place of its own, so that what never waits is not made larger by what may.
-            None => Box::pin(self.decide_remotely(request, operation, now)).await,
+            None => Box::pin(self.decide_remotely(step)).await,
         };
         then(&reply);
         reply
     }
 
-    fn decide_in_memory(
-        &self,
-        memory: &MemoryStore,
-        request: &Request<'_>,
-        operation: Operation,
-        now: Time,
-    ) -> Reply {
-        let (rules, mut bent) = (self.rules.load(), Vec::new());
-        if let Some(decision) = self.decide_single(memory, &rules, request, operation, now) {
+    fn decide_in_memory(&self, memory: &MemoryStore, step: RequestStep<'_, '_>) -> Reply {
+        let (rules, mut bent, now) = (self.rules.load(), Vec::new(), step.now);
+        if let Some(decision) = self.decide_single(memory, &rules, step) {
             return Reply::single(rules, now, decision, self.is_all_shadow);
         }
-        let lookup = self.look_up(&rules, &mut bent, request, operation, now);
+        let lookup = self.look_up(&rules, &mut bent, step);
         let decisions = memory.decide(&lookup.set, now);
         let decided = Decided::new(lookup, &StoreReply { now, decisions, ..StoreReply::default() });
         Reply::new(rules, decided, self.is_all_shadow)
@@ -321,21 +317,19 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         &self,
         memory: &MemoryStore,
         rules: &RuleSet,
-        request: &Request<'_>,
-        operation: Operation,
-        now: Time,
+        step: RequestStep<'_, '_>,
     ) -> Option<RuleDecision> {
         if self.is_all_quota || self.has_overrides.load(Ordering::Acquire) {
             return None;
         }
-        let charge = rules.single_charge(request, operation)?;
-        Some(RuleDecision::new(&charge, &memory.decide_one(&charge, now)))
+        let charge = rules.single_charge(step.request, step.operation)?;
+        Some(RuleDecision::new(&charge, &memory.decide_one(&charge, step.now)))
     }
 
-    async fn decide_remotely(&self, request: &Request<'_>, operation: Operation, now: Time) -> Reply {
+    async fn decide_remotely(&self, step: RequestStep<'_, '_>) -> Reply {
         let (rules, mut bent) = (self.rules.load(), Vec::new());
-        let lookup = self.look_up(&rules, &mut bent, request, operation, now);
-        let answer = self.store.check(&lookup.set, now).await;
+        let lookup = self.look_up(&rules, &mut bent, step);
+        let answer = self.store.check(&lookup.set, step.now).await;
         let decided = Decided::new(lookup, &answer);
         Reply::new(rules, decided, self.is_all_shadow)
     }
@@ -345,10 +339,9 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         &self,
         rules: &'a RuleSet,
         bent: &'a mut Vec<Option<Limit>>,
-        request: &Request<'a>,
-        operation: Operation,
-        now: Time,
+        step: RequestStep<'_, 'a>,
     ) -> Lookup<'a> {
+        let RequestStep { request, operation, now } = step;
         let mut lookup = Lookup::new(rules, request, operation, self.is_all_quota);
         if self.has_overrides.load(Ordering::Acquire) {
             let table = self.overrides.load_full();
@@ -386,6 +379,14 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             self.sink.offer(Event { request, reply, decision: None, operation, is_request: true });
         }
     }
+}
+
+/// What is done with a request, and when.
+#[derive(Clone, Copy)]
+struct RequestStep<'r, 'a> {
+    request: &'r Request<'a>,
+    operation: Operation,
+    now: Time,
 }
 
 /// Whether all that a request does is give back.

@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use tollgate_core::ruleset::{Found, Free, ListDenial};
 use tollgate_core::{Charge, Limit, Mode, Operation, Request, RuleSet, Time};
 
+use crate::charge_set::{ChargeSet, FLAGS_INLINE};
 use crate::load::LoadGauge;
-use crate::store::{ChargeSet, FLAGS_INLINE};
 
 /// By descriptor, why nothing was charged for it; none if something was.
 pub type FreeList = SmallVec<[Option<Free>; FLAGS_INLINE]>;

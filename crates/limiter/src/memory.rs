@@ -20,9 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::{Change, Charge, Decision, Key, State, StateRef, Time};
 
-use crate::store::{
-    CHARGES_USUAL, ChargeSet, Decisions, ImmediateStore, States, Store, StoreReply, decide_together,
-};
+use crate::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
 use seed::Seed;
 use table::{Bound, Table};
 
@@ -220,22 +218,6 @@ impl Default for MemoryStore {
         Self::new(Capacity::default())
     }
 }
-
-impl Store for MemoryStore {
-    fn check(&self, set: &ChargeSet<'_>, now: Time) -> impl Future<Output = StoreReply> + Send {
-        std::future::ready(StoreReply { now, decisions: self.decide(set, now), ..StoreReply::default() })
-    }
-
-    fn memory(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn reset(&self, key: &Key<'_>, _: Time) -> impl Future<Output = bool> + Send {
-        std::future::ready(self.forget(key))
-    }
-}
-
-impl ImmediateStore for MemoryStore {}
 
 /// The shards of a set, locked.
 struct Locked<'a> {

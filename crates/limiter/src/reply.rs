@@ -18,9 +18,10 @@ use tollgate_core::{
     RuleSet, Time, Verdict,
 };
 
+use crate::charge_set::{CHARGES_USUAL, Denial};
 use crate::lookup::Lookup;
 pub use crate::lookup::{Exception, FreeList};
-use crate::store::{CHARGES_USUAL, Denial, StoreReply};
+use crate::store::StoreReply;
 
 /// One decision, and the rule that it was made by.
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,7 @@ pub(crate) mod multi_slot;
 
 use smallvec::SmallVec;
 use tollgate_core::{Key, Micros, Time};
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet};
+use tollgate_limiter::charge_set::{CHARGES_USUAL, ChargeSet};
 
 use keys::RedisKeys;
 use multi_slot::ChargeIndexes;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::{Charge, Key, Micros, OnStoreError, Operation, State, Time};
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, Store, StoreReply, counts_anyway};
+use tollgate_limiter::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, counts_anyway};
+use tollgate_limiter::store::{Store, StoreReply};
 use tollgate_limiter::{Load, Usage};
 
 use crate::calls;

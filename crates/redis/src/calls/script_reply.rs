@@ -11,7 +11,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Change, State, StateRef, Time};
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
+use tollgate_limiter::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
 
 /// What a script replied for one request.
 #[derive(Debug, PartialEq, Eq)]

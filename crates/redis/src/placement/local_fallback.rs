@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use tollgate_core::{
     Charge, Decision, Key, Limit, Micros, OnStoreError, Operation, Shape, State, Time, Verdict, decide,
 };
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeSet, Decisions};
+use tollgate_limiter::charge_set::{CHARGES_USUAL, ChargeSet, Decisions};
 use tollgate_limiter::{Capacity, MemoryStore, Usage};
 
 use super::multi_slot::{ChargeIndexes, DecidedBy, MultiSlotCheck};

@@ -13,7 +13,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Decision, Operation};
-use tollgate_limiter::store::{CHARGES_USUAL, ChargeFlags, ChargeSet, Decisions, counts_anyway};
+use tollgate_limiter::charge_set::{CHARGES_USUAL, ChargeFlags, ChargeSet, Decisions, counts_anyway};
 
 /// Indexes of charges in their set.
 pub(crate) type ChargeIndexes = SmallVec<[usize; CHARGES_USUAL]>;

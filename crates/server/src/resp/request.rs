@@ -30,6 +30,10 @@ pub(super) enum RespRequest<'a> {
 }
 
 /// What was decided.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is written where it is made; a box would be an allocation each time"
+)]
 enum RespReply {
     Throttle(Dialect, LimitReply),
     Check(Result<Reply, ServiceError>),

@@ -3,7 +3,7 @@
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Shape};
 
 use super::*;
-use crate::store::ChargeSet;
+use crate::charge_set::ChargeSet;
 
 const NOW: Time = Time::from_secs(1_000);
 
