@@ -63,7 +63,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             Invocation::new("cargo", &["build", "--release", "--locked", "-p", "tollgate-cli"]).run()?;
             workspace::target()?.join("release/tollgate").to_string_lossy().into_owned()
         }
-        [program] => (*program).to_owned(),
+        // It is started in another folder.
+        [program] => fs::canonicalize(program)
+            .with_context(|| format!("there is no {program}"))?
+            .to_string_lossy()
+            .into_owned(),
         _ => bail!("one argument at most: another build of tollgate"),
     };
     let upstream = SlowUpstream::start()?;
