@@ -35,7 +35,7 @@ descriptors:
       - key: path
         rate_limit:
           name: customer
-          algorithm: token_bucket
+          algorithm: sliding_counter
           requests_per_unit: 50
           unit: second
           throttle: { elastic: { exceed: 200%, below_load: 70% } }
