@@ -1,11 +1,13 @@
-//! Tollgate beside its peers, under the same load in one run: `cargo xtask bench-grpc` and its siblings.
+//! Tollgate beside its peers, in one run: `cargo xtask bench`.
 //!
 //! Servers are started on loopback, loaded one after the other for several turns by
 //! `tollgate_load`, and shown as medians in one table. Every limit allows everything, so that each
-//! request writes.
+//! request writes. Libraries are timed by programs of their own, which print samples.
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `in_process` | libraries, memory and pauses |
+//! | `scaling` | more keys, rules, descriptors, connections, nodes |
 //! | `protocols` | who is compared over gRPC, HTTP and RESP |
 //! | `gateway` | proxies with limits beside each other, in front of one upstream |
 //! | `redis` | decisions on Redis beside `redis-benchmark` with the same script |
@@ -17,9 +19,11 @@
 
 pub mod empty_servers;
 mod gateway;
+mod in_process;
 mod medians;
 mod protocols;
 mod redis;
+mod scaling;
 mod server_process;
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -31,6 +35,8 @@ use tollgate_load::plan::{KeySpace, LoadLoop, LoadRequest, Plan, RunLength};
 use tollgate_load::transport::ConnectOptions;
 use tollgate_load::{LoadReport, run as load};
 
+use crate::report::Section;
+use crate::report::page::{SECTIONS, load_average};
 use medians::{Contest, LoadFigures};
 use server_process::program;
 
@@ -51,7 +57,7 @@ pub struct Turns {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { seconds: 3, count: 3, before: None }
+        Self { seconds: 2, count: 3, before: None }
     }
 }
 
@@ -63,19 +69,33 @@ impl Turns {
     }
 }
 
-/// Compares over `grpc`, `http` or `resp`, on `redis` or as a `gateway`, and hands over each table as it is made.
+/// Measures one of the page's sections.
 ///
 /// # Errors
 /// If a server cannot be started, or does not answer every request well.
-pub fn run(what: &str, turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn run(what: &str, turns: &Turns) -> Result<Section> {
+    let before = load_average();
+    let mut section = Section::default();
     match what {
-        "grpc" => protocols::grpc(turns, print),
-        "http" => protocols::http(turns, print),
-        "resp" => protocols::resp(turns, print),
-        "redis" => redis::run(turns, print),
-        "gateway" => gateway::run(turns, print),
-        _ => bail!("'{what}' is none of grpc, http, resp, redis and gateway"),
-    }
+        "in-process" => in_process::speed(&mut section),
+        "memory" => in_process::memory(&mut section),
+        "pause" => in_process::pause(&mut section),
+        "grpc" => protocols::grpc(turns, &mut section),
+        "http" => protocols::http(turns, &mut section),
+        "resp" => protocols::resp(turns, &mut section),
+        "redis" => redis::run(turns, &mut section),
+        "gateway" => gateway::run(turns, &mut section),
+        "scaling" => scaling::run(turns, &mut section),
+        _ => bail!(
+            "'{what}' is none of {}",
+            SECTIONS.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
+        ),
+    }?;
+    section.say(&format!(
+        "The load average was {before} before and {} at the end, of which these programs make up about 2.",
+        load_average()
+    ));
+    Ok(section)
 }
 
 /// One row of a table: a server and what it is sent.
@@ -94,7 +114,12 @@ struct Concurrency {
 }
 
 /// Loads all in turn; a table in which each is beside the first.
-fn compare(title: &str, contenders: &[Contender], concurrency: Concurrency, turns: &Turns) -> Result<String> {
+fn compare(
+    title: &str,
+    contenders: &[Contender],
+    concurrency: Concurrency,
+    turns: &Turns,
+) -> Result<Contest> {
     let mut contest = Contest::new(title, contenders.iter().map(|contender| contender.name.clone()));
     let (warm_up, length) = (Duration::from_secs(turns.seconds.min(1)), Duration::from_secs(turns.seconds));
     for _ in 0..turns.count {
@@ -103,7 +128,7 @@ fn compare(title: &str, contenders: &[Contender], concurrency: Concurrency, turn
             contest.add(row, LoadFigures::of(&report)?);
         }
     }
-    Ok(contest.to_string())
+    Ok(contest)
 }
 
 impl Contender {

@@ -21,6 +21,17 @@ pub fn millis(span: Duration) -> String {
     two_places(u64::try_from(span.as_micros() / 10).unwrap_or(u64::MAX))
 }
 
+/// A number of parts, such as hundredths, as a number for a plot.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    clippy::float_arithmetic,
+    reason = "a place on a picture"
+)]
+pub fn plotted(value: u64, parts: u32) -> f64 {
+    value as f64 / f64::from(parts)
+}
+
 /// CPU time of a Redis server so far, in microseconds.
 ///
 /// # Errors

@@ -6,11 +6,10 @@
 pub mod compare;
 pub mod figures;
 pub mod history;
+pub mod report;
+pub mod scale;
 pub mod soak;
 
-use std::num::NonZeroU32;
-
-use governor::{DefaultKeyedRateLimiter, Quota};
 use tollgate_core::rule::{DescriptorSpec, DomainSpec, LimitsSpec, RuleSpec};
 use tollgate_core::{Limit, Micros, Refill, RuleSet, Shape, Unit};
 
@@ -27,7 +26,7 @@ pub fn limit(shape: Shape) -> Limit {
     Limit::new(PLENTY, Micros::SECOND, shape).expect("a limit that every shape takes")
 }
 
-/// The shape that governor has too.
+/// The shape that most peers have too.
 pub const TOKEN_BUCKET: Shape = Shape::TokenBucket { burst: PLENTY, refill: Refill::Smooth };
 
 /// One domain `shop` with one rule on `user_id`.
@@ -45,10 +44,4 @@ pub fn descriptor(key: &str, value: Option<String>, limit: Limit) -> DescriptorS
 pub fn rule_set(descriptors: Vec<DescriptorSpec>) -> RuleSet {
     RuleSet::new(vec![DomainSpec { name: "shop".into(), descriptors, ..Default::default() }])
         .expect("rules that go together")
-}
-
-/// governor with the same limit.
-pub fn governor() -> DefaultKeyedRateLimiter<String> {
-    let plenty = NonZeroU32::new(PLENTY).expect("not zero");
-    governor::RateLimiter::keyed(Quota::per_second(plenty).allow_burst(plenty))
 }

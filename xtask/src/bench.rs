@@ -1,13 +1,13 @@
-//! The steps that run programs of `bench/`: `soak`, `soak-long`, and `bench-grpc`, `bench-http`,
-//! `bench-resp`, `bench-redis` and `bench-gateway`, which compare Tollgate with its peers; and `bench-elastic`, whose program is
-//! `elastic_run`.
+//! The steps that run programs of `bench/`: `soak`, `soak-long`, `instructions`, and `bench`, which compares
+//! Tollgate with its peers and writes `docs/performance.md`; and `bench-elastic`, whose program is `elastic_run`.
 //!
 //! This file builds the programs beside the server, installs the peers from crates.io into the target
 //! folder, and starts them. Comparisons are never part of CI, which has no quiet machine.
 
 mod elastic_run;
+pub(crate) mod instructions;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::process::Invocation;
 use crate::{cargo_steps, setup, workspace};
@@ -16,6 +16,9 @@ use crate::{cargo_steps, setup, workspace};
 const SOAK_SECONDS: &str = "20";
 /// Millions of calls: as many as a service of a hundred a second gets in a day.
 const LONG_SOAK_SECONDS: &str = "180";
+/// What `bench` measures, in its order; each is a section of `docs/performance.md`.
+const SECTIONS: [&str; 9] =
+    ["in-process", "memory", "pause", "grpc", "http", "resp", "redis", "gateway", "scaling"];
 /// The peer over RESP and HTTP, at the version that the published figures are of.
 const THROTTLECRAB: (&str, &str) = ("throttlecrab-server", "0.4.40");
 
@@ -30,33 +33,28 @@ pub(crate) fn long_soak() -> Result<()> {
     start("release/soak", &[LONG_SOAK_SECONDS])
 }
 
-/// A call beside gRPC servers that always say OK. The arguments are `[SECONDS [TURNS [BEFORE]]]`, as for all;
-/// BEFORE is another build of `tollgate`.
-pub(crate) fn grpc(arguments: &[&str]) -> Result<()> {
-    compare("grpc", arguments)
-}
-
-/// `/v1/check` beside throttlecrab-server.
-pub(crate) fn http(arguments: &[&str]) -> Result<()> {
-    install_throttlecrab()?;
-    compare("http", arguments)
-}
-
-/// Commands over RESP beside redis-server and throttlecrab-server.
-pub(crate) fn resp(arguments: &[&str]) -> Result<()> {
-    install_throttlecrab()?;
-    compare("resp", arguments)
-}
-
-/// Decisions on Redis beside redis-benchmark.
-pub(crate) fn redis(arguments: &[&str]) -> Result<()> {
-    compare("redis", arguments)
-}
-
-/// The gateway beside nginx and HAProxy, in front of the same upstream.
-pub(crate) fn gateway(arguments: &[&str]) -> Result<()> {
-    setup::install_peers()?;
-    compare("gateway", arguments)
+/// Measures Tollgate beside its peers and writes `docs/performance.md`: all sections, or those behind `--only`.
+/// The other arguments are `[SECONDS [TURNS [BEFORE]]]`; BEFORE is another build of `tollgate`.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let (sections, rest) = match arguments {
+        ["--only", sections, rest @ ..] => (sections.split(',').collect(), rest),
+        rest => (SECTIONS.to_vec(), rest),
+    };
+    if let Some(unknown) = sections.iter().find(|name| !SECTIONS.contains(name)) {
+        bail!("'{unknown}' is none of {}", SECTIONS.join(", "));
+    }
+    let any = |names: &[&str]| names.iter().any(|name| sections.contains(name));
+    if any(&["http", "resp", "gateway"]) {
+        setup::install_peers()?;
+    }
+    if any(&["http", "resp"]) {
+        install_throttlecrab()?;
+    }
+    if any(&["in-process", "memory"]) {
+        build_peers()?;
+    }
+    build()?;
+    start("release/bench", &[&[&*sections.join(",")], rest].concat())
 }
 
 /// An elastic limit before an upstream of fixed capacity, and a crowd.
@@ -64,15 +62,17 @@ pub(crate) fn elastic(arguments: &[&str]) -> Result<()> {
     elastic_run::run(arguments)
 }
 
-fn compare(what: &str, arguments: &[&str]) -> Result<()> {
-    build()?;
-    start("release/compare", &[&[what], arguments].concat())
+fn build() -> Result<()> {
+    let packages = ["-p", "tollgate-cli", "-p", "tollgate-bench", "-p", "tollgate-in-process"];
+    Invocation::new("cargo", &[&["build", "--release", "--locked", "--bins"], &packages[..]].concat()).run()
 }
 
-fn build() -> Result<()> {
-    let arguments =
-        ["build", "--release", "--locked", "-p", "tollgate-cli", "-p", "tollgate-bench", "--bins"];
-    Invocation::new("cargo", &arguments).run()
+/// The libraries that are compared have a workspace of their own.
+fn build_peers() -> Result<()> {
+    let folder = workspace::target()?.join("peers");
+    let folder = folder.to_str().context("the path of the target folder is not UTF-8")?;
+    let manifest = ["--manifest-path", "bench/peers/Cargo.toml", "--target-dir", folder];
+    Invocation::new("cargo", &[&["build", "--release", "--locked"], &manifest[..]].concat()).run()
 }
 
 /// Starts a program in the target folder.

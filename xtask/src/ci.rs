@@ -50,6 +50,11 @@ const STEPS: &[CiStep] = &[
         run: Plain(cargo_steps::test),
     },
     CiStep {
+        name: "instructions",
+        what: "the core paths take no more instructions than before, by callgrind",
+        run: WithArguments(bench::instructions::run),
+    },
+    CiStep {
         name: "examples",
         what: "every rule file that people may copy works",
         run: Plain(examples::run),
@@ -70,29 +75,9 @@ const ON_DEMAND: &[CiStep] = &[
         run: Plain(bench::long_soak),
     },
     CiStep {
-        name: "bench-grpc",
-        what: "calls beside gRPC servers that always say OK",
-        run: WithArguments(bench::grpc),
-    },
-    CiStep {
-        name: "bench-http",
-        what: "checks over HTTP beside throttlecrab-server",
-        run: WithArguments(bench::http),
-    },
-    CiStep {
-        name: "bench-resp",
-        what: "commands over RESP beside redis-server and throttlecrab-server",
-        run: WithArguments(bench::resp),
-    },
-    CiStep {
-        name: "bench-redis",
-        what: "decisions on Redis beside redis-benchmark with the same script",
-        run: WithArguments(bench::redis),
-    },
-    CiStep {
-        name: "bench-gateway",
-        what: "the gateway beside nginx and HAProxy with limits, and beside itself without",
-        run: WithArguments(bench::gateway),
+        name: "bench",
+        what: "Tollgate beside its peers, into docs/performance.md; --only NAME for one section",
+        run: WithArguments(bench::run),
     },
     CiStep {
         name: "bench-elastic",
@@ -149,7 +134,7 @@ fn usage() -> String {
     let (always, on_demand) = (list(STEPS), list(ON_DEMAND));
     format!(
         "cargo xtask <step>\n\n  ci            every step below, in this order{always}\n\nonly on demand, \
-         the benchmarks with [SECONDS [TURNS]] for each server:{on_demand}"
+         bench with [SECONDS [TURNS [BEFORE]]] for each server:{on_demand}"
     )
 }
 

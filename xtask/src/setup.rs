@@ -46,12 +46,16 @@ const NEEDED: &[Package] = &[
     Package { name: "nghttp2-client", check: &["h2load", "--version"] },
     // Forward-auth is asked by a real proxy, and one stands behind the gateway.
     Package { name: "nginx-light", check: &["nginx", "-v"] },
+    // Counts instructions.
+    Package { name: "valgrind", check: &["valgrind", "--version"] },
 ];
 
-/// What the gateway is measured beside, on demand.
+/// What Tollgate is measured beside, on demand.
 const PEERS: &[Package] = &[
     Package { name: "nginx-light", check: &["nginx", "-v"] },
     Package { name: "haproxy", check: &["haproxy", "-v"] },
+    // throttlecrab-server is built with it.
+    Package { name: "protobuf-compiler", check: &["protoc", "--version"] },
 ];
 
 /// What the machine can do about a missing package.
@@ -67,7 +71,7 @@ pub(crate) fn run() -> Result<()> {
     install_others()
 }
 
-/// Installs the proxies that the gateway is measured beside.
+/// Installs what Tollgate is measured beside.
 pub(crate) fn install_peers() -> Result<()> {
     install(PEERS)
 }

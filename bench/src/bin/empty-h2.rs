@@ -1,6 +1,6 @@
 //! A gRPC server on `h2` that always says OK: `cargo run --release -p tollgate-bench --bin empty-h2 ADDRESS`.
 //!
-//! `cargo xtask bench-grpc` starts it.
+//! `cargo xtask bench` starts it.
 
 use anyhow::{Context as _, Result};
 use tollgate_bench::compare::empty_servers;

@@ -1,6 +1,6 @@
 //! A gRPC server on `tonic` that always says OK: `cargo run --release -p tollgate-bench --bin empty-tonic ADDRESS`.
 //!
-//! `cargo xtask bench-grpc` starts it.
+//! `cargo xtask bench` starts it.
 
 use anyhow::{Context as _, Result};
 use tollgate_bench::compare::empty_servers;

@@ -15,6 +15,7 @@ use tollgate_load::plan::LoadRequest;
 
 use super::server_process::{ServerProcess, free_address};
 use super::{Concurrency, Contender, Turns, compare};
+use crate::report::Section;
 
 const CONCURRENCY: Concurrency = Concurrency { connections: 64, in_flight: 1 };
 /// The core of the proxies, and the one of everything else.
@@ -37,7 +38,7 @@ struct Proxy {
 }
 
 /// Requests that pass, with limits and without, and requests that are denied.
-pub(super) fn run(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let upstream = nginx(&folder, "upstream", "return 200 hello;", "", CORES[1])?;
     let start = |limits| -> Result<Vec<Proxy>> {
@@ -56,9 +57,10 @@ pub(super) fn run(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     let (off, on, deny) =
         (start(ProxyLimits::Off)?, start(ProxyLimits::ByKey)?, start(ProxyLimits::DenyAll)?);
     let passing: Vec<Contender> = off.iter().chain(&on).map(contender).collect();
-    print(&compare("gateway, 64 connections, requests that pass", &passing, CONCURRENCY, turns)?);
+    let contest = compare("gateway, requests that pass", &passing, CONCURRENCY, turns)?;
+    contest.into_section("gateway-pass", section);
     let denied: Vec<Contender> = deny.iter().map(contender).collect();
-    print(&compare("gateway, 64 connections, denials", &denied, CONCURRENCY, turns)?);
+    compare("gateway, denials", &denied, CONCURRENCY, turns)?.into_section("gateway-deny", section);
     Ok(())
 }
 

@@ -1,12 +1,15 @@
 //! The table of a comparison: medians over all turns, each row beside the first.
 
-use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tollgate_load::LoadReport;
 
-use crate::figures::{millis, ratio, two_places};
+use crate::figures::{millis, plotted, ratio, two_places};
+use crate::report::Section;
+use crate::report::plot::{Labels, bars};
+use crate::report::samples::Samples;
+use crate::report::table::MarkdownTable;
 
 /// What one load of one server came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,58 +32,76 @@ impl LoadFigures {
     }
 }
 
+/// One server and its turns.
+#[derive(Default)]
+struct ContestRow {
+    name: String,
+    per_second: Samples,
+    cpu_ns: Samples,
+    p50_us: Samples,
+    p99_us: Samples,
+}
+
 /// Several servers under the same load, for several turns.
 pub(super) struct Contest {
     title: String,
-    rows: Vec<(String, Vec<LoadFigures>)>,
+    rows: Vec<ContestRow>,
 }
 
 impl Contest {
     pub(super) fn new(title: &str, names: impl Iterator<Item = String>) -> Self {
-        Self { title: title.to_owned(), rows: names.map(|name| (name, Vec::new())).collect() }
+        let rows = names.map(|name| ContestRow { name, ..ContestRow::default() });
+        Self { title: title.to_owned(), rows: rows.collect() }
     }
 
     pub(super) fn add(&mut self, row: usize, figures: LoadFigures) {
-        if let Some((_, turns)) = self.rows.get_mut(row) {
-            turns.push(figures);
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        if let Some(row) = self.rows.get_mut(row) {
+            row.per_second.add(figures.per_second);
+            row.cpu_ns.add(figures.cpu_ns);
+            row.p50_us.add(micros(figures.p50));
+            row.p99_us.add(micros(figures.p99));
         }
     }
-}
 
-/// Each figure's own median.
-fn medians(turns: &[LoadFigures]) -> Option<LoadFigures> {
-    Some(LoadFigures {
-        per_second: median(turns.iter().map(|figures| figures.per_second))?,
-        cpu_ns: median(turns.iter().map(|figures| figures.cpu_ns))?,
-        p50: median(turns.iter().map(|figures| figures.p50))?,
-        p99: median(turns.iter().map(|figures| figures.p99))?,
-    })
-}
+    /// The table, and bars of the CPU time under a file name of their own.
+    pub(super) fn into_section(self, plot: &str, section: &mut Section) {
+        section.say(&self.table());
+        let title = format!("{}: CPU time of a request", self.title);
+        let values = self.rows.iter().map(|row| (row.name.clone(), plotted(row.cpu_ns.median(), 1_000)));
+        let labels = Labels { title: &title, x: "", y: "µs of the server's CPU time for a request" };
+        section.show(plot, &title, bars(labels, &values.collect::<Vec<_>>()));
+    }
 
-fn median<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
-    let mut values: Vec<T> = values.collect();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
-}
-
-impl fmt::Display for Contest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<44} {:>10} {:>6} {:>9} {:>6} {:>9} {:>9}",
-            self.title, "/s", "ratio", "CPU µs", "ratio", "p50 ms", "p99 ms"
-        )?;
-        let first = self.rows.first().and_then(|(_, turns)| medians(turns));
-        for (name, turns) in &self.rows {
-            let (Some(figures), Some(first)) = (medians(turns), first) else { continue };
-            let LoadFigures { per_second, cpu_ns, p50, p99 } = figures;
-            let [speed, cpu] = [(per_second, first.per_second), (cpu_ns, first.cpu_ns)]
-                .map(|(own, first)| two_places(ratio(own, first)));
-            let [p50, p99] = [p50, p99].map(millis);
-            let cpu_us = two_places(cpu_ns / 10);
-            writeln!(f, "{name:<44} {per_second:>10} {speed:>6} {cpu_us:>9} {cpu:>6} {p50:>9} {p99:>9}")?;
+    fn table(&self) -> String {
+        let head = [
+            &*self.title,
+            "/s",
+            "±",
+            "beside the first",
+            "CPU µs",
+            "±",
+            "beside the first",
+            "p50 ms",
+            "p99 ms",
+        ];
+        let mut table = MarkdownTable::new(head);
+        let Some(first) = self.rows.first() else { return String::new() };
+        for row in &self.rows {
+            let beside = |own: &Samples, first: &Samples| two_places(ratio(own.median(), first.median()));
+            table.row([
+                row.name.clone(),
+                row.per_second.median().to_string(),
+                format!("{} %", row.per_second.spread_percent()),
+                beside(&row.per_second, &first.per_second),
+                two_places(row.cpu_ns.median() / 10),
+                format!("{} %", row.cpu_ns.spread_percent()),
+                beside(&row.cpu_ns, &first.cpu_ns),
+                millis(Duration::from_micros(row.p50_us.median())),
+                millis(Duration::from_micros(row.p99_us.median())),
+            ]);
         }
-        Ok(())
+        table.to_string()
     }
 }
 
@@ -100,9 +121,14 @@ mod tests {
         for (row, rates) in [[90, 300, 100], [150, 10, 151]].into_iter().enumerate() {
             rates.into_iter().for_each(|rate| contest.add(row, figures(rate)));
         }
-        let table = contest.to_string();
-        let words = |line: usize| table.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
-        assert_eq!(words(1), ["peer", "100", "1.00", "7.50", "1.00", "0.50", "1.25"]);
-        assert_eq!(words(2), ["own", "150", "1.50", "7.50", "1.00", "0.50", "1.25"]);
+        let mut section = Section::default();
+        contest.into_section("one", &mut section);
+        let words = |line: usize| {
+            let line = section.text.lines().nth(line).unwrap();
+            line.split_whitespace().filter(|word| *word != "|").collect::<Vec<_>>()
+        };
+        assert_eq!(words(2), ["peer", "100", "105", "%", "1.00", "7.50", "0", "%", "1.00", "0.50", "1.25"]);
+        assert_eq!(words(3), ["own", "150", "47", "%", "1.50", "7.50", "0", "%", "1.00", "0.50", "1.25"]);
+        assert!(section.text.ends_with("(performance/one.svg)\n\n"), "{}", section.text);
     }
 }

@@ -12,6 +12,7 @@ use tollgate_testkit::RedisServer;
 
 use super::server_process::{ServerProcess, free_address, peer, program};
 use super::{Concurrency, Contender, Turns, compare};
+use crate::report::Section;
 
 /// Commands in a pipeline, on each of 50 connections.
 const PIPELINES: [usize; 3] = [1, 16, 64];
@@ -22,7 +23,7 @@ const THROTTLE: &str = "THROTTLE user:{key} 1000000 1000000 1";
 
 /// A call of a tonic server and of a bare h2 server that always say OK, and of Tollgate with rules as
 /// people have them: a token bucket and a sliding counter together, in a domain with plans and wildcards.
-pub(super) fn grpc(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn grpc(turns: &Turns, section: &mut Section) -> Result<()> {
     let entries = [("plan", "pro"), ("user_id", "u{key}")];
     let check = check(LoadProtocol::Grpc, "api", &entries);
     let empty = |name: &str| {
@@ -37,12 +38,13 @@ pub(super) fn grpc(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     let mut contenders = vec![contender("empty tonic server", &tonic), contender("empty h2 server", &h2)];
     contenders.extend(tollgates.iter().map(|tollgate| tollgate.contender("tollgate", check.clone())));
     let concurrency = Concurrency { connections: 4, in_flight: 32 };
-    print(&compare("gRPC, 4 connections × 32 in flight", &contenders, concurrency, turns)?);
+    compare("gRPC, 4 connections × 32 in flight", &contenders, concurrency, turns)?
+        .into_section("grpc", section);
     Ok(())
 }
 
 /// A check by throttlecrab-server and by Tollgate.
-pub(super) fn http(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn http(turns: &Turns, section: &mut Section) -> Result<()> {
     let throttlecrab = throttlecrab("http")?;
     let tollgates = Tollgate::start("--http", GENEROUS, turns)?;
     let body = r#"{"key":"user:{key}","max_burst":1000000,"count_per_period":1000000,"period":1}"#;
@@ -52,12 +54,12 @@ pub(super) fn http(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     contenders
         .extend(tollgates.iter().map(|tollgate| tollgate.contender("tollgate /v1/check", check.clone())));
     let concurrency = Concurrency { connections: 50, in_flight: 1 };
-    print(&compare("HTTP, 50 connections", &contenders, concurrency, turns)?);
+    compare("HTTP, 50 connections", &contenders, concurrency, turns)?.into_section("http", section);
     Ok(())
 }
 
 /// A command of redis-server, Tollgate and throttlecrab-server, in pipelines of several lengths.
-pub(super) fn resp(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub(super) fn resp(turns: &Turns, section: &mut Section) -> Result<()> {
     let redis = RedisServer::start();
     let throttlecrab = throttlecrab("redis")?;
     let tollgates = Tollgate::start("--resp", GENEROUS, turns)?;
@@ -78,7 +80,8 @@ pub(super) fn resp(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
     for pipeline in PIPELINES {
         let title = format!("RESP, 50 connections, pipeline of {pipeline}");
         let concurrency = Concurrency { connections: 50, in_flight: pipeline };
-        print(&compare(&title, &contenders, concurrency, turns)?);
+        let contest = compare(&title, &contenders, concurrency, turns)?;
+        contest.into_section(&format!("resp-{pipeline}"), section);
     }
     Ok(())
 }

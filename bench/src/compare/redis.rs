@@ -20,7 +20,11 @@ use tollgate_testkit::redis::wait_until;
 
 use super::server_process::{ServerProcess, free_address};
 use super::{Concurrency, Contender, Turns};
-use crate::figures::{millis, ratio, redis_cpu_us, two_places};
+use crate::figures::{millis, plotted, ratio, redis_cpu_us, two_places};
+use crate::report::Section;
+use crate::report::plot::{Labels, bars};
+use crate::report::samples::Samples;
+use crate::report::table::MarkdownTable;
 
 /// As much in flight as on four connections of Envoy with 32 streams each.
 const CONCURRENCY: Concurrency = Concurrency { connections: 4, in_flight: 32 };
@@ -31,51 +35,82 @@ const REQUESTS_PER_SECOND: u64 = 60_000;
 /// For a command to reach Redis.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) fn run(turns: &Turns, print: &mut dyn FnMut(&str)) -> Result<()> {
-    print(&format!(
-        "{:<24} {:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
+pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
+    let head = [
         "algorithm",
-        "benchmark /s",
+        "redis-benchmark /s",
         "tollgate /s",
+        "±",
         "ratio",
-        "per call",
-        "redis CPU µs",
+        "decisions a call",
+        "Redis CPU µs",
+        "±",
         "node CPU µs",
         "p50 ms",
-        "p99 ms"
-    ));
+        "p99 ms",
+    ];
+    let (mut table, mut redis_cpu) = (MarkdownTable::new(head), Vec::new());
     for algorithm in ALGORITHMS {
         for (build, program) in turns.builds()? {
-            print(&row(
-                &format!("{build}{algorithm}"),
-                &RedisRig::start(&program, algorithm)?,
-                turns.seconds,
-            )?);
+            let figures = RedisFigures::measure(&RedisRig::start(&program, algorithm)?, turns)?;
+            table.row(figures.row(&format!("{build}{algorithm}")));
+            redis_cpu.push((format!("{build}{algorithm}"), plotted(figures.redis_cpu.median(), 100)));
         }
     }
+    section.say(&table.to_string());
+    let labels = Labels { title: "CPU time of Redis for a decision", x: "", y: "µs of Redis' one thread" };
+    section.show("redis", "CPU time of Redis for a decision, by algorithm", bars(labels, &redis_cpu));
     Ok(())
 }
 
-/// Measures one algorithm.
-fn row(name: &str, rig: &RedisRig, seconds: u64) -> Result<String> {
-    let command = rig.command()?;
-    let contender = rig.contender();
-    let (warm_up, length) = (Duration::from_secs(seconds.min(2)), Duration::from_secs(seconds));
-    contender.load(CONCURRENCY, Duration::ZERO, warm_up)?;
-    let (cpu_before, calls_before) = (redis_cpu_us(&rig.redis)?, rig.script_calls()?);
-    let report = contender.load(CONCURRENCY, Duration::ZERO, length)?;
-    let (cpu_us, calls) = (redis_cpu_us(&rig.redis)? - cpu_before, rig.script_calls()? - calls_before);
-    let alone = rig.benchmark(&command, seconds * REQUESTS_PER_SECOND)?;
-    Ok(format!(
-        "{name:<24} {alone:>12} {:>12} {:>6} {:>9} {:>12} {:>12} {:>8} {:>8}",
-        report.per_second(),
-        two_places(ratio(report.per_second(), alone)),
-        two_places(ratio(report.answered, calls)),
-        two_places(ratio(cpu_us, report.answered)),
-        two_places(report.server_cpu_ns().context("no CPU time in /proc")? / 10),
-        millis(report.latencies.p50),
-        millis(report.latencies.p99)
-    ))
+/// What one algorithm came to; CPU times in hundredths of a microsecond.
+#[derive(Default)]
+struct RedisFigures {
+    alone: Samples,
+    per_second: Samples,
+    per_call: Samples,
+    redis_cpu: Samples,
+    node_cpu: Samples,
+    p50_us: Samples,
+    p99_us: Samples,
+}
+
+impl RedisFigures {
+    fn measure(rig: &RedisRig, turns: &Turns) -> Result<Self> {
+        let (command, contender, mut figures) = (rig.command()?, rig.contender(), Self::default());
+        contender.load(CONCURRENCY, Duration::ZERO, Duration::from_secs(1))?;
+        for _ in 0..turns.count {
+            let (cpu_before, calls_before) = (redis_cpu_us(&rig.redis)?, rig.script_calls()?);
+            let report = contender.load(CONCURRENCY, Duration::ZERO, Duration::from_secs(turns.seconds))?;
+            let (cpu_us, calls) =
+                (redis_cpu_us(&rig.redis)? - cpu_before, rig.script_calls()? - calls_before);
+            figures.alone.add(rig.benchmark(&command, turns.seconds * REQUESTS_PER_SECOND)?);
+            figures.per_second.add(report.per_second());
+            figures.per_call.add(ratio(report.answered, calls));
+            figures.redis_cpu.add(ratio(cpu_us, report.answered));
+            figures.node_cpu.add(report.server_cpu_ns().context("no CPU time in /proc")? / 10);
+            figures.p50_us.add(u64::try_from(report.latencies.p50.as_micros())?);
+            figures.p99_us.add(u64::try_from(report.latencies.p99.as_micros())?);
+        }
+        Ok(figures)
+    }
+
+    fn row(&self, name: &str) -> [String; 11] {
+        let (alone, own) = (self.alone.median(), self.per_second.median());
+        [
+            name.to_owned(),
+            alone.to_string(),
+            own.to_string(),
+            format!("{} %", self.per_second.spread_percent()),
+            two_places(ratio(own, alone)),
+            two_places(self.per_call.median()),
+            two_places(self.redis_cpu.median()),
+            format!("{} %", self.redis_cpu.spread_percent()),
+            two_places(self.node_cpu.median()),
+            millis(Duration::from_micros(self.p50_us.median())),
+            millis(Duration::from_micros(self.p99_us.median())),
+        ]
+    }
 }
 
 /// A `tollgate` on a `redis-server`, with limits of one algorithm.

@@ -62,7 +62,13 @@ pub(super) fn program(name: &str) -> Result<PathBuf> {
 /// A program that `cargo xtask` has installed for comparisons.
 pub(super) fn peer(name: &str) -> Result<PathBuf> {
     let target = folder()?.parent().context("it lies in a target folder")?.join("tools/bin").join(name);
-    existing(target, "cargo xtask bench-resp")
+    existing(target, "cargo xtask bench --only resp")
+}
+
+/// The program that compares libraries, which `cargo xtask` builds in a workspace of its own.
+pub(super) fn peers_program() -> Result<PathBuf> {
+    let target = folder()?.parent().context("it lies in a target folder")?.to_owned();
+    existing(target.join("peers/release/tollgate-peers"), "cargo xtask bench --only in-process")
 }
 
 fn folder() -> Result<PathBuf> {

@@ -24,7 +24,8 @@
 //! | [`algorithm`] | [`decide`], one file per algorithm |
 //! | `secret` | [`Secret`]: a text that nobody prints by accident |
 //! | [`penalty`], [`strikes`] | who is denied too often is blocked: the numbers, and what is known of a key |
-//! | `state_bytes`, `state_text` | a state as stores write it |
+//! | `packed_log`, `varint` | [`Log`]: the entries of a window in bits |
+//! | `state_bytes`, `state_text`, `written_log` | a state as stores write it |
 //!
 //! Invariant: nothing here does I/O, reads a clock, allocates per matched
 //! rule, or uses a floating point number. Every quantity fits in 53 bits, so
@@ -44,6 +45,7 @@ pub mod metadata;
 pub mod outcome;
 pub mod owned_request;
 mod pace;
+mod packed_log;
 mod pattern;
 pub mod penalty;
 pub mod request;
@@ -55,6 +57,8 @@ mod state_bytes;
 mod state_text;
 pub mod strikes;
 pub mod time;
+mod varint;
+mod written_log;
 
 pub use algorithm::{Change, Operation, decide};
 pub use charge::Charge;

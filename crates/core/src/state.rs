@@ -9,6 +9,7 @@
 //! Deliberately not here: maps, locks, hashes, and the meaning of the words,
 //! which each algorithm keeps to itself.
 
+pub use crate::packed_log::Log;
 use crate::time::Time;
 
 /// Bits of a packed cell that hold the deadline.
@@ -86,48 +87,6 @@ impl Cell {
     }
 }
 
-/// The state of the logs: when what was taken, oldest first, as gaps.
-///
-/// A tick is a microsecond for the log and a sub-window for the buckets. Each
-/// entry but the newest is kept as the gap to the next one and its cost, as
-/// variable-length numbers: four to five bytes for one request among 500 an
-/// hour, three for a sub-window.
-///
-/// ```
-/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, State, Time, decide};
-/// let limit = Limit::new(10, Micros::SECOND, Shape::SlidingLog)?;
-/// let (_, change) = decide(None, &limit, Time::EPOCH, Operation::Check, 1);
-/// let Change::Put(state) = change else { panic!("a taken request is remembered") };
-/// let State::Log(log) = state else { panic!("as long as the limit") };
-/// assert_eq!(log.deadline(), Time::from_secs(1));
-/// # Ok::<(), tollgate_core::LimitError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
-    pub(crate) deadline: Time,
-    /// Tick of the oldest entry.
-    pub(crate) first: u64,
-    /// Tick and cost of the newest entry.
-    pub(crate) last: u64,
-    pub(crate) last_cost: u64,
-    /// Sum of all costs.
-    pub(crate) total: u64,
-    /// `gap to the next << 1 | cost is not 1`, then the cost if it is not 1.
-    pub(crate) gaps: Box<[u8]>,
-}
-
-impl Log {
-    /// From this instant on the log is worth nothing.
-    pub const fn deadline(&self) -> Time {
-        self.deadline
-    }
-
-    /// What the log takes beside a store's slot.
-    pub const fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.gaps.len()
-    }
-}
-
 /// What a store keeps for one key.
 ///
 /// ```
@@ -148,7 +107,7 @@ pub enum State {
 
 impl State {
     /// From this instant on the state is worth nothing.
-    pub const fn deadline(&self) -> Time {
+    pub fn deadline(&self) -> Time {
         self.as_ref().deadline()
     }
 
@@ -182,7 +141,7 @@ pub enum StateRef<'a> {
 
 impl StateRef<'_> {
     /// From this instant on the state is worth nothing.
-    pub const fn deadline(self) -> Time {
+    pub fn deadline(self) -> Time {
         match self {
             Self::Cell(cell) => cell.deadline(),
             Self::Log(log) => log.deadline(),

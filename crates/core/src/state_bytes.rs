@@ -1,13 +1,13 @@
-//! The packed form of a log, for stores that write their memory to disk.
+//! The form of a log on disk, for stores that write their memory to disk.
 //!
-//! Five numbers of eight bytes, little-endian, and then the gaps as they are.
+//! Five numbers of eight bytes, little-endian, and then the entries as `written_log` writes them.
 //! A cell needs none of this: [`crate::Cell::pack`] is its form.
 //!
 //! Invariant: what does not add up is not read.
 
-use crate::algorithm::window_log;
-use crate::state::Log;
+use crate::packed_log::{Log, LogHead};
 use crate::time::Time;
+use crate::written_log::{read_gaps, write_gaps};
 
 /// Deadline, first and last tick, cost of the last, total.
 const HEAD_BYTES: usize = 5 * 8;
@@ -15,10 +15,11 @@ const HEAD_BYTES: usize = 5 * 8;
 impl Log {
     /// Appends the packed form.
     pub fn write_bytes(&self, out: &mut Vec<u8>) {
-        for number in [self.deadline.get(), self.first, self.last, self.last_cost, self.total] {
+        let LogHead { deadline, first, last, last_cost, total } = self.parts().0;
+        for number in [deadline.get(), first, last, last_cost, total] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        out.extend_from_slice(&self.gaps);
+        write_gaps(self, out);
     }
 
     /// Reads the packed form; none if it is not one.
@@ -30,18 +31,12 @@ impl Log {
     pub fn read_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, gaps) = bytes.split_at_checked(HEAD_BYTES)?;
         let (numbers, _) = head.as_chunks::<8>();
-        let [deadline, first, last, last_cost, total] = *numbers else { return None };
-        let log = Self {
-            deadline: Time::new(u64::from_le_bytes(deadline)),
-            first: u64::from_le_bytes(first),
-            last: u64::from_le_bytes(last),
-            last_cost: u64::from_le_bytes(last_cost),
-            total: u64::from_le_bytes(total),
-            gaps: gaps.into(),
-        };
-        let numbers = [log.deadline.get(), log.first, log.last, log.last_cost, log.total];
+        let numbers: [[u8; 8]; 5] = numbers.try_into().ok()?;
+        let numbers = numbers.map(u64::from_le_bytes);
+        let [deadline, first, last, last_cost, total] = numbers;
+        let head = LogHead { deadline: Time::new(deadline), first, last, last_cost, total };
         let is_small = numbers.iter().all(|number| *number < 1 << 53);
-        (is_small && window_log::adds_up(&log)).then_some(log)
+        if is_small { read_gaps(head, gaps) } else { None }
     }
 }
 

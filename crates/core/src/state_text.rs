@@ -9,8 +9,10 @@
 
 use crate::algorithm::window_log;
 use crate::limit::{Limit, StateForm};
-use crate::state::{Cell, Log, State};
+use crate::packed_log::{Log, LogHead};
+use crate::state::{Cell, State};
 use crate::time::Time;
+use crate::written_log::{read_gaps, write_gaps};
 
 impl State {
     /// Appends the written form of a state under `limit`.
@@ -21,11 +23,14 @@ impl State {
                 format!("{} {first} {second}", cell.deadline().get())
             }
             Self::Cell(cell) => format!("{} {}", cell.deadline().get(), cell.low()),
-            Self::Log(log) => format!("{} {} {} {}:", log.first, log.last, log.last_cost, log.total),
+            Self::Log(log) => {
+                let LogHead { first, last, last_cost, total, .. } = log.parts().0;
+                format!("{first} {last} {last_cost} {total}:")
+            }
         };
         out.extend_from_slice(text.as_bytes());
         if let Self::Log(log) = self {
-            out.extend_from_slice(&log.gaps);
+            write_gaps(log, out);
         }
     }
 
@@ -49,15 +54,8 @@ impl State {
 fn read_log(bytes: &[u8], limit: &Limit) -> Option<Log> {
     let colon = bytes.iter().position(|byte| *byte == b':')?;
     let [first, last, last_cost, total] = numbers(bytes.get(..colon)?)?;
-    let log = Log {
-        deadline: window_log::leaves(limit, last),
-        first,
-        last,
-        last_cost,
-        total,
-        gaps: bytes.get(colon + 1..)?.into(),
-    };
-    window_log::adds_up(&log).then_some(log)
+    let head = LogHead { deadline: window_log::leaves(limit, last), first, last, last_cost, total };
+    read_gaps(head, bytes.get(colon + 1..)?)
 }
 
 /// Exactly `N` numbers below 2^53.

@@ -17,11 +17,11 @@
 //!
 //! Deliberately not here: which denials are strikes, which a store decides.
 
-use crate::algorithm::{Change, NOW_MAX, STEP_BACK_MAX, window_log};
+use crate::algorithm::{Change, NOW_MAX, STEP_BACK_MAX};
 use crate::decision::{Decision, Verdict};
 use crate::limit::WINDOW_MAX;
 use crate::penalty::{BLOCK_MAX, Penalty};
-use crate::state::{Cell, State, StateRef};
+use crate::state::{Cell, Log, State, StateRef};
 use crate::time::{Micros, Time};
 
 const _: () = assert!(BLOCK_MAX.get() <= WINDOW_MAX.get(), "two of them after now still fit in 53 bits");
@@ -88,7 +88,7 @@ impl Record {
                 Self { strikes: Vec::new(), level, block: Some((end, Micros::new(length))), deadline }
             }
             StateRef::Log(log) => {
-                let mut strikes = window_log::entries(log);
+                let mut strikes = log.entries().collect::<Vec<_>>();
                 // The newest strike carries the blocks as a cost.
                 let level = strikes.last().map_or(0, |(_, cost)| cost & !COUNT_MASK) >> COUNT_BITS;
                 if let Some(newest) = strikes.last_mut() {
@@ -107,7 +107,7 @@ impl Record {
         if let Some(newest) = entries.last_mut() {
             newest.1 |= self.level << COUNT_BITS;
         }
-        State::Log(window_log::log_of(&entries, self.deadline).expect("there is a strike, or a block"))
+        State::Log(Log::of_entries(&entries, self.deadline).expect("there is a strike, or a block"))
     }
 
     /// Brings what was written while the clock was ahead down to `now`; whether
@@ -235,8 +235,8 @@ pub(crate) fn read_text(bytes: &[u8]) -> Option<State> {
             let is_counted = entries.iter().all(|(_, count)| (1..=COUNT_MASK).contains(count));
             let is_sorted = entries.is_sorted_by(|(a, _), (b, _)| a < b);
             entries.last_mut()?.1 |= level << COUNT_BITS;
-            let log = window_log::log_of(&entries, Time::new(*deadline))?;
-            (is_counted && is_sorted).then_some(State::Log(log))
+            let log = (is_counted && is_sorted).then(|| Log::of_entries(&entries, Time::new(*deadline)));
+            log?.map(State::Log)
         }
         _ => None,
     }

@@ -1,0 +1,111 @@
+//! Values of several turns, by case and name, in the order in which they came.
+
+use anyhow::{Context as _, Result};
+
+use crate::figures::{ratio, two_places};
+
+/// The values of one name in one case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Samples(Vec<u64>);
+
+impl Samples {
+    /// One more.
+    pub fn add(&mut self, value: u64) {
+        self.0.push(value);
+        self.0.sort_unstable();
+    }
+
+    /// The middle one; 0 if there is none.
+    pub fn median(&self) -> u64 {
+        self.0.get(self.0.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// The smallest and the largest.
+    pub fn spread(&self) -> (u64, u64) {
+        (self.0.first().copied().unwrap_or(0), self.0.last().copied().unwrap_or(0))
+    }
+
+    /// Half of what lies between the smallest and the largest, in hundredths of the median.
+    pub fn spread_percent(&self) -> u64 {
+        let (least, most) = self.spread();
+        ratio((most - least) / 2, self.median())
+    }
+}
+
+/// Samples by case and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SampleSet(Vec<(String, Vec<(String, Samples)>)>);
+
+impl SampleSet {
+    /// Reads lines of case, name and value with tabs between.
+    ///
+    /// # Errors
+    /// If a line is none of that form.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut set = Self::default();
+        for line in text.lines() {
+            let mut words = line.split('\t');
+            let read = words.next().zip(words.next()).zip(words.next().and_then(|value| value.parse().ok()));
+            let ((case, name), value) = read.with_context(|| format!("'{line}' is no sample"))?;
+            set.add(case, name, value);
+        }
+        Ok(set)
+    }
+
+    /// Adds a sample.
+    pub fn add(&mut self, case: &str, name: &str, value: u64) {
+        let names = entry(&mut self.0, case);
+        entry(names, name).add(value);
+    }
+
+    /// Cases with their names and samples.
+    pub fn cases(&self) -> impl Iterator<Item = (&str, &[(String, Samples)])> {
+        self.0.iter().map(|(case, names)| (case.as_str(), names.as_slice()))
+    }
+
+    /// The samples of a case.
+    pub fn case(&self, case: &str) -> &[(String, Samples)] {
+        self.0.iter().find(|(other, _)| other == case).map_or(&[], |(_, names)| names)
+    }
+}
+
+/// What stands under a name, made if there is nothing.
+fn entry<'a, V: Default>(list: &'a mut Vec<(String, V)>, name: &str) -> &'a mut V {
+    let at = list.iter().position(|(other, _)| other == name).unwrap_or(list.len());
+    if at == list.len() {
+        list.push((name.to_owned(), V::default()));
+    }
+    let (_, value) = list.get_mut(at).expect("it is there, or was just put there");
+    value
+}
+
+/// Tenths as people read them: whole numbers from 100 on.
+pub fn tenths(value: u64) -> String {
+    if value >= 1_000 { (value / 10).to_string() } else { format!("{}.{}", value / 10, value % 10) }
+}
+
+/// How many times faster one time is than another.
+pub fn times_faster(time: u64, than: u64) -> String {
+    format!("{}×", two_places(ratio(than, time)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_grouped_by_case_and_name_in_their_order() {
+        let set = SampleSet::parse("hot\tb\t30\nhot\ta\t7\nhot\tb\t10\nhot\tb\t20\ncold\ta\t1").unwrap();
+        let [(name, samples), _] = set.case("hot") else { panic!("two names") };
+        assert_eq!((name.as_str(), samples.median(), samples.spread()), ("b", 20, (10, 30)));
+        assert_eq!(samples.spread_percent(), 50);
+        assert_eq!(set.cases().map(|(case, _)| case).collect::<Vec<_>>(), ["hot", "cold"]);
+        assert!(SampleSet::parse("hot\tb").is_err());
+    }
+
+    #[test]
+    fn tenths_and_ratios_read_well() {
+        assert_eq!([123, 1_234].map(tenths), ["12.3", "123"]);
+        assert_eq!(times_faster(50, 125), "2.50×");
+    }
+}
