@@ -60,6 +60,7 @@ impl DeferringNode {
         let words = serving.until("the gateway (HTTP/1.1, HTTP/2) listens on ");
         let gateway = words.split(' ').next().unwrap().parse().unwrap();
         serving.until("deferred requests are kept");
+        wait_until("rules are loaded", DEADLINE, || get(http, "/healthcheck").starts_with("HTTP/1.1 200"));
         Self { serving, gateway, http, admin }
     }
 
@@ -151,8 +152,8 @@ fn another_node_sends_what_a_dead_one_took() {
         orders.iter().filter(|(status, _)| *status == 202).map(|(_, told)| id(told)).collect();
     assert!(taken.len() >= 12 && orders.iter().all(|(status, _)| [200, 202].contains(status)), "{orders:?}");
     wait_until("the first one sends", DEADLINE, || upstream.deferred_count() > 0);
-    upstream.begin_life(1);
     drop(first);
+    upstream.begin_life(1);
     wait_until("the second one sends the rest", DEADLINE, || {
         taken.iter().all(|id| second.status(id)["status"] == "done")
     });

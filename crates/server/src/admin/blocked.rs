@@ -70,7 +70,7 @@ struct BlockedKeyBody {
     params(
         ("domain" = Option<String>, Query, description = "Only under rules of this domain.", example = "shop"),
         ("rule" = Option<String>, Query, description = "Only under this rule.", example = "login"),
-        ("limit" = Option<u64>, Query, description = "Keys at most; 100 if absent.", example = 10),
+        ("limit" = Option<u64>, Query, description = "Keys at most; 100 if absent.", minimum = 1, maximum = 200, example = 10),
     ),
     responses(
         (status = 200, description = "The keys.", body = BlockedBody),

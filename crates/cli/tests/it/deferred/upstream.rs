@@ -29,7 +29,9 @@ impl RecordingUpstream {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let own = Arc::clone(&own);
-                std::thread::spawn(move || serve(stream, &own));
+                // What a process has sent may be read when it is dead already.
+                let life = own.lock().unwrap().life;
+                std::thread::spawn(move || serve(stream, life, &own));
             }
         });
         Self { address, arrivals }
@@ -39,7 +41,7 @@ impl RecordingUpstream {
         format!("http://{}", self.address)
     }
 
-    /// What arrives from now on is of this life.
+    /// What arrives over connections that are made from now on is of this life.
     pub(super) fn begin_life(&self, life: u32) {
         self.arrivals.lock().unwrap().life = life;
     }
@@ -60,13 +62,12 @@ impl RecordingUpstream {
     }
 }
 
-fn serve(stream: TcpStream, arrivals: &Mutex<Arrivals>) {
+fn serve(stream: TcpStream, life: u32, arrivals: &Mutex<Arrivals>) {
     let mut answers = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
     while let Some((key, body)) = request(&mut reader) {
         {
             let mut arrivals = arrivals.lock().unwrap();
-            let life = arrivals.life;
             if let Some(key) = key {
                 arrivals.deferred.entry(key).or_default().push(life);
             }
