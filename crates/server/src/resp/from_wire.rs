@@ -23,12 +23,11 @@ const DIGITS_SAFE: usize = 18;
 
 /// A whole number.
 pub(super) fn integer(word: &[u8]) -> Option<i64> {
-    // Nearly all are short and have no sign; five of them come with every CL.THROTTLE.
-    let is_plain = !word.is_empty() && word.len() <= DIGITS_SAFE && word.iter().all(u8::is_ascii_digit);
-    if is_plain {
-        return Some(word.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')));
-    }
-    std::str::from_utf8(word).ok()?.parse().ok()
+    // Nearly all are short and have no sign; several of them come with every CL.THROTTLE.
+    let digit = |sum: i64, byte: &u8| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'));
+    let is_short = (1..=DIGITS_SAFE).contains(&word.len());
+    let plain = if is_short { word.iter().try_fold(0, digit) } else { None };
+    plain.or_else(|| std::str::from_utf8(word).ok()?.parse().ok())
 }
 
 /// A text that can be part of a key.
