@@ -28,6 +28,8 @@ use super::report::{LoadOrigin, LoadReporter};
 const POLL_INTERVAL: Duration = Duration::from_millis(750);
 /// A poll is followed by at least so many times its own duration without one.
 const REST_FACTOR: u32 = 20;
+/// However slow the files are, a change is found in so long.
+const REST_MAX: Duration = Duration::from_secs(5);
 /// How far apart two polls must agree.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// After so many polls that disagree, half a second, the last one counts.
@@ -49,6 +51,7 @@ where
 {
     let mut watch = FolderWatch::new();
     let mut loaded: Option<u64> = None;
+    let mut took_before = Duration::ZERO;
     loop {
         let Some(mut polled) = poll(&files, &reporter).await else {
             sleep(POLL_INTERVAL).await;
@@ -76,12 +79,20 @@ where
         if is_watch_new {
             continue;
         }
+        let rest = rest(took, took_before);
+        took_before = took;
         tokio::select! {
-            () = watch.changed() => sleep(DEBOUNCE.max(took * REST_FACTOR)).await,
-            () = sleep(POLL_INTERVAL.max(took * REST_FACTOR)) => {}
+            () = watch.changed() => sleep(DEBOUNCE.max(rest)).await,
+            () = sleep(POLL_INTERVAL.max(rest)) => {}
             () = reload.notified() => loaded = None,
         }
     }
+}
+
+/// How long the files are left alone after two polls. The quicker one counts: files that are slow are
+/// slow twice, and a machine that stood still for a moment must not hold up the next change.
+fn rest(took: Duration, took_before: Duration) -> Duration {
+    (took.min(took_before) * REST_FACTOR).min(REST_MAX)
 }
 
 /// None if the runtime is about to end.
@@ -128,4 +139,17 @@ where
         }
     };
     reporter.report(LoadOrigin { origin, files, warnings }, result);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_slow_rest_and_a_machine_that_stood_still_does_not() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest(ms(40), ms(50)), ms(800));
+        assert_eq!(rest(ms(3_000), ms(1)), ms(20), "one poll of many was slow");
+        assert_eq!(rest(ms(3_000), ms(2_000)), REST_MAX, "a network file system that hangs");
+    }
 }
