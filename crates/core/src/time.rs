@@ -82,11 +82,25 @@ impl From<Micros> for Duration {
 }
 
 /// Exact, largest unit first: `250us`, `1.5s`, `1m30s`, `7d`.
+impl Micros {
+    /// Units that spans are told in, with their names.
+    const UNITS: [(u64, &str); 5] =
+        [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
+
+    /// How many of the largest unit that fits, if that is all of it: `1h`, and nothing for `1h30m`.
+    pub fn whole_unit(self) -> Option<(u64, &'static str)> {
+        let (len, name) = Self::UNITS.into_iter().find(|(len, _)| self.0 >= *len)?;
+        self.0.is_multiple_of(len).then(|| (self.0 / len, name))
+    }
+}
+
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 3] = [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m")];
+        if let Some((count, name)) = self.whole_unit() {
+            return write!(f, "{count}{name}");
+        }
         let mut us = self.0;
-        for (len, name) in UNITS {
+        for (len, name) in Self::UNITS.into_iter().take(3) {
             if us >= len {
                 write!(f, "{}{name}", us / len)?;
                 us %= len;

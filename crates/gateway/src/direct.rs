@@ -25,6 +25,7 @@
 //! | `outgoing_head` | the head as the upstream gets it |
 //! | `forwarding` | a request → an upstream's answer, with its one retry |
 //! | `response_head` | an upstream's head as the client gets it; answers of our own |
+//! | `told` | what a client is told about its limits |
 //! | `relay` | the body of an answer |
 //! | `buffers`, `date` | buffers that connections share; the `Date` field |
 //!
@@ -40,6 +41,7 @@ mod outgoing_head;
 mod relay;
 mod request;
 mod response_head;
+mod told;
 
 use std::sync::Arc;
 
@@ -64,8 +66,9 @@ use client_stream::{ClientStream, NextRead};
 pub(crate) use client_stream::poll_read_with;
 use date::DateHeader;
 use forwarding::{Forwarding, ForwardingEnd};
-use request::DirectRequest;
+use request::{DirectRequest, Fields};
 use response_head::Additions;
+use told::Told;
 
 /// What became of a connection.
 pub(crate) enum DirectEnd<I> {
@@ -133,7 +136,8 @@ where
 
     /// Answers the request at the beginning of `input`; how long it was, or none if it is hyper's.
     async fn answer_next(&mut self, input: &mut [u8]) -> Result<Option<usize>, ConnectionOver> {
-        let found = DirectRequest::read(input).and_then(|request| {
+        let mut fields = Fields::new();
+        let found = DirectRequest::read(input, &mut fields).and_then(|request| {
             let route = self.route(&request)?;
             Some((request, route))
         });
@@ -151,7 +155,7 @@ where
             host: Some(request.host),
             path: request.path(),
             method: &request.method,
-            headers: HeaderFields::Lines(&request.fields),
+            headers: HeaderFields::Lines(request.fields),
         };
         self.gateway.find_route(&query).filter(|route| route.is_direct && !self.gateway.is_deferring())
     }
@@ -162,7 +166,7 @@ where
         request: &DirectRequest<'_>,
         route: &Arc<Route>,
     ) -> Result<(), ConnectionOver> {
-        let fields = HeaderFields::Lines(&request.fields);
+        let fields = HeaderFields::Lines(request.fields);
         let mut access = self.gateway.access_record(self.context);
         if let Some(access) = &mut access {
             let line = (&request.method, request.target, Version::HTTP_11);
@@ -176,20 +180,23 @@ where
             host: Some(request.host),
             headers: fields,
         };
-        let mut told = HeaderLines::from(buffers::take());
+        let mut told = Told::new();
         let mut admission = match self.gateway.admit(route, &facts, &mut told).await {
             Ok(admission) => admission,
             Err(error) => return self.refuse(&error, access).await,
         };
-        let origin = origin(self.context, route, fields, Version::HTTP_11);
         if let Some(access) = &mut access {
-            access.decided(origin.client, (admission.verdict, admission.outcome), admission.rule.as_deref());
+            let client = origin(self.context, route, fields, Version::HTTP_11).client;
+            access.decided(client, (admission.verdict, admission.outcome), admission.rule.as_deref());
         }
-        if let Some(problem) = admission.problem.take() {
+        if admission.verdict.is_deny() {
+            if let Some(problem) = admission.problem.take() {
+                problem.write(&mut told.body);
+            }
             let verdict = Some(admission.verdict.word());
-            let (status, body) = (StatusCode::TOO_MANY_REQUESTS, problem.to_bytes());
-            let answered = self.answer_own(status, verdict, (&body, &told), access).await;
-            buffers::give(told.into());
+            let said = (told.body.as_slice(), &told.lines);
+            let answered = self.answer_own(StatusCode::TOO_MANY_REQUESTS, verdict, said, access).await;
+            told.give_back();
             return answered;
         }
         self.flush().await?;
@@ -203,10 +210,11 @@ where
                 access.held(held.elapsed());
             }
         }
+        let origin = origin(self.context, route, fields, Version::HTTP_11);
         let decided = (admission.verdict, admission.rule.as_deref());
-        let forwarding = Forwarding { request, route, origin: &origin, decided, told: &told };
-        let forwarded = self.forward(&forwarding, access.as_mut()).await;
-        buffers::give(told.into());
+        let forwarding = Forwarding { request, route, origin: &origin, decided, told: &told.lines };
+        let forwarded = self.forward(&forwarding, access.as_deref_mut()).await;
+        told.give_back();
         match forwarded {
             Ok(()) => Ok(()),
             Err(ForwardingEnd::Refused(error)) => self.refuse(&error, access).await,
@@ -218,7 +226,7 @@ where
     async fn refuse(
         &mut self,
         error: &GatewayError,
-        access: Option<AccessRecord>,
+        access: Option<Box<AccessRecord>>,
     ) -> Result<(), ConnectionOver> {
         let body = problem::body(error);
         self.answer_own(error.status(), None, (&body, &HeaderLines::default()), access).await
@@ -230,7 +238,7 @@ where
         status: StatusCode,
         verdict: Option<&str>,
         (body, told): (&[u8], &HeaderLines),
-        access: Option<AccessRecord>,
+        access: Option<Box<AccessRecord>>,
     ) -> Result<(), ConnectionOver> {
         if let Some(mut access) = access {
             access.answered(status.as_u16(), access.upstream_time());

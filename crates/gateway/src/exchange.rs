@@ -51,7 +51,7 @@ pub(crate) struct ExchangeRecord {
     /// Which upstream was asked, and how long it took.
     pub(crate) sent: SendRecord,
     /// What the access log is told; none if there is none.
-    pub(crate) access: Option<AccessRecord>,
+    pub(crate) access: Option<Box<AccessRecord>>,
 }
 
 impl<C: Checker> Gateway<C> {
@@ -81,9 +81,9 @@ impl<C: Checker> Gateway<C> {
     }
 
     /// What the access log will be told of a request, if there is one.
-    pub(crate) fn access_record(&self, context: &ConnectionContext) -> Option<AccessRecord> {
+    pub(crate) fn access_record(&self, context: &ConnectionContext) -> Option<Box<AccessRecord>> {
         let log = self.access_log.clone()?;
-        Some(AccessRecord::new(log, self.checker.calendar(), context.socket.peer))
+        Some(Box::new(AccessRecord::new(log, self.checker.calendar(), context.socket.peer)))
     }
 
     async fn exchange(
@@ -228,7 +228,7 @@ impl<C: Checker> Gateway<C> {
         &self,
         admitted: Result<Admission<C>, AdmissionError<C::Error>>,
     ) -> Result<Admission<C>, GatewayError> {
-        if !admitted.as_ref().is_ok_and(|admission| admission.problem.is_none()) {
+        if !admitted.as_ref().is_ok_and(|admission| !admission.verdict.is_deny()) {
             self.checker.give_back_request();
         }
         admitted.map_err(|error| match error {

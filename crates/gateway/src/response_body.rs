@@ -54,8 +54,8 @@ impl ResponseBody {
     }
 
     /// The same, of which the access log is told.
-    pub(crate) fn recorded(mut self, record: Option<AccessRecord>) -> Self {
-        self.record = record.map(Box::new);
+    pub(crate) fn recorded(mut self, record: Option<Box<AccessRecord>>) -> Self {
+        self.record = record;
         self
     }
 }

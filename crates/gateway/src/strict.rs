@@ -21,7 +21,9 @@ mod stream;
 mod upgrade;
 
 pub(crate) use chunked::{ChunkError, ChunkedBody};
-pub(crate) use head::{Framing, HeadError, trim, whole as whole_head};
+#[cfg(test)]
+pub(crate) use head::{Framing, whole as whole_head};
+pub(crate) use head::{HeadError, has_control, length, make_lower, trim};
 pub(crate) use stream::StrictStream;
 pub(crate) use upgrade::{UpgradeSwitch, UpgradeTurn};
 

@@ -90,6 +90,21 @@ pub trait Checker: Send + Sync + 'static {
         patience: Micros,
     ) -> impl Future<Output = Result<Reply, Self::Error>> + Send;
 
+    /// Whether [`Checker::check_at_once`] answers.
+    fn is_immediate(&self) -> bool {
+        false
+    }
+
+    /// As [`Checker::check`], where nobody has to wait for the answer; none elsewhere.
+    fn check_at_once(
+        &self,
+        _request: &Request<'_>,
+        _now: Time,
+        _patience: Micros,
+    ) -> Option<Result<Reply, Self::Error>> {
+        None
+    }
+
     /// Checks or peeks, counted by nobody until [`Checker::count`] is called.
     fn ask(
         &self,
@@ -147,13 +162,14 @@ pub struct Admission<C: Checker> {
     pub outcome: Option<Outcome>,
     /// What its caller is told, whatever happens to it; nothing if somebody else was told that.
     pub headers: ResponseHeaders,
-    /// The body of a denial.
+    /// The body of a denial; none if whoever is told has written that already.
     pub problem: Option<QuotaProblem>,
     /// The name of the limit that the verdict comes from.
     pub rule: Option<String>,
     /// It may be taken now and sent later; if it is not, it is denied as the rest says.
     pub deferral: Option<Box<Deferral>>,
-    pending: Option<PendingRequest<C>>,
+    /// In a place of its own, because few requests have one.
+    pending: Option<Box<PendingRequest<C>>>,
 }
 
 impl AdmissionControl {
@@ -200,7 +216,8 @@ impl AdmissionControl {
         Ok(Admission { headers, ..admission })
     }
 
-    /// The same for whoever has a use of its own for what the caller is told.
+    /// The same for whoever has a use of its own for what the caller is told: `told` gets the headers
+    /// and, if it [takes denials](HeaderSink::take_denial), their bodies.
     ///
     /// # Errors
     /// As [`Self::admit`].
@@ -210,25 +227,88 @@ impl AdmissionControl {
         facts: &HttpRequestFacts<'_>,
         told: &mut (impl HeaderSink + Send),
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
+        // Nobody waits for a store in this process. What does not wait is no part of this future, so
+        // that it is small, and nothing of it is copied.
+        if checker.is_immediate()
+            && let Some(admitted) = self.admit_at_once(checker, facts, told)
+        {
+            return admitted;
+        }
+        Box::pin(self.admit_later(checker, facts, told)).await
+    }
+
+    /// None if the answer must be waited for.
+    fn admit_at_once<C: Checker>(
+        &self,
+        checker: &Arc<C>,
+        facts: &HttpRequestFacts<'_>,
+        told: &mut impl HeaderSink,
+    ) -> Option<Result<Admission<C>, AdmissionError<C::Error>>> {
         let now = checker.now();
-        let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
-        let mapped = self.mapping.map(facts, calendar).map_err(AdmissionError::Mapping)?;
-        let route = checker.route(facts.path(), self.templates.as_ref().or_else(|| self.mapping.paths()));
+        let mapped = match self.map(&**checker, facts, now) {
+            Ok(mapped) => mapped,
+            Err(denial) => return Some(Err(AdmissionError::Mapping(denial))),
+        };
+        let route = self.route(&**checker, facts);
         if mapped.is_empty() {
-            if let Some(route) = &route {
-                checker.passed(route, now);
-            }
-            return Ok(Admission::free());
+            return Some(Ok(Admission::free(&**checker, route.as_deref(), now)));
         }
         let entries = mapped.entries();
         let descriptors = mapped.descriptors(&entries);
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
-        let reply =
-            checker.check(&request, now, self.max_wait.into()).await.map_err(AdmissionError::Check)?;
-        let pending = self.pending(checker, &request, &mapped, &reply);
-        let view = CallerView::new(checker.responses(), &request, &reply);
+        let reply = checker.check_at_once(&request, now, self.max_wait.into())?;
+        let admit = |reply: Reply| self.decided(checker, &request, (&mapped, &reply), told);
+        Some(reply.map(admit).map_err(AdmissionError::Check))
+    }
+
+    async fn admit_later<C: Checker>(
+        &self,
+        checker: &Arc<C>,
+        facts: &HttpRequestFacts<'_>,
+        told: &mut (impl HeaderSink + Send),
+    ) -> Result<Admission<C>, AdmissionError<C::Error>> {
+        let now = checker.now();
+        let mapped = self.map(&**checker, facts, now).map_err(AdmissionError::Mapping)?;
+        let route = self.route(&**checker, facts);
+        if mapped.is_empty() {
+            return Ok(Admission::free(&**checker, route.as_deref(), now));
+        }
+        let entries = mapped.entries();
+        let descriptors = mapped.descriptors(&entries);
+        let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
+        let reply = checker.check(&request, now, self.max_wait.into()).await;
+        Ok(self.decided(checker, &request, (&mapped, &reply.map_err(AdmissionError::Check)?), told))
+    }
+
+    fn map<'a, C: Checker>(
+        &'a self,
+        checker: &C,
+        facts: &HttpRequestFacts<'a>,
+        now: Time,
+    ) -> Result<MappedRequest<'a>, MappingDenial> {
+        self.mapping.map(facts, if self.mapping.verifies_tokens() { checker.calendar() } else { now })
+    }
+
+    /// What the request is counted under.
+    fn route<'a, C: Checker>(&'a self, checker: &'a C, facts: &HttpRequestFacts<'a>) -> Option<Cow<'a, str>> {
+        checker.route(facts.path(), self.templates.as_ref().or_else(|| self.mapping.paths()))
+    }
+
+    /// The admission of a request that was decided like this, whose caller is told.
+    fn decided<C: Checker>(
+        &self,
+        checker: &Arc<C>,
+        request: &Request<'_>,
+        (mapped, reply): (&MappedRequest<'_>, &Reply),
+        told: &mut impl HeaderSink,
+    ) -> Admission<C> {
+        let pending = self.pending(checker, request, mapped, reply);
+        let view = CallerView::new(checker.responses(), request, reply);
+        if reply.verdict.is_deny() && told.take_denial(&view) {
+            return Admission::decided(&view, None, None);
+        }
         view.tell(told);
-        Ok(Admission::decided(&view, pending))
+        Admission::decided(&view, problem(&view), pending)
     }
 
     /// What is left to do about a request that was decided like this, if anything is.
@@ -238,22 +318,25 @@ impl AdmissionControl {
         request: &Request<'_>,
         mapped: &MappedRequest<'_>,
         reply: &Reply,
-    ) -> Option<PendingRequest<C>> {
+    ) -> Option<Box<PendingRequest<C>>> {
         let pending = || PendingRequest::new(Arc::clone(checker), request, mapped.terms(), reply);
         match reply.verdict {
             Verdict::Delay { wait } => {
                 let place = self.waiting.enter(pending_request::line(request, reply), wait.into());
-                Some(pending().waiting(place))
+                Some(Box::new(pending().waiting(place)))
             }
-            Verdict::Allow if mapped.needs_response() => Some(pending()),
+            Verdict::Allow if mapped.needs_response() => Some(Box::new(pending())),
             Verdict::Allow | Verdict::Deny { .. } => None,
         }
     }
 }
 
 impl<C: Checker> Admission<C> {
-    /// Nothing limits it.
-    fn free() -> Self {
+    /// Nothing limits it; it is counted all the same.
+    fn free(checker: &C, route: Option<&str>, now: Time) -> Self {
+        if let Some(route) = route {
+            checker.passed(route, now);
+        }
         Self {
             verdict: Verdict::Allow,
             outcome: None,
@@ -281,21 +364,25 @@ impl<C: Checker> Admission<C> {
     }
 
     /// Decided like this, with what its caller is told.
-    fn told(view: &CallerView<'_>, pending: Option<PendingRequest<C>>) -> Self {
+    fn told(view: &CallerView<'_>, pending: Option<Box<PendingRequest<C>>>) -> Self {
         let mut headers = ResponseHeaders::new();
         view.tell(&mut headers);
-        Self { headers, ..Self::decided(view, pending) }
+        Self { headers, ..Self::decided(view, problem(view), pending) }
     }
 
     /// Decided like this; somebody else is told.
-    fn decided(view: &CallerView<'_>, pending: Option<PendingRequest<C>>) -> Self {
+    fn decided(
+        view: &CallerView<'_>,
+        problem: Option<QuotaProblem>,
+        pending: Option<Box<PendingRequest<C>>>,
+    ) -> Self {
         let reply = view.reply();
         let rule = reply.binding().and_then(|decision| reply.rule(decision));
         Self {
             verdict: reply.verdict,
             outcome: Some(reply.outcome()),
             headers: ResponseHeaders::new(),
-            problem: reply.verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS)),
+            problem,
             rule: rule.map(|rule| rule.name().to_owned()),
             deferral: None,
             pending,
@@ -313,7 +400,7 @@ impl<C: Checker> Admission<C> {
     /// It was answered. What the head decides is settled; the rest is for whoever sees the body.
     /// If neither this nor [`Self::failed`] is called, its client has gone away.
     pub fn answered(&mut self, status: u16, headers: &HeaderMap) -> Option<ResponseMeter> {
-        ResponseMeter::start(self.pending.take()?, status, headers)
+        ResponseMeter::start(*self.pending.take()?, status, headers)
     }
 
     /// It got no answer but this status.
@@ -323,4 +410,9 @@ impl<C: Checker> Admission<C> {
             pending.close();
         }
     }
+}
+
+/// The body of a denial.
+fn problem(view: &CallerView<'_>) -> Option<QuotaProblem> {
+    view.reply().verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS))
 }

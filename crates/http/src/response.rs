@@ -6,6 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `denial_text` | what denials of one limit have in common, kept for the next one |
 //! | `fields` | the IETF's `RateLimit` and `RateLimit-Policy` |
 //! | `header_sink` | who takes the headers: names and values, or bytes |
 //! | `problem` | the body of a refusal, `application/problem+json` |
@@ -15,6 +16,7 @@
 //!
 //! Deliberately not here: the status code, and how headers travel.
 
+mod denial_text;
 mod fields;
 mod header_sink;
 mod problem;
@@ -22,10 +24,10 @@ mod problem;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
-use smallvec::SmallVec;
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
+pub use denial_text::DenialTexts;
 pub use header_sink::{HeaderLines, HeaderSink};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
 
@@ -72,7 +74,7 @@ pub const POLICY: HeaderName = HeaderName::from_static(names::POLICY);
 pub const RATELIMIT: HeaderName = HeaderName::from_static(names::RATELIMIT);
 
 /// Response headers, in the order in which they are sent.
-pub type ResponseHeaders = SmallVec<[(HeaderName, HeaderValue); 8]>;
+pub type ResponseHeaders = Vec<(HeaderName, HeaderValue)>;
 
 /// What an operator sets about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,12 +167,7 @@ impl<'a> CallerView<'a> {
             headers.text(names::DEGRADED, "true");
         }
         match self.settings.ratelimit_fields {
-            RateLimitFields::Draft11 => {
-                if let Some([policy, ratelimit]) = fields::draft_11(self) {
-                    headers.text(names::POLICY, &policy);
-                    headers.text(names::RATELIMIT, &ratelimit);
-                }
-            }
+            RateLimitFields::Draft11 => fields::draft_11(self, headers),
             RateLimitFields::Off => {}
         }
     }

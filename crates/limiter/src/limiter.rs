@@ -185,15 +185,16 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         now: Time,
         patience: Micros,
     ) -> Pending<S, impl Future<Output = Reply>> {
-        Pending::new(async move {
-            let mut reply = self.decide(request, Operation::Check, now, |_| ()).await;
-            if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
-                self.decide(request, Operation::Refund, now, |_| ()).await;
-                reply.deny_waits_above(patience);
-            }
-            self.offer(request, Operation::Check, &reply);
-            reply
-        })
+        let offer = move |reply: &Reply| self.offer(request, Operation::Check, reply);
+        Pending::new(self.check_patiently(PatientCheck { request, now, patience }, offer))
+    }
+
+    /// The same on a store in this process, which nobody has to wait for; none on any other.
+    pub fn check_within_at_once(&self, request: &Request<'_>, now: Time, patience: Micros) -> Option<Reply> {
+        let check = PatientCheck { request, now, patience };
+        let reply = self.check_patiently_in_memory(self.store.memory()?, check);
+        self.offer(request, Operation::Check, &reply);
+        Some(reply)
     }
 
     /// The same, counted by nobody until it is handed to [`Limiter::count`]: for a caller who may
@@ -204,14 +205,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         now: Time,
         patience: Micros,
     ) -> Pending<S, impl Future<Output = Reply>> {
-        Pending::new(async move {
-            let mut reply = self.decide(request, Operation::Check, now, |_| ()).await;
-            if matches!(reply.verdict, Verdict::Delay { wait } if wait > patience) {
-                self.decide(request, Operation::Refund, now, |_| ()).await;
-                reply.deny_waits_above(patience);
-            }
-            reply
-        })
+        Pending::new(self.check_patiently(PatientCheck { request, now, patience }, |_| ()))
     }
 
     /// Counts the reply of [`Limiter::check_uncounted`].
@@ -296,6 +290,34 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             None => Box::pin(self.decide_remotely(step)).await,
         };
         then(&reply);
+        reply
+    }
+
+    async fn check_patiently(&self, check: PatientCheck<'_, '_>, then: impl FnOnce(&Reply)) -> Reply {
+        let reply = match self.store.memory() {
+            Some(memory) => self.check_patiently_in_memory(memory, check),
+            None => {
+                Box::pin(async {
+                    let mut reply = self.decide_remotely(check.step(Operation::Check)).await;
+                    if check.is_too_long(&reply) {
+                        self.decide_remotely(check.step(Operation::Refund)).await;
+                        reply.deny_waits_above(check.patience);
+                    }
+                    reply
+                })
+                .await
+            }
+        };
+        then(&reply);
+        reply
+    }
+
+    fn check_patiently_in_memory(&self, memory: &MemoryStore, check: PatientCheck<'_, '_>) -> Reply {
+        let mut reply = self.decide_in_memory(memory, check.step(Operation::Check));
+        if check.is_too_long(&reply) {
+            self.decide_in_memory(memory, check.step(Operation::Refund));
+            reply.deny_waits_above(check.patience);
+        }
         reply
     }
 
@@ -387,6 +409,24 @@ struct RequestStep<'r, 'a> {
     request: &'r Request<'a>,
     operation: Operation,
     now: Time,
+}
+
+/// A check by a caller who holds nothing for longer than `patience`.
+#[derive(Clone, Copy)]
+struct PatientCheck<'r, 'a> {
+    request: &'r Request<'a>,
+    now: Time,
+    patience: Micros,
+}
+
+impl<'r, 'a> PatientCheck<'r, 'a> {
+    const fn step(self, operation: Operation) -> RequestStep<'r, 'a> {
+        RequestStep { request: self.request, operation, now: self.now }
+    }
+
+    fn is_too_long(self, reply: &Reply) -> bool {
+        matches!(reply.verdict, Verdict::Delay { wait } if wait > self.patience)
+    }
 }
 
 /// Whether all that a request does is give back.

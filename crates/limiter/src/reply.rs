@@ -308,6 +308,11 @@ impl Reply {
         &self.rules
     }
 
+    /// The same, for whoever keeps something about them.
+    pub fn shared_rules(&self) -> &Arc<RuleSet> {
+        &self.rules
+    }
+
     /// The rule of a decision; none if the caller brought the limit.
     pub fn rule(&self, decision: &RuleDecision) -> Option<&Rule> {
         self.rules.rule(decision.rule?)

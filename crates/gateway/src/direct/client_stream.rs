@@ -6,12 +6,17 @@
 //! Invariants: a connection that waits has no buffer. What a client sends before it is answered is
 //! kept up to [`HEAD_MAX`] bytes. There is one timer for a connection, which is set again only when
 //! it fires: most waits are over long before.
+//!
+//! Timer and close signal are asked once, and again only when they have something to say
+//! ([`Watchers`]): asking them for every request took as long as deciding it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
@@ -61,35 +66,20 @@ pub(super) enum NextRead {
 /// The client's side of a connection.
 pub(super) struct ClientStream<'c, 'f, I, F> {
     pub(super) io: I,
-    close: &'c mut CloseSignal<'f, F>,
-    timer: Option<Pin<Box<Sleep>>>,
+    watchers: Watchers<'c, 'f, F>,
     /// What came after the request that is being answered.
     pub(super) ahead: Vec<u8>,
 }
 
 impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientStream<'c, 'f, I, F> {
     pub(super) const fn new(io: I, close: &'c mut CloseSignal<'f, F>) -> Self {
-        Self { io, close, timer: None, ahead: Vec::new() }
+        let watchers = Watchers { close, timer: None, note: None };
+        Self { io, watchers, ahead: Vec::new() }
     }
 
     /// Whether the server stops, so that the next answer is the last.
     pub(super) const fn is_closing(&self) -> bool {
-        self.close.is_over()
-    }
-
-    /// Ready at the deadline.
-    fn poll_deadline(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if timer.deadline() > deadline {
-            timer.as_mut().reset(deadline);
-        }
-        while timer.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(deadline);
-        }
-        Poll::Pending
+        self.watchers.close.is_over()
     }
 
     /// Reads the beginning of the next request into a buffer of its own.
@@ -107,10 +97,8 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
                 let is_eof = into.is_empty();
                 return Poll::Ready(Ok(if is_eof { NextRead::Over } else { NextRead::Bytes }));
             }
-            if self.close.poll(cx).is_ready() {
-                return Poll::Ready(Ok(NextRead::Over));
-            }
-            self.poll_deadline(cx, deadline).map(|()| Ok(NextRead::Over))
+            let is_late = self.watchers.poll(cx, Some(deadline)).is_ready();
+            if is_late || self.is_closing() { Poll::Ready(Ok(NextRead::Over)) } else { Poll::Pending }
         })
         .await
     }
@@ -145,12 +133,8 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
             if self.is_gone(cx) {
                 return Poll::Ready(Err(WaitError::Gone));
             }
-            // It is only noted: the answer will say that it is the last.
-            let _is_closing = self.close.poll(cx);
-            match deadline {
-                Some(deadline) => self.poll_deadline(cx, deadline).map(|()| Err(WaitError::Late)),
-                None => Poll::Pending,
-            }
+            // That the server stops is only noted: the answer will say that it is the last.
+            self.watchers.poll(cx, deadline).map(|()| Err(WaitError::Late))
         })
         .await
     }
@@ -165,7 +149,7 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
                     return Poll::Ready(written);
                 }
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
-                self.poll_deadline(cx, deadline).map(|()| Err(io::ErrorKind::TimedOut.into()))
+                self.watchers.poll(cx, Some(deadline)).map(|()| Err(io::ErrorKind::TimedOut.into()))
             })
             .await?;
             if written == 0 {
@@ -180,5 +164,64 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
     pub(super) async fn end(mut self) {
         let mut goodbye = pin!(self.io.shutdown());
         drop(timeout(LINGER_MAX, goodbye.as_mut()).await);
+    }
+}
+
+/// What ends a wait besides what is waited for: a timer, and the server's wish to stop.
+struct Watchers<'c, 'f, F> {
+    close: &'c mut CloseSignal<'f, F>,
+    timer: Option<Pin<Box<Sleep>>>,
+    note: Option<Arc<WakeNote>>,
+}
+
+/// Wakes a connection, and notes that it was a watcher who did.
+struct WakeNote {
+    task: Waker,
+    is_set: AtomicBool,
+}
+
+impl Wake for WakeNote {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_set.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl<F: Future<Output = ()>> Watchers<'_, '_, F> {
+    /// Ready at the deadline; whether the server stops, the close signal knows afterwards.
+    fn poll(&mut self, cx: &Context<'_>, deadline: Option<Instant>) -> Poll<()> {
+        if self.note.as_ref().is_some_and(|note| !note.task.will_wake(cx.waker())) {
+            (self.note, self.timer) = (None, None);
+        }
+        let is_quiet = self.note.as_ref().is_some_and(|note| !note.is_set.load(Ordering::Acquire));
+        let is_in_time = |deadline| self.timer.as_ref().is_some_and(|timer| timer.deadline() <= deadline);
+        if is_quiet && deadline.is_none_or(is_in_time) {
+            return Poll::Pending;
+        }
+        let note = self.note.get_or_insert_with(|| {
+            Arc::new(WakeNote { task: cx.waker().clone(), is_set: AtomicBool::new(false) })
+        });
+        // Before they are asked, so that nothing they say from now on is missed.
+        note.is_set.store(false, Ordering::Release);
+        let waker = Waker::from(Arc::clone(note));
+        let cx = &mut Context::from_waker(&waker);
+        let _is_closing = self.close.poll(cx);
+        let Some(deadline) = deadline else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= deadline {
+                self.timer = None;
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
     }
 }

@@ -1,21 +1,24 @@
 //! A request that came whole and has nothing unusual about it.
 //!
-//! Invariants: `strict` has let its head pass. What is not plain here may still be right: hyper
-//! decides that. Whatever this reads, hyper would read alike; that is why hosts and targets with
-//! any but the usual characters are left to it.
+//! The head is read once, from its first byte to its last, and kept where it is.
+//!
+//! Invariants: `strict` would let its head pass, with the same length of its body. What is not plain
+//! here may still be right: hyper decides that, after `strict`. Whatever this reads, hyper would read
+//! alike; that is why hosts and targets with any but the usual characters are left to it.
 
 use http::Method;
 use memchr::memchr;
 use smallvec::SmallVec;
 use tollgate_http::FieldLine;
 
-use crate::strict::{self, Framing};
+use crate::bounds::{FIELDS_MAX, HEAD_MAX};
+use crate::strict;
 
 /// So many fields fit without an allocation; browsers send about fifteen.
 const FIELDS_USUAL: usize = 16;
 
-/// What a target of the usual kind is made of, besides letters and digits.
-const TARGET_OTHERS: &[u8] = b"-._~!$&'()*+,;=:@%/?";
+/// The fields of a request, kept by whoever has it read: what is large is not moved.
+pub(super) type Fields<'a> = SmallVec<[FieldLine<'a>; FIELDS_USUAL]>;
 
 /// A request that came whole and has nothing unusual about it.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ pub(super) struct DirectRequest<'a> {
     pub(super) target: &'a str,
     pub(super) host: &'a str,
     /// All fields but `Host` and `Connection`, by names in lower case.
-    pub(super) fields: SmallVec<[FieldLine<'a>; FIELDS_USUAL]>,
+    pub(super) fields: &'a [FieldLine<'a>],
     pub(super) body: &'a [u8],
     /// Bytes of head and body.
     pub(super) length: usize,
@@ -34,45 +37,42 @@ pub(super) struct DirectRequest<'a> {
 impl<'a> DirectRequest<'a> {
     /// The request at the beginning of `input`, whose names are put into lower case; none if it is
     /// not whole, not right, or not plain.
-    pub(super) fn read(input: &'a mut [u8]) -> Option<Self> {
-        let (end, shape) = strict::whole_head(input).ok()??;
-        let Framing::Length(body_length) = shape.framing else { return None };
-        let length = end.checked_add(usize::try_from(body_length).ok()?)?;
-        if shape.is_upgrade || input.len() < length {
+    pub(super) fn read<'i: 'a>(input: &'i mut [u8], fields: &'a mut Fields<'i>) -> Option<Self> {
+        let mut lines = HeadLines { rest: input, length: 0 };
+        let (method, target) = request_line(lines.next()?)?;
+        let (mut host, mut body_length) = ("", None);
+        for number in 0.. {
+            let line = lines.next()?;
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_at_mut_checked(memchr(b':', line)?)?;
+            let raw = value.get(1..)?;
+            let value = strict::trim(raw);
+            if number == FIELDS_MAX || !strict::make_lower(name) || strict::has_control(value) {
+                return None;
+            }
+            match &*name {
+                b"host" if host.is_empty() => host = usual_host(value)?,
+                b"connection" if value.eq_ignore_ascii_case(b"keep-alive") => {}
+                b"content-length" => {
+                    let is_plain = body_length.is_none() && !raw.contains(&b'\t');
+                    body_length = Some(strict::length(value).filter(|_| is_plain)?);
+                    fields.push(FieldLine { name, value });
+                }
+                // Several of them become one.
+                b"cookie" if fields.iter().any(|other| other.name == b"cookie") => return None,
+                name if is_unusual(name) => return None,
+                name => fields.push(FieldLine { name, value }),
+            }
+        }
+        let HeadLines { rest, length } = lines;
+        let body_length = usize::try_from(body_length.unwrap_or(0)).ok()?;
+        let body = rest.get(..body_length)?;
+        if length > HEAD_MAX || host.is_empty() {
             return None;
         }
-        let (head, rest) = input.split_at_mut_checked(end)?;
-        let body = rest.get(..length - end)?;
-        let mut lines = HeadLines(head);
-        let (method, target) = request_line(lines.next()?)?;
-        let mut request = Self { method, target, host: "", fields: SmallVec::new(), body, length };
-        for line in lines {
-            let colon = memchr(b':', line)?;
-            let (name, value) = line.split_at_mut_checked(colon)?;
-            name.make_ascii_lowercase();
-            request.add(FieldLine { name, value: strict::trim(value.get(1..)?) })?;
-        }
-        (!request.host.is_empty()).then_some(request)
-    }
-
-    /// None if the field makes the request unusual.
-    fn add(&mut self, field: FieldLine<'a>) -> Option<()> {
-        match field.name {
-            b"host" => self.host = usual_host(field.value)?,
-            b"connection" if field.value.eq_ignore_ascii_case(b"keep-alive") => {}
-            b"connection"
-            | b"expect"
-            | b"keep-alive"
-            | b"proxy-authenticate"
-            | b"proxy-authorization"
-            | b"proxy-connection"
-            | b"te"
-            | b"upgrade" => return None,
-            // Several of them become one.
-            b"cookie" if self.fields.iter().any(|other| other.name == b"cookie") => return None,
-            _ => self.fields.push(field),
-        }
-        Some(())
+        Some(Self { method, target, host, fields, body, length: length + body_length })
     }
 
     /// The first field of that name.
@@ -86,18 +86,24 @@ impl<'a> DirectRequest<'a> {
     }
 }
 
-/// The lines of a head without their ends, up to the empty one.
-struct HeadLines<'a>(&'a mut [u8]);
+/// The lines of a head.
+struct HeadLines<'a> {
+    rest: &'a mut [u8],
+    /// Bytes of those that were read.
+    length: usize,
+}
 
-impl<'a> Iterator for HeadLines<'a> {
-    type Item = &'a mut [u8];
-
+impl<'a> HeadLines<'a> {
+    /// The next one without its end, which is CR LF; none if it has another, or none yet.
     fn next(&mut self) -> Option<&'a mut [u8]> {
-        let end = memchr(b'\n', self.0)?;
-        let (line, rest) = std::mem::take(&mut self.0).split_at_mut_checked(end + 1)?;
-        self.0 = rest;
-        let text = line.len().saturating_sub(2);
-        line.get_mut(..text).filter(|line| !line.is_empty())
+        let length = memchr(b'\n', self.rest)? + 1;
+        let (line, rest) = std::mem::take(&mut self.rest).split_at_mut_checked(length)?;
+        self.rest = rest;
+        self.length += length;
+        match line {
+            [text @ .., b'\r', b'\n'] => Some(text),
+            _ => None,
+        }
     }
 }
 
@@ -115,21 +121,63 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
         _ => return None,
     };
     let target = target.get(1..)?;
-    let is_usual = |byte: &u8| byte.is_ascii_alphanumeric() || TARGET_OTHERS.contains(byte);
-    let has_nul = || target.windows(3).any(|escape| escape == b"%00");
+    let is_usual = |byte: &u8| USUAL_IN_TARGETS.get(usize::from(*byte)).copied().unwrap_or(false);
+    let has_nul = || memchr(b'%', target).is_some() && target.windows(3).any(|escape| escape == b"%00");
     if !target.starts_with(b"/") || !target.iter().all(is_usual) || has_nul() {
         return None;
     }
     Some((method, std::str::from_utf8(target).ok()?))
 }
 
+/// What a target of the usual kind is made of.
+static USUAL_IN_TARGETS: [bool; 256] = usual_in_targets();
+
+#[expect(clippy::indexing_slicing, clippy::as_conversions, reason = "it is run by the compiler")]
+const fn usual_in_targets() -> [bool; 256] {
+    let others = b"-._~!$&'()*+,;=:@%/?";
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+}
+
+/// Whether a field with this name, which is in lower case, makes a request unusual.
+fn is_unusual(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection"
+            | b"expect"
+            | b"host"
+            | b"keep-alive"
+            | b"proxy-authenticate"
+            | b"proxy-authorization"
+            | b"proxy-connection"
+            | b"te"
+            | b"transfer-encoding"
+            | b"upgrade"
+    )
+}
+
 /// A name or an IPv4 address, and perhaps a port.
 fn usual_host(value: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(value).ok()?;
-    let (name, port) = text.split_once(':').unwrap_or((text, "80"));
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
-    (is_port && !name.is_empty() && name.bytes().all(is_name)).then_some(text)
+    let (name, port) = match memchr(b':', value) {
+        Some(colon) => value.split_at_checked(colon)?,
+        None => (value, &b":80"[..]),
+    };
+    let is_name = |all, byte: &u8| all & (byte.is_ascii_alphanumeric() | matches!(byte, b'.' | b'-' | b'_'));
+    let port = port.get(1..)?;
+    let is_port = (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
+    if !is_port || name.is_empty() || !name.iter().fold(true, is_name) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()
 }
 
 #[cfg(test)]
@@ -141,7 +189,8 @@ mod tests {
         let mut bytes =
             b"POST /a?b=%20 HTTP/1.1\r\nHost: h:80\r\nConnection: Keep-Alive\r\nX-One:  1 \r\nContent-Length: 2\r\n\r\nhiGET"
                 .to_vec();
-        let request = DirectRequest::read(&mut bytes).unwrap();
+        let mut fields = Fields::new();
+        let request = DirectRequest::read(&mut bytes, &mut fields).unwrap();
         assert_eq!((&request.method, request.target, request.host), (&Method::POST, "/a?b=%20", "h:80"));
         assert_eq!((request.path(), request.body, request.length), (&b"/a"[..], &b"hi"[..], 95));
         assert_eq!((request.field(b"x-one"), request.field(b"host")), (Some(&b"1"[..]), None));
@@ -175,8 +224,70 @@ mod tests {
             format!("{line}Content-Length: 3\r\n\r\nhi"),
             format!("{line}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
             format!("{line}B : c\r\n\r\n"),
+            format!("{line}Host: a\r\n\r\n"),
+            format!("{line}Content-Length: 0\r\nContent-Length: 0\r\n\r\n"),
+            format!("{line}Content-Length: 0\t\r\n\r\n"),
+            format!("{line}Content-Length: +0\r\n\r\n"),
+            format!("{line} b: c\r\n\r\n"),
+            format!("{line}b: c\n\r\n"),
+            format!("{line}b: c\rd\r\n\r\n"),
+            format!("{line}b: \0\r\n\r\n"),
+            format!("{line}: c\r\n\r\n"),
+            format!("{line}b\r\n\r\n"),
+            format!("{line}{}\r\n", "b: c\r\n".repeat(FIELDS_MAX)),
+            format!("{line}b: {}\r\n\r\n", "c".repeat(HEAD_MAX)),
         ] {
-            assert!(DirectRequest::read(&mut bytes.clone().into_bytes()).is_none(), "{bytes:?}");
+            assert!(
+                DirectRequest::read(&mut bytes.clone().into_bytes(), &mut Fields::new()).is_none(),
+                "{bytes:?}"
+            );
         }
+    }
+
+    /// Whatever is read here has passed `strict`, with the same end: heads that are right, with a few
+    /// bytes that are not.
+    #[test]
+    fn nothing_is_read_here_that_strict_refuses() {
+        let parts: [&[u8]; 16] = [
+            b"GET / HTTP/1.1\r\n",
+            b"POST /a%20b?c=d HTTP/1.1\r\n",
+            b"Host: a\r\n",
+            b"host:b:80\r\n",
+            b"Content-Length: 2\r\n",
+            b"content-length:0\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"Connection: keep-alive\r\n",
+            b"Connection: upgrade\r\n",
+            b"Upgrade: h2c\r\n",
+            b"X-Key: user \t 1 \r\n",
+            b"Cookie: a=b\r\n",
+            b"X-Empty:\r\n",
+            b"\r\n",
+            b"\r\nhi",
+            b"\n",
+        ];
+        let odd = b"\0\t\n\r :,;#\x7f\xff0Hh";
+        let mut random = fastrand::Rng::with_seed(9112);
+        let mut read = 0;
+        for _ in 0..100_000 {
+            let mut bytes = parts[random.usize(..2)].to_vec();
+            for _ in 0..random.usize(..6) {
+                bytes.extend_from_slice(parts[random.usize(..parts.len())]);
+            }
+            bytes.extend_from_slice(b"\r\nhi");
+            for _ in 0..random.usize(..3) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = odd[random.usize(..odd.len())];
+            }
+            let given = bytes.clone();
+            let mut fields = Fields::new();
+            let Some(request) = DirectRequest::read(&mut bytes, &mut fields) else { continue };
+            read += 1;
+            let (end, shape) = strict::whole_head(&given).unwrap().expect("a whole head");
+            let body = strict::Framing::Length(u64::try_from(request.body.len()).unwrap());
+            assert_eq!((shape.framing, shape.is_upgrade), (body, false), "{}", given.escape_ascii());
+            assert_eq!(request.length, end + request.body.len(), "{}", given.escape_ascii());
+        }
+        assert!(read > 1_000, "{read}");
     }
 }

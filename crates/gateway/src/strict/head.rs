@@ -195,7 +195,7 @@ impl FramingFields {
         let colon = memchr::memchr(b':', line).ok_or(HeadError::Field)?;
         let (name, value) = line.split_at_checked(colon).ok_or(HeadError::Field)?;
         let value = trim(value.get(1..).unwrap_or_default());
-        let has_control = value.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f);
+        let has_control = has_control(value);
         if has_control && value.contains(&b'\r') {
             return Err(HeadError::LineEnd);
         }
@@ -239,7 +239,7 @@ impl FramingFields {
 }
 
 /// A length is digits alone: no sign, no list, nothing that overflows.
-fn length(value: &[u8]) -> Option<u64> {
+pub(crate) fn length(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -254,28 +254,51 @@ pub(crate) fn trim(value: &[u8]) -> &[u8] {
     value.get(start..end).unwrap_or_default()
 }
 
-/// Which bytes a token is made of: every byte of every name is looked up here.
-static TCHARS: [bool; 256] = tchars();
+/// Whether a value has what no value may have. Without a way out of the loop, it looks at many
+/// bytes at once.
+pub(crate) fn has_control(value: &[u8]) -> bool {
+    value.iter().fold(false, |found, byte| found | (*byte < b' ' && *byte != b'\t') | (*byte == 0x7f))
+}
+
+/// The bytes that a token is made of, in lower case, and 0 for all others: every byte of every name
+/// is looked up here.
+static TOKEN_BYTES: [u8; 256] = token_bytes();
 
 #[expect(clippy::indexing_slicing, clippy::as_conversions, reason = "it is run by the compiler")]
-const fn tchars() -> [bool; 256] {
+const fn token_bytes() -> [u8; 256] {
     let others = b"!#$%&'*+-.^_`|~";
-    let (mut table, mut byte) = ([false; 256], 0);
+    let (mut table, mut byte) = ([0; 256], 0);
     while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        if (byte as u8).is_ascii_alphanumeric() {
+            table[byte] = (byte as u8).to_ascii_lowercase();
+        }
         byte += 1;
     }
     let mut at = 0;
     while at < others.len() {
-        table[others[at] as usize] = true;
+        table[others[at] as usize] = others[at];
         at += 1;
     }
     table
 }
 
+fn lower(byte: u8) -> u8 {
+    TOKEN_BYTES.get(usize::from(byte)).copied().unwrap_or(0)
+}
+
 fn is_token(bytes: &[u8]) -> bool {
-    let is_tchar = |byte: &u8| TCHARS.get(usize::from(*byte)).copied().unwrap_or(false);
-    !bytes.is_empty() && bytes.iter().all(is_tchar)
+    !bytes.is_empty() && bytes.iter().all(|byte| lower(*byte) != 0)
+}
+
+/// Puts the letters of a token into lower case; false if it is none.
+pub(crate) fn make_lower(token: &mut [u8]) -> bool {
+    let mut is_token = !token.is_empty();
+    for byte in token {
+        let own = lower(*byte);
+        is_token &= own != 0;
+        *byte = if own == 0 { *byte } else { own };
+    }
+    is_token
 }
 
 #[cfg(test)]

@@ -102,13 +102,12 @@ impl AdmissionControl {
         facts: &HttpRequestFacts<'_>,
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
         let now = checker.now();
-        let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
-        let mapped = self.mapping.map(facts, calendar).map_err(AdmissionError::Mapping)?;
+        let mapped = self.map(&**checker, facts, now).map_err(AdmissionError::Mapping)?;
         // An answer that decides what is charged must come while somebody waits for it.
         if mapped.is_empty() || mapped.needs_response() {
             return self.admit(checker, facts).await;
         }
-        let route = checker.route(facts.path(), self.templates.as_ref().or_else(|| self.mapping.paths()));
+        let route = self.route(&**checker, facts);
         let entries = mapped.entries();
         let descriptors = mapped.descriptors(&entries);
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };

@@ -50,6 +50,19 @@ where
         Ok(self.limiter.check_within(request, now, patience).await)
     }
 
+    fn is_immediate(&self) -> bool {
+        self.limiter.store().memory().is_some()
+    }
+
+    fn check_at_once(
+        &self,
+        request: &Request<'_>,
+        now: Time,
+        patience: Micros,
+    ) -> Option<Result<Reply, Infallible>> {
+        self.limiter.check_within_at_once(request, now, patience).map(Ok)
+    }
+
     async fn settle(&self, request: &Request<'_>, now: Time) {
         self.limiter.settle(request, now).await;
     }

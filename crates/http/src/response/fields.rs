@@ -10,16 +10,14 @@
 //!
 //! Deliberately not here: the forms of older drafts.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use smallvec::SmallVec;
 use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
 
-use super::CallerView;
 use super::problem::explained;
+use super::{CallerView, HeaderSink, names};
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
@@ -36,27 +34,25 @@ const UNIT_SEPARATOR: u8 = 0x1f;
 const BROUGHT: &str = "request";
 
 /// `RateLimit-Policy` and `RateLimit`.
-pub(super) fn draft_11(view: &CallerView<'_>) -> Option<[String; 2]> {
+pub(super) fn draft_11(view: &CallerView<'_>, headers: &mut impl HeaderSink) {
     let listed = listed(view);
     if listed.is_empty() {
-        return None;
+        return;
     }
-    let (mut policies, mut left) = (String::with_capacity(64), String::with_capacity(64));
-    for decision in &listed {
-        if !policies.is_empty() {
-            policies.push_str(", ");
-            left.push_str(", ");
+    let list = |out: &mut Vec<u8>, parameters: fn(&mut Vec<u8>, &RuleDecision)| {
+        for (place, decision) in listed.iter().enumerate() {
+            if place > 0 {
+                out.extend_from_slice(b", ");
+            }
+            name(out, view.name_of(decision));
+            parameters(out, decision);
+            if view.settings.partition_keys {
+                partition(out, view, decision);
+            }
         }
-        let from = policies.len();
-        name(&mut policies, view.name_of(decision));
-        left.push_str(policies.get(from..).unwrap_or_default());
-        policy(&mut policies, decision);
-        available(&mut left, decision);
-        if view.settings.partition_keys {
-            partition(&mut policies, &mut left, view, decision);
-        }
-    }
-    Some([policies, left])
+    };
+    headers.written(names::POLICY, &|out| list(out, policy));
+    headers.written(names::RATELIMIT, &|out| list(out, available));
 }
 
 /// The decisions to list: one for each rule, the tightest of it.
@@ -86,26 +82,32 @@ fn listed<'a>(view: &CallerView<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_US
 
 /// A String of RFC 9651: printable ASCII in quotes. What it cannot hold is
 /// written as in a URL.
-fn name(out: &mut String, name: &str) {
-    out.push('"');
-    for byte in name.bytes().take(NAME_MAX) {
-        match byte {
-            b'"' | b'\\' => {
-                out.push('\\');
-                out.push(char::from(byte));
+fn name(out: &mut Vec<u8>, name: &str) {
+    let name = name.as_bytes().get(..NAME_MAX).unwrap_or(name.as_bytes());
+    out.push(b'"');
+    // Without a way out of the loop, it looks at many letters at once.
+    let is_odd = |found, byte: &u8| found | !matches!(byte, b' '..=b'~') | matches!(byte, b'"' | b'\\');
+    if !name.iter().fold(false, is_odd) {
+        out.extend_from_slice(name);
+    } else {
+        for byte in name {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+                b' '..=b'~' => out.push(*byte),
+                _ => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
             }
-            b' '..=b'~' => out.push(char::from(byte)),
-            _ => put(out, format_args!("%{byte:02X}")),
         }
     }
-    out.push('"');
+    out.push(b'"');
 }
 
 /// What fits at once, and the seconds in which it comes back.
-fn policy(out: &mut String, decision: &RuleDecision) {
+fn policy(out: &mut Vec<u8>, decision: &RuleDecision) {
     let window = u128::from(decision.window.get());
     let back_us = match (decision.count, decision.limit) {
         (0, _) | (_, 0) => window,
+        // Nearly every limit; a division of 128 bits takes long.
+        (count, limit) if u64::from(count) == limit => window,
         (count, limit) => window * u128::from(limit) / u128::from(count),
     };
     let seconds = Micros::new(u64::try_from(back_us).unwrap_or(u64::MAX)).as_secs_ceil();
@@ -114,7 +116,7 @@ fn policy(out: &mut String, decision: &RuleDecision) {
 }
 
 /// What is left, and for how long.
-fn available(out: &mut String, decision: &RuleDecision) {
+fn available(out: &mut Vec<u8>, decision: &RuleDecision) {
     parameter(out, ";r=", decision.remaining);
     let span = match decision.verdict {
         Verdict::Deny { retry_after } => retry_after,
@@ -126,7 +128,7 @@ fn available(out: &mut String, decision: &RuleDecision) {
 }
 
 /// Which counter it is: the values that the request was counted by.
-fn partition(policies: &mut String, left: &mut String, view: &CallerView<'_>, decision: &RuleDecision) {
+fn partition(out: &mut Vec<u8>, view: &CallerView<'_>, decision: &RuleDecision) {
     let Some(descriptor) = view.request.descriptors.get(decision.descriptor) else { return };
     let mut key: Vec<u8> = Vec::new();
     for (index, entry) in descriptor.entries.iter().enumerate() {
@@ -138,21 +140,15 @@ fn partition(policies: &mut String, left: &mut String, view: &CallerView<'_>, de
             return;
         }
     }
-    for out in [policies, left] {
-        out.push_str(";pk=:");
-        BASE64_STANDARD.encode_string(&key, out);
-        out.push(':');
+    for part in [";pk=:", &BASE64_STANDARD.encode(&key), ":"] {
+        out.extend_from_slice(part.as_bytes());
     }
 }
 
 /// A number, without the machinery of formatting: every request that passes has some.
-fn parameter(out: &mut String, name: &str, value: u64) {
-    out.push_str(name);
-    out.push_str(itoa::Buffer::new().format(value));
-}
-
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("writing to a string cannot fail");
+fn parameter(out: &mut Vec<u8>, name: &str, value: u64) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 impl<'a> CallerView<'a> {
@@ -173,9 +169,9 @@ mod tests {
     #[test]
     fn a_name_is_always_a_string_of_rfc_9651() {
         let written = |text: &str| {
-            let mut out = String::new();
+            let mut out = Vec::new();
             name(&mut out, text);
-            out
+            String::from_utf8(out).unwrap()
         };
         assert_eq!(written("burst"), r#""burst""#);
         assert_eq!(written(r#"a "b" \c"#), r#""a \"b\" \\c""#);

@@ -3,9 +3,13 @@
 //! [`super::CallerView::tell`] says each of them once. Most ways out want names and values
 //! ([`ResponseHeaders`]); whoever writes heads by itself wants the bytes ([`HeaderLines`]).
 
+use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 
-use super::ResponseHeaders;
+use super::{CallerView, ResponseHeaders};
+
+/// Most values are no longer.
+const USUAL_BYTES: usize = 64;
 
 /// Who takes the headers that a caller is told; their names are in lower case.
 pub trait HeaderSink {
@@ -14,6 +18,14 @@ pub trait HeaderSink {
 
     /// A header whose value is printable ASCII.
     fn text(&mut self, name: &'static str, value: &str);
+
+    /// The same, whose value `write` appends.
+    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>));
+
+    /// Takes all that a denial says, body and headers, if it has a way of its own to write that.
+    fn take_denial(&mut self, _view: &CallerView<'_>) -> bool {
+        false
+    }
 }
 
 impl HeaderSink for ResponseHeaders {
@@ -25,11 +37,18 @@ impl HeaderSink for ResponseHeaders {
         let value = HeaderValue::from_str(value).ok();
         self.extend(value.map(|value| (HeaderName::from_static(name), value)));
     }
+
+    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>)) {
+        let mut value = Vec::with_capacity(USUAL_BYTES);
+        write(&mut value);
+        let value = HeaderValue::from_maybe_shared(Bytes::from(value)).ok();
+        self.extend(value.map(|value| (HeaderName::from_static(name), value)));
+    }
 }
 
 /// Headers as HTTP/1.1 sends them: `name: value`, each with the end of its line.
 #[derive(Debug, Clone, Default)]
-pub struct HeaderLines(Vec<u8>);
+pub struct HeaderLines(pub(super) Vec<u8>);
 
 /// Made of a buffer that others have used, and made into one.
 impl From<Vec<u8>> for HeaderLines {
@@ -58,11 +77,9 @@ impl HeaderLines {
     }
 
     fn line(&mut self, name: &str, value: &[u8]) {
-        self.0.reserve(name.len() + value.len() + 4);
-        self.0.extend_from_slice(name.as_bytes());
-        self.0.extend_from_slice(b": ");
-        self.0.extend_from_slice(value);
-        self.0.extend_from_slice(b"\r\n");
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.0.extend_from_slice(part);
+        }
     }
 }
 
@@ -73,6 +90,13 @@ impl HeaderSink for HeaderLines {
 
     fn text(&mut self, name: &'static str, value: &str) {
         self.line(name, value.as_bytes());
+    }
+
+    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>)) {
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b": ");
+        write(&mut self.0);
+        self.0.extend_from_slice(b"\r\n");
     }
 }
 
@@ -87,11 +111,14 @@ mod tests {
         for sink in sinks {
             sink.number("x-ratelimit-limit", u64::MAX);
             sink.text("ratelimit-policy", "\"a\";q=1");
+            sink.written("ratelimit", &|out| out.extend_from_slice(b"\"a\";r=0"));
         }
         let written: String =
             headers.iter().map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap())).collect();
         assert_eq!(written.as_bytes(), lines.as_bytes());
-        assert!(lines.has(b"ratelimit-policy") && lines.has(b"x-ratelimit-limit"));
-        assert!(!lines.has(b"ratelimit") && !lines.has(b"x-ratelimit"));
+        assert!(
+            [&b"ratelimit-policy"[..], b"ratelimit", b"x-ratelimit-limit"].iter().all(|name| lines.has(name))
+        );
+        assert!(!lines.has(b"ratelimit-") && !lines.has(b"x-ratelimit"));
     }
 }

@@ -1,7 +1,6 @@
 //! The body of a refusal: `application/problem+json` (RFC 9457), of the type
 //! that the IETF's draft on rate limits registers.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use http::StatusCode;
@@ -24,6 +23,8 @@ const NO_QUOTA: &str = "about:blank";
 const NO_QUOTA_TITLE: &str = "Too Many Requests";
 /// Most bodies are no larger.
 const USUAL_BYTES: usize = 384;
+/// Most sentences are no longer, without the name of the limit.
+const USUAL_DETAIL_BYTES: usize = 96;
 /// More names than this are not told; the request has met enough by then.
 const NAMES_MAX: usize = 64;
 
@@ -94,32 +95,47 @@ impl QuotaProblem {
 
     /// The bytes to send.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { kind, title, status, detail, violated_policies, retry_after_ms, reason } = self;
         let mut out = Vec::with_capacity(USUAL_BYTES);
-        put_text(&mut out, "{\"type\":", kind);
-        put_text(&mut out, ",\"title\":", title);
-        put_number(&mut out, ",\"status\":", u64::from(*status));
-        put_text(&mut out, ",\"detail\":", detail);
-        out.extend_from_slice(b",\"violated-policies\":[");
-        for (place, name) in violated_policies.iter().enumerate() {
-            put_text(&mut out, if place > 0 { "," } else { "" }, name);
+        self.write(&mut out);
+        out
+    }
+
+    /// Appends the bytes to send.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_before_wait(out);
+        match self.retry_after_ms {
+            Some(millis) => put_number(out, "", millis),
+            None => out.extend_from_slice(b"null"),
         }
-        match retry_after_ms {
-            Some(millis) => put_number(&mut out, "],\"retry_after_ms\":", *millis),
-            None => out.extend_from_slice(b"],\"retry_after_ms\":null"),
-        }
-        if let Some(reason) = reason {
-            put_text(&mut out, ",\"reason\":", reason);
+        if let Some(reason) = self.reason {
+            put_text(out, ",\"reason\":", reason);
         }
         out.push(b'}');
-        out
+    }
+
+    /// Appends them up to the value of `retry_after_ms`.
+    pub(super) fn write_before_wait(&self, out: &mut Vec<u8>) {
+        let Self { kind, title, status, detail, violated_policies, .. } = self;
+        // Words of our own, which need no look at each letter.
+        for part in ["{\"type\":\"", kind, "\",\"title\":\"", title, "\",\"status\":"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        put_number(out, "", u64::from(*status));
+        put_text(out, ",\"detail\":", detail);
+        out.extend_from_slice(b",\"violated-policies\":[");
+        for (place, name) in violated_policies.iter().enumerate() {
+            put_text(out, if place > 0 { "," } else { "" }, name);
+        }
+        out.extend_from_slice(b"],\"retry_after_ms\":");
     }
 }
 
 /// A field that is a text. Hardly any has what must be escaped, and every denial has some of them.
 fn put_text(out: &mut Vec<u8>, before: &str, text: &str) {
     out.extend_from_slice(before.as_bytes());
-    if text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+    // Without a way out of the loop, it looks at many letters at once.
+    let is_escaped = |found, byte| found | (byte < b' ') | (byte == b'"') | (byte == b'\\');
+    if text.bytes().fold(false, is_escaped) {
         return serde_json::to_writer(out, text).expect("a text is always JSON");
     }
     out.push(b'"');
@@ -178,13 +194,11 @@ fn detail(view: &CallerView<'_>) -> String {
         None => {}
     }
     let (name, count, window) = (view.name_of(chosen), chosen.count, chosen.window);
-    let again = view
-        .retry_after_s
-        .map(|seconds| ["; try again in ", itoa::Buffer::new().format(seconds), " s"].concat());
-    let again = again.unwrap_or_default();
     match chosen.verdict {
         _ if chosen.is_blocked => {
-            format!("blocked by the penalty of the limit '{name}', which denied too many requests{again}")
+            let text =
+                format!("blocked by the penalty of the limit '{name}', which denied too many requests");
+            with_retry(text, view)
         }
         Verdict::Deny { retry_after: None } if chosen.limit == 0 => {
             format!("the limit '{name}' lets nothing through")
@@ -199,18 +213,44 @@ fn detail(view: &CallerView<'_>) -> String {
              send less"
         ),
         Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => {
-            let state = match (chosen.remaining, chosen.cost) {
-                (left @ 1.., cost) if cost > left => {
-                    Cow::Owned(format!("has {left} left and this takes {cost}"))
-                }
-                _ => Cow::Borrowed("is used up"),
-            };
-            // Nearly every denial comes here.
-            let window = window.to_string();
-            let count = itoa::Buffer::new().format(count).to_owned();
-            ["the limit '", name, "' of ", &count, " per ", &window, " ", &state, &again].concat()
+            with_retry(state(name, chosen), view)
         }
     }
+}
+
+/// What is left of a limit. Nearly every denial says this, so that it does without formatting.
+fn state(name: &str, decision: &RuleDecision) -> String {
+    let (mut text, mut digits) =
+        (String::with_capacity(USUAL_DETAIL_BYTES + name.len()), itoa::Buffer::new());
+    for part in ["the limit '", name, "' of ", digits.format(decision.count), " per "] {
+        text.push_str(part);
+    }
+    match decision.window.whole_unit() {
+        Some((count, unit)) => {
+            text.push_str(digits.format(count));
+            text.push_str(unit);
+        }
+        None => text.push_str(&decision.window.to_string()),
+    }
+    match (decision.remaining, decision.cost) {
+        (left @ 1.., cost) if cost > left => {
+            text.push_str(" has ");
+            text.push_str(digits.format(left));
+            text.push_str(" left and this takes ");
+            text.push_str(digits.format(cost));
+        }
+        _ => text.push_str(" is used up"),
+    }
+    text
+}
+
+fn with_retry(mut text: String, view: &CallerView<'_>) -> String {
+    if let Some(seconds) = view.retry_after_s {
+        for part in ["; try again in ", itoa::Buffer::new().format(seconds), " s"] {
+            text.push_str(part);
+        }
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The integration tests of HTTP in and out, in one binary to save link time.
 
 mod addresses;
+mod denials;
 mod mapping;
 mod outcomes;
 mod paths;

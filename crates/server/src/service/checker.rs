@@ -45,6 +45,19 @@ impl Checker for Service {
         self.check_within(request, now, patience).await
     }
 
+    fn is_immediate(&self) -> bool {
+        self.is_immediate()
+    }
+
+    fn check_at_once(
+        &self,
+        request: &Request<'_>,
+        now: Time,
+        patience: Micros,
+    ) -> Option<Result<Reply, ServiceError>> {
+        self.check_within_at_once(request, now, patience)
+    }
+
     async fn ask(
         &self,
         request: &Request<'_>,

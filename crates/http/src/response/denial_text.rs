@@ -1,0 +1,113 @@
+//! What denials of one limit have in common, kept for the next one.
+//!
+//! A flood is denied by one limit, thousands of times a second, and all that changes within a second are
+//! the milliseconds at the end of the body. Putting together headers and body took a third of such a
+//! denial, so whoever writes bytes ([`super::HeaderLines`]) keeps the last ones of a few limits here and
+//! copies them.
+//!
+//! Before: a [`CallerView`] of a denial. After: the lines and the body that [`CallerView::tell`] and
+//! [`super::QuotaProblem::write`] would have written, byte for byte; `tests/it/denials.rs` compares.
+//!
+//! Invariants: texts are told apart by everything that they are made of ([`TextKey`]); a denial with
+//! anything else to say, such as a penalty, a partition key or a second limit, is not kept. Rules that were
+//! replaced are not kept alive, and no others can take their place: of a `Weak` the address is not given
+//! away again.
+
+use std::sync::{Arc, Weak};
+
+use tollgate_core::{Micros, RuleId, RuleSet, Verdict};
+
+use super::{CallerView, HeaderLines, RateLimitFields};
+
+/// So many limits have their texts kept; those of others take their places.
+const LIMITS_KEPT: usize = 8;
+
+/// Texts of denials, one for each of a few limits.
+#[derive(Debug, Default)]
+pub struct DenialTexts([Option<DenialText>; LIMITS_KEPT]);
+
+#[derive(Debug)]
+struct DenialText {
+    rules: Weak<RuleSet>,
+    key: TextKey,
+    lines: Vec<u8>,
+    /// Up to the milliseconds.
+    body: Vec<u8>,
+}
+
+/// What a text is made of, besides the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TextKey {
+    rule: RuleId,
+    count: u32,
+    window: Micros,
+    limit: u64,
+    remaining: u64,
+    cost: u64,
+    retry_after_s: u64,
+    is_degraded: bool,
+    fields: RateLimitFields,
+    status: u16,
+}
+
+impl DenialTexts {
+    /// Writes the headers and the body of a denial that is answered with `status`; false if that is for
+    /// others to do.
+    pub fn write(
+        &mut self,
+        view: &CallerView<'_>,
+        status: u16,
+        lines: &mut HeaderLines,
+        body: &mut Vec<u8>,
+    ) -> bool {
+        let Some((key, retry_after)) = key(view, status) else { return false };
+        let rules = view.reply.shared_rules();
+        let Some(place) = self.0.get_mut(key.rule.index() % LIMITS_KEPT) else { return false };
+        let is_known =
+            |text: &&mut DenialText| text.key == key && std::ptr::eq(text.rules.as_ptr(), Arc::as_ptr(rules));
+        let text = match place.as_mut().filter(is_known) {
+            Some(text) => text,
+            None => place.insert(DenialText::new(view, Arc::downgrade(rules), key)),
+        };
+        lines.0.extend_from_slice(&text.lines);
+        body.extend_from_slice(&text.body);
+        body.extend_from_slice(itoa::Buffer::new().format(retry_after.as_millis_ceil()).as_bytes());
+        body.push(b'}');
+        true
+    }
+}
+
+impl DenialText {
+    fn new(view: &CallerView<'_>, rules: Weak<RuleSet>, key: TextKey) -> Self {
+        let (mut lines, mut body) = (HeaderLines::default(), Vec::new());
+        view.tell(&mut lines);
+        view.problem(key.status).write_before_wait(&mut body);
+        Self { rules, key, lines: lines.0, body }
+    }
+}
+
+/// What the text is made of, and the wait that ends it; none if there is more to it.
+fn key(view: &CallerView<'_>, status: u16) -> Option<(TextKey, Micros)> {
+    let CallerView { settings, reply, retry_after_s, .. } = view;
+    let mut told = reply.told();
+    let (decision, None) = (told.next()?, told.next()) else { return None };
+    let Verdict::Deny { retry_after: Some(retry_after) } = reply.verdict else { return None };
+    let is_plain = decision.verdict == reply.verdict
+        && decision.reason().is_none()
+        && !decision.soft
+        && !settings.partition_keys
+        && settings.retry_after_jitter.is_zero();
+    let key = TextKey {
+        rule: decision.rule?,
+        count: decision.count,
+        window: decision.window,
+        limit: decision.limit,
+        remaining: decision.remaining,
+        cost: decision.cost,
+        retry_after_s: (*retry_after_s)?,
+        is_degraded: reply.is_degraded(),
+        fields: settings.ratelimit_fields,
+        status,
+    };
+    is_plain.then_some((key, retry_after))
+}
