@@ -38,13 +38,13 @@ fn rules(text: &str) -> RuleSet {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct KeptTexts {
     kept: usize,
     others: usize,
 }
 
 /// Compares both ways of writing a denial.
-fn compare(view: &CallerView<'_>, texts: &mut DenialTexts, seen: &mut Seen) {
+fn compare(view: &CallerView<'_>, texts: &mut DenialTexts, seen: &mut KeptTexts) {
     let (mut lines, mut body) = (HeaderLines::default(), Vec::new());
     if !texts.write(view, 429, &mut lines, &mut body) {
         assert!(lines.as_bytes().is_empty() && body.is_empty());
@@ -62,7 +62,7 @@ fn a_text_that_was_kept_is_what_would_be_written() {
     let limiter = Limiter::with(rules(RULES), MemoryStore::default(), ManualClock::default(), NoSink);
     let other = RULES.replace("please", "hello").replace("unit: minute", "unit: hour");
     let (mut random, mut texts, mut seen) =
-        (fastrand::Rng::with_seed(6585), DenialTexts::default(), Seen::default());
+        (fastrand::Rng::with_seed(6585), DenialTexts::default(), KeptTexts::default());
     for round in 0..20_000 {
         if round % 500 == 0 {
             limiter.replace_rules(rules(if round % 1_000 == 0 { RULES } else { &other }));
@@ -92,7 +92,7 @@ fn what_chance_or_the_caller_adds_is_not_kept() {
     let jitter =
         ResponseSettings { retry_after_jitter: Duration::from_secs(5), ..ResponseSettings::default() };
     let partition = ResponseSettings { partition_keys: true, ..ResponseSettings::default() };
-    let mut seen = Seen::default();
+    let mut seen = KeptTexts::default();
     for settings in [&jitter, &partition, &ResponseSettings::default()] {
         compare(&CallerView::new(settings, &request, &reply), &mut DenialTexts::default(), &mut seen);
     }
