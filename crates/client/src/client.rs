@@ -34,7 +34,7 @@ use crate::{backoff, clock, grpc_wire, retry_after, v1_wire};
 
 const JSON: &str = "application/json";
 const GRPC: &str = "application/grpc";
-const USE_HTTP: &str = "use Client::http";
+const ALONE: &str = "ask for it alone";
 const QUIET: &str = "it has asked to be left alone for a while";
 /// A denial that is over at once is not asked about at once.
 const WAIT_LEAST: Duration = Duration::from_millis(1);
@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// A client of the gRPC listener at `url`, such as `http://127.0.0.1:8081`, or of any other service
-    /// that speaks Envoy's protocol. It has check and refund.
+    /// that speaks Envoy's protocol; only Tollgate has [`Self::peek`] and [`Self::report`].
     ///
     /// # Errors
     /// If `url` is none, or it is `https` and TLS cannot be set up.
@@ -171,7 +171,9 @@ impl Client {
         Ok(wire.reply)
     }
 
-    /// What would a check answer? Always asks, and changes nothing. Over HTTP only.
+    /// What would a check answer? Always asks, and changes nothing.
+    ///
+    /// Over gRPC only a Tollgate server has it; any other answers [`Error::Rejected`] and takes nothing.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -179,7 +181,9 @@ impl Client {
         self.ask(Operation::Peek, request).await.map(|wire| wire.reply)
     }
 
-    /// This has happened: takes its cost even where it does not fit. Over HTTP only.
+    /// This has happened: takes its cost even where it does not fit.
+    ///
+    /// Over gRPC only a Tollgate server has it; any other answers [`Error::Rejected`] and takes nothing.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -319,8 +323,6 @@ impl Protocol {
         let mut descriptors = request.descriptors.iter();
         let own = request.descriptors.iter().filter_map(|descriptor| descriptor.operation);
         match (self, operation) {
-            (Self::Grpc, Operation::Peek) => unsupported("a peek", "gRPC", USE_HTTP),
-            (Self::Grpc, Operation::Report) => unsupported("a report", "gRPC", USE_HTTP),
             (Self::Http, _) if descriptors.any(|descriptor| descriptor.limit.is_some()) => {
                 unsupported("a limit of the caller's own", "HTTP", "use Client::grpc")
             }
@@ -330,7 +332,10 @@ impl Protocol {
                 "ask for it alone, or use Client::grpc for a refund",
             ),
             (Self::Grpc, _) if own.clone().any(|own| own != Operation::Refund) => {
-                unsupported("a peek or a report of a descriptor's own", "gRPC", USE_HTTP)
+                unsupported("an operation of a descriptor's own but a refund", "gRPC", ALONE)
+            }
+            (Self::Grpc, Operation::Peek) if own.clone().next().is_some() => {
+                unsupported("a refund in a peek", "gRPC", ALONE)
             }
             (Self::Http | Self::Grpc, _) => Ok(()),
         }
@@ -341,7 +346,7 @@ impl Server {
     fn encode(&self, operation: Operation, request: &Request<'_>) -> http::Request<Full<Bytes>> {
         let (path, kind, body) = match self.protocol {
             Protocol::Http => (v1_wire::path(operation), JSON, v1_wire::encode(request).into()),
-            Protocol::Grpc => (grpc_wire::PATH, GRPC, grpc_wire::encode(request, operation)),
+            Protocol::Grpc => (grpc_wire::path(operation), GRPC, grpc_wire::encode(request, operation)),
         };
         let mut sent = http::Request::post(format!("{}{path}", self.url)).header(CONTENT_TYPE, kind);
         if self.protocol == Protocol::Grpc {

@@ -1,5 +1,8 @@
 //! Requests and replies as messages of Envoy's rate limit service, version 3.
 //!
+//! Its one call has check and refund. Peek and report are calls of a service of Tollgate's own with the same
+//! messages: another server that does not know them says so, and charges nothing by mistake.
+//!
 //! Only the fields that are sent or read here; a test holds them against envoy-types.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -10,8 +13,17 @@ use tollgate_core::{Micros, Operation, Request, Unit, Verdict};
 use crate::reply::{ReplyOrigin, ServerDecision, ServerReply, WireReply};
 use crate::v1_wire;
 
-/// The one call there is.
-pub(crate) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// Where an operation is asked for.
+pub(crate) const fn path(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Check | Operation::Refund => {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+        }
+        Operation::Peek => "/tollgate.v1.LimiterService/Peek",
+        Operation::Report => "/tollgate.v1.LimiterService/Report",
+    }
+}
+
 /// How long to hold a request that passes later.
 const WAIT_HEADER: &str = "x-ratelimit-wait-ms";
 /// A limit was decided without the store.
@@ -115,7 +127,7 @@ struct AddedHeader {
     value: String,
 }
 
-/// The body to send, which is one frame. `operation` is a check or a refund.
+/// The body to send, which is one frame. Only a refund is said in it; [`path`] says the others.
 pub(crate) fn encode(request: &Request<'_>, operation: Operation) -> Bytes {
     // On the wire no hits means one; what it cannot say, descriptors say each for itself.
     let hits = u32::try_from(request.cost).ok().filter(|hits| *hits > 0);

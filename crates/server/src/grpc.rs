@@ -1,7 +1,7 @@
-//! gRPC: Envoy's rate limit service, health and reflection.
+//! gRPC: Envoy's rate limit service, peek and report in its messages, health and reflection.
 //!
 //! A connection hands every call to [`Grpc`], which finds the service by the
-//! path. `ShouldRateLimit` is answered by `should_rate_limit`, all others by tonic.
+//! path. What takes Envoy's messages is answered by `should_rate_limit`, all others by tonic.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -36,6 +36,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
+use tollgate_core::Operation;
 use tonic::Status;
 use tower::Service as _;
 
@@ -54,10 +55,23 @@ pub(crate) use from_wire::RlsRequest;
 pub(crate) use serve::ServeGrpc;
 pub(crate) use should_rate_limit::respond;
 
-/// The path of Envoy's call.
+/// The path of Envoy's call, whose refund is a check of negative hits.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// A service of our own has what Envoy's cannot say, so that one which does not know it refuses instead of charging.
+const PEEK: &str = "/tollgate.v1.LimiterService/Peek";
+const REPORT: &str = "/tollgate.v1.LimiterService/Report";
 
 type GrpcFuture = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infallible>> + Send>>;
+
+/// What a path asks for, of those that take Envoy's messages.
+fn operation(path: &str) -> Option<Operation> {
+    match path {
+        SHOULD_RATE_LIMIT => Some(Operation::Check),
+        PEEK => Some(Operation::Peek),
+        REPORT => Some(Operation::Report),
+        _ => None,
+    }
+}
 
 /// All gRPC services of this server.
 #[derive(Clone)]
@@ -133,10 +147,11 @@ impl hyper::service::Service<Request<Incoming>> for GrpcConnection {
     type Future = GrpcFuture;
 
     fn call(&self, request: Request<Incoming>) -> GrpcFuture {
-        if request.uri().path() == SHOULD_RATE_LIMIT && request.method() == Method::POST {
-            let (service, connection) = (Arc::clone(&self.grpc.service), Arc::clone(&self.bytes));
-            return should_rate_limit::answer(GrpcCall { service, connection }, request);
-        }
-        self.call_tonic(request)
+        let Some(operation) = operation(request.uri().path()).filter(|_| request.method() == Method::POST)
+        else {
+            return self.call_tonic(request);
+        };
+        let (service, connection) = (Arc::clone(&self.grpc.service), Arc::clone(&self.bytes));
+        should_rate_limit::answer(GrpcCall { service, connection, operation }, request)
     }
 }

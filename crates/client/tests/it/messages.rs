@@ -7,10 +7,10 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::Duration as WireDuration;
 use prost::Message as _;
-use tollgate_client::Client;
+use tollgate_client::{Client, Error};
 use tollgate_core::{Descriptor, Entry, Limit, Micros, Override, Request, Shape, Unit, Verdict};
 
-use crate::connections::{CannedServer, grpc_answer};
+use crate::connections::{CannedServer, answer, grpc_answer};
 
 /// What came in for one call, and what the client made of the answer.
 async fn exchange(
@@ -107,4 +107,25 @@ async fn a_denial_is_told_as_exactly_as_the_server_tells_it() {
     let body = br#"{"status":429,"retry_after_ms":3210}"#.to_vec();
     let (_, reply) = exchange(RateLimitResponse { raw_body: body, ..with_header }, &request, false).await;
     assert_eq!(reply.verdict, Verdict::Deny { retry_after: Some(Micros::from_millis(3_210)) });
+}
+
+/// Envoy's service alone has neither call: nothing is charged by mistake, and it is asked once.
+#[tokio::test]
+async fn a_service_without_peek_and_report_is_told_apart() {
+    let server = CannedServer::start(|_| {
+        let mut refused = answer(200, "");
+        refused.headers_mut().insert("grpc-status", 12.into());
+        refused.headers_mut().insert("grpc-message", "unknown service".parse().unwrap());
+        refused
+    })
+    .await;
+    let client = Client::grpc(&server.url()).unwrap();
+    let entries = [Entry::from(("user", "42"))];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("shop", &descriptors);
+    for asked in [client.peek(&request).await, client.report(&request).await] {
+        let error = asked.unwrap_err();
+        assert!(matches!(error, Error::Rejected { status: 12, .. }), "{error}");
+    }
+    assert_eq!(server.bodies().len(), 2);
 }

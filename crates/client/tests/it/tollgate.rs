@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate_client::{Error, MisspeltName, ReplyOrigin};
-use tollgate_core::{Algorithm, Descriptor, Entry, Micros, Request, Verdict};
+use tollgate_client::{Client, Error, MisspeltName, ReplyOrigin};
+use tollgate_core::{
+    Algorithm, Descriptor, Entry, Limit, Micros, Operation, Override, Request, Shape, Unit, Verdict,
+};
 
 use crate::support::{ServerSetup, TestServer, ask, eventually};
 
@@ -26,28 +28,31 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn check_peek_report_and_refund_do_over_http_what_they_say() {
+async fn check_peek_report_and_refund_do_over_both_protocols_what_they_say() {
     let server = TestServer::with(RULES).await;
-    let client = server.http_client();
-    let left = async |cost, operation: &str| {
-        let asked = ask("shop", "42", cost, async |request| match operation {
-            "check" => client.check(request).await,
-            "peek" => client.peek(request).await,
-            "report" => client.report(request).await,
-            _ => client.refund(request).await,
-        });
-        let reply = asked.await.unwrap();
-        (reply.verdict.word(), reply.decisions[0].remaining)
-    };
-    assert_eq!(left(1, "check").await, ("allow", 2));
-    assert_eq!(left(1, "peek").await, ("allow", 1));
-    assert_eq!(left(3, "peek").await, ("deny", 2));
-    assert_eq!(left(0, "check").await, ("allow", 2));
-    assert_eq!(left(1, "report").await, ("allow", 1));
-    assert_eq!(left(5, "report").await.1, 0);
-    assert_eq!(left(1, "check").await, ("deny", 0));
-    assert_eq!(left(7, "refund").await, ("allow", 3));
-    assert_eq!(left(1, "check").await, ("allow", 2));
+    for (client, user) in [(server.http_client(), "over http"), (server.grpc_client(), "over grpc")] {
+        let left = async |cost, operation: &str| {
+            let asked = ask("shop", user, cost, async |request| match operation {
+                "check" => client.check(request).await,
+                "peek" => client.peek(request).await,
+                "report" => client.report(request).await,
+                _ => client.refund(request).await,
+            });
+            let reply = asked.await.unwrap();
+            (reply.verdict.word(), reply.decisions[0].remaining)
+        };
+        assert_eq!(left(1, "check").await, ("allow", 2), "{user}");
+        assert_eq!(left(1, "peek").await, ("allow", 1), "{user}");
+        assert_eq!(left(3, "peek").await, ("deny", 2), "{user}");
+        assert_eq!(left(0, "peek").await, ("allow", 2), "{user}");
+        assert_eq!(left(0, "check").await, ("allow", 2), "{user}");
+        assert_eq!(left(0, "report").await, ("allow", 2), "{user}");
+        assert_eq!(left(1, "report").await, ("allow", 1), "{user}");
+        assert_eq!(left(5, "report").await.1, 0, "{user}");
+        assert_eq!(left(1, "check").await, ("deny", 0), "{user}");
+        assert_eq!(left(7, "refund").await, ("allow", 3), "{user}");
+        assert_eq!(left(1, "check").await, ("allow", 2), "{user}");
+    }
 }
 
 #[tokio::test]
@@ -118,12 +123,49 @@ async fn both_protocols_tell_the_same_verdicts_of_one_server() {
 
 #[tokio::test]
 async fn what_grpc_has_no_way_to_ask_is_said_before_it_is_sent() {
+    let client = Client::grpc("http://127.0.0.1:1").unwrap();
+    let user = [Entry::from(("user", "42"))];
+    let refund = [Descriptor::new(&user), Descriptor::new(&user).as_refund()];
+    let error = client.peek(&Request::new("shop", &refund)).await.unwrap_err();
+    assert_eq!(error.to_string(), "a refund in a peek cannot be sent over gRPC; ask for it alone");
+    let peek = [Descriptor { operation: Some(Operation::Peek), ..Descriptor::new(&user) }];
+    let error = client.check(&Request::new("shop", &peek)).await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}
+
+/// A report with a refund beside it, a limit of the caller's own, a shadow limit and a queue: what `/v1`
+/// promises of each operation holds over gRPC as well.
+#[tokio::test]
+async fn peek_and_report_over_grpc_meet_every_kind_of_limit() {
     let server = TestServer::with(RULES).await;
     let client = server.grpc_client();
-    let peek = ask("shop", "42", 1, async |request| client.peek(request).await).await.unwrap_err();
-    assert_eq!(peek.to_string(), "a peek cannot be sent over gRPC; use Client::http");
-    let report = ask("shop", "42", 1, async |request| client.report(request).await).await;
-    assert!(matches!(report, Err(Error::Unsupported { .. })));
+    let user = [Entry::from(("user", "42"))];
+    let mixed = [Descriptor::new(&user).with_cost(3), Descriptor::new(&user).as_refund()];
+    let reply = client.report(&Request::new("shop", &mixed)).await.unwrap();
+    assert_eq!(reply.decisions.iter().map(|one| one.remaining).collect::<Vec<_>>(), [0, 1]);
+
+    let limit = Limit::new(2, Unit::Day.length(), Shape::FixedWindow).unwrap();
+    let brought = Override { limit, unit: Unit::Day };
+    let own = [Descriptor::new(&user).with_limit(&brought)];
+    let own = Request::new("shop", &own).with_cost(2);
+    assert_eq!(client.peek(&own).await.unwrap().decisions[0].remaining, 0);
+    assert_eq!(client.report(&own).await.unwrap().decisions[0].remaining, 0);
+    assert!(client.peek(&own).await.unwrap().verdict.is_deny());
+
+    for (key, first, then) in
+        [("watched", "allow", "allow"), ("report", "allow", "delay"), ("tokens", "allow", "allow")]
+    {
+        let entries = [Entry { key, value: "x" }];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("shop", &descriptors);
+        let mut words = Vec::new();
+        for _ in 0..2 {
+            words.push(client.peek(&request).await.unwrap().verdict.word());
+        }
+        client.report(&request).await.unwrap();
+        words.push(client.peek(&request).await.unwrap().verdict.word());
+        assert_eq!(words, [first, first, then], "{key}");
+    }
 }
 
 #[tokio::test]

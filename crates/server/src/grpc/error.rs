@@ -1,4 +1,4 @@
-//! Why a call of `ShouldRateLimit` gets no decision. `to_wire` makes a status of it.
+//! Why a call of `ShouldRateLimit`, `Peek` or `Report` gets no decision. `to_wire` makes a status of it.
 
 use tollgate_core::LimitError;
 
@@ -98,6 +98,15 @@ pub enum BadRequest {
         descriptor: usize,
         /// The number sent.
         unit: i32,
+    },
+    /// A refund inside of a peek.
+    #[error(
+        "descriptor {descriptor} has is_negative_hits, and a peek gives nothing back; \
+         leave it out, or call ShouldRateLimit"
+    )]
+    PeekedRefund {
+        /// Which descriptor, from 0.
+        descriptor: usize,
     },
     /// A limit brought along that makes no sense.
     #[error("the limit of descriptor {descriptor} cannot be used: {source}")]

@@ -58,6 +58,14 @@ impl RlsRequest {
         Ok(Self { wire, overrides })
     }
 
+    /// A peek changes nothing, so that no descriptor of it may give back.
+    pub(super) fn refuse_refunds(&self) -> Result<(), BadRequest> {
+        match self.wire.descriptors.iter().position(|descriptor| descriptor.is_negative_hits) {
+            Some(descriptor) => Err(BadRequest::PeekedRefund { descriptor }),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn entries(&self) -> RlsEntries<'_> {
         let entries = self.wire.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
         entries.map(|entry| Entry { key: &entry.key, value: &entry.value }).collect()

@@ -1,8 +1,8 @@
 //! Reflection: what this server serves, for grpcurl and the like.
 //!
 //! tonic brings the descriptions of health and of reflection itself. Envoy's
-//! is compiled by `build.rs` from `crates/server/proto`, which has what
-//! `ShouldRateLimit` reaches.
+//! and our own are compiled by `build.rs` from `crates/server/proto`, which has
+//! what `ShouldRateLimit` reaches.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use tower::util::BoxCloneSyncService;
 
 use super::health_wire;
 
-/// Envoy's rate limit service and every message it takes.
+/// Envoy's rate limit service, every message it takes, and the service that has peek and report.
 const RATE_LIMIT_SERVICE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rls.binpb"));
 
 type ReflectionServer = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;

@@ -1,6 +1,6 @@
-//! One call of `ShouldRateLimit`, from its bytes to its bytes.
+//! One call of `ShouldRateLimit`, `Peek` or `Report`, from its bytes to its bytes.
 //!
-//! It does what tonic would do in general, for this one call: the body is taken
+//! It does what tonic would do in general, for these calls: the body is taken
 //! in within our bounds, and nothing is boxed, routed or copied on the way.
 //!
 //! Invariant: the clock is read once for the decision and once more for the
@@ -27,16 +27,27 @@ use crate::body;
 use crate::bounds::GRPC_MESSAGE_MAX;
 use crate::listen::stream::{ByteCount, WaitingBytes};
 use crate::service::{Service, ServiceError};
-use crate::telemetry::{CallSpan, SHOULD_RATE_LIMIT};
+use crate::telemetry::{self, CallSpan};
 use tollgate_metrics::Call;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// The name of the span around a call.
+const fn span_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Check | Operation::Refund => telemetry::SHOULD_RATE_LIMIT,
+        Operation::Peek => super::PEEK,
+        Operation::Report => super::REPORT,
+    }
+}
 
 /// What a call needs besides its request.
 pub(super) struct GrpcCall {
     pub(super) service: Arc<Service>,
     /// The connection that it came on.
     pub(super) connection: Arc<ByteCount>,
+    /// What it asks for, where a descriptor does not say otherwise.
+    pub(super) operation: Operation,
 }
 
 /// Answers a call.
@@ -55,8 +66,8 @@ pub(super) fn answer(call: GrpcCall, request: Request<Incoming>) -> GrpcFuture {
         return Box::pin(std::future::ready(Ok(refused)));
     }
     let now = call.service.now();
-    let span =
-        call.service.tracer().call(SHOULD_RATE_LIMIT, |name| request.headers().get(name)?.to_str().ok());
+    let name = span_name(call.operation);
+    let span = call.service.tracer().call(name, |name| request.headers().get(name)?.to_str().ok());
     Box::pin(answer_body(call, request.into_body(), now, span))
 }
 
@@ -66,8 +77,8 @@ async fn answer_body(
     start: Time,
     mut span: CallSpan,
 ) -> Result<Response<GrpcBody>, Infallible> {
-    let GrpcCall { service, connection } = call;
-    let answered = receive_and_check(&service, body, start, &mut span).await;
+    let GrpcCall { service, connection, operation } = call;
+    let answered = receive_and_operate(&service, operation, body, start, &mut span).await;
     service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
     let answered = answered.and_then(|message| {
         let waiting = WaitingBytes::new(connection, message.len()).ok_or(GrpcError::NotRead)?;
@@ -87,8 +98,9 @@ async fn answer_body(
     })
 }
 
-async fn receive_and_check(
+async fn receive_and_operate(
     service: &Service,
+    operation: Operation,
     body: Incoming,
     start: Time,
     span: &mut CallSpan,
@@ -97,12 +109,16 @@ async fn receive_and_check(
     // Nearly all bodies come with their head, and are decided as of then.
     let now = if received.has_waited { service.now() } else { start };
     let request = RlsRequest::decode(received.bytes, service.counts_rejected())?;
-    message_wire::encode(&respond::<GrpcError>(service, &request, now, span).await?)
+    if operation == Operation::Peek {
+        request.refuse_refunds()?;
+    }
+    message_wire::encode(&respond::<GrpcError>(service, operation, &request, now, span).await?)
 }
 
 /// Decides what Envoy asks, whether it came as protobuf or as JSON.
 pub(crate) async fn respond<E: From<ServiceError>>(
     service: &Service,
+    operation: Operation,
     wire: &RlsRequest,
     now: Time,
     span: &mut CallSpan,
@@ -110,7 +126,7 @@ pub(crate) async fn respond<E: From<ServiceError>>(
     let entries = wire.entries();
     let descriptors = wire.descriptors(&entries);
     let request = wire.request(&descriptors);
-    let reply = service.operate(&request, Operation::Check, now).await?;
+    let reply = service.operate(&request, operation, now).await?;
     span.decided(Some(request.domain), reply.outcome());
     Ok(to_wire::response(wire, &request, &reply, service.answers()))
 }

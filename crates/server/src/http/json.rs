@@ -11,7 +11,7 @@ mod to_wire;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use tollgate_core::Time;
+use tollgate_core::{Operation, Time};
 
 use super::Context;
 use crate::body;
@@ -51,6 +51,6 @@ async fn decide(
     span: &mut CallSpan,
 ) -> Result<Response, JsonError> {
     let request = RlsRequest::new(from_wire::request(bytes)?, service.counts_rejected())?;
-    let response = grpc::respond::<JsonError>(service, &request, now, span).await?;
+    let response = grpc::respond::<JsonError>(service, Operation::Check, &request, now, span).await?;
     to_wire::respond(&response)
 }

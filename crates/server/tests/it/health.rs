@@ -79,7 +79,12 @@ mod reflection {
 
         let MessageResponse::ListServicesResponse(list) = next().await else { panic!("not a list") };
         let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
-        for name in [SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"] {
+        for name in [
+            SERVICE,
+            "tollgate.v1.LimiterService",
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+        ] {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
         for expected in ["envoy/service/ratelimit/v3/rls.proto", "google/protobuf/struct.proto"] {

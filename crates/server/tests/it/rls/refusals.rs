@@ -1,8 +1,10 @@
 //! Requests that get an error and no answer.
 
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use tonic::Code;
 
-use crate::support::wire::{ask_one, descriptor, request, with_limit};
+use crate::support::wire::{ask_one, brief, descriptor, request, with_hits, with_limit};
 use crate::support::{Server, Setup};
 
 const RULES: &str = "
@@ -65,4 +67,29 @@ async fn a_path_that_is_not_served_is_unimplemented() {
     let codec = tonic_prost::ProstCodec::default();
     let answer: Result<tonic::Response<()>, _> = grpc.unary(asked, path, codec).await;
     assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
+}
+
+/// By a channel without generated code, as a client in any language has it from reflection.
+#[tokio::test]
+async fn a_peek_changes_nothing_so_a_refund_in_it_is_refused_by_name() {
+    let server = Server::with(RULES).await;
+    let (mut client, entry) = (server.client().await, [("a", "x")]);
+    let call = async |path: &'static str, asked: RateLimitRequest| {
+        let mut grpc = tonic::client::Grpc::new(server.channel().await);
+        grpc.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+        grpc.unary(tonic::Request::new(asked), path.parse().unwrap(), codec).await
+    };
+    let peek = "/tollgate.v1.LimiterService/Peek";
+    let refund = RateLimitDescriptor { is_negative_hits: true, ..descriptor(&entry) };
+    let status = call(peek, request("d", vec![descriptor(&entry), refund])).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("descriptor 1 has is_negative_hits"), "{}", status.message());
+    for _ in 0..2 {
+        let told = call(peek, request("d", vec![descriptor(&entry)])).await.unwrap().into_inner();
+        assert_eq!(brief(&told), "OK: OK 9 of 10/DAY");
+    }
+    let report = with_hits(30, descriptor(&entry));
+    call("/tollgate.v1.LimiterService/Report", request("d", vec![report])).await.unwrap();
+    assert_eq!(brief(&ask_one(&mut client, "d", &entry).await), "OVER: OVER 0 of 10/DAY");
 }
