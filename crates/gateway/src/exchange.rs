@@ -263,8 +263,8 @@ pub(crate) fn origin<'a>(
 ) -> Origin<'a> {
     let (peer, proxies) = (context.socket.peer, route.admission.mapping().proxies());
     let client: Option<IpAddr> = peer.map(|peer| proxies.find(peer, fields));
-    let is_trusted = peer.is_some_and(|peer| proxies.trusts(peer));
-    Origin { peer: &context.peer, client, is_trusted, version }
+    let believed = peer.and_then(|peer| proxies.believed_header(peer));
+    Origin { peer: &context.peer, client, believed, version }
 }
 
 async fn forward(

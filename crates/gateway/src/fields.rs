@@ -15,6 +15,7 @@ use http::header::{
 use http::{HeaderMap, Version};
 use hyper::body::Bytes;
 use tollgate_core::Verdict;
+use tollgate_http::AddressHeader;
 use tollgate_http::response::VERDICT;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -162,8 +163,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) peer: &'a PeerFields,
     /// The address that was checked.
     pub(crate) client: Option<IpAddr>,
-    /// Whether what the peer says about others is believed.
-    pub(crate) is_trusted: bool,
+    /// In which list the peer is believed about others; none if it is not at all.
+    pub(crate) believed: Option<AddressHeader>,
     pub(crate) version: Version,
 }
 
@@ -174,7 +175,7 @@ pub(crate) fn write_origin(
     host: Option<&HeaderValue>,
     (verdict, rule): (Verdict, Option<&str>),
 ) {
-    remove_claims(headers, origin.is_trusted);
+    remove_claims(headers, origin.believed);
     let PeerFields { peer, address, proto, forwarded } = origin.peer;
     if let Some(address) = address {
         append(headers, X_FORWARDED_FOR, address.clone());
@@ -207,7 +208,9 @@ pub(crate) fn write_origin(
 }
 
 /// Whether only we, or a proxy that is trusted, may say this; the name is in lower case.
-pub(crate) fn is_claim(name: &[u8], is_trusted: bool) -> bool {
+///
+/// A proxy writes one of the two lists of addresses and passes the other on as the client made it up.
+pub(crate) fn is_claim(name: &[u8], believed: Option<AddressHeader>) -> bool {
     // Most fields begin with neither, and are passed by.
     if !matches!(name.first(), Some(b'x' | b'f')) {
         return false;
@@ -219,12 +222,17 @@ pub(crate) fn is_claim(name: &[u8], is_trusted: bool) -> bool {
     let is_about_client =
         || starts(b"x-forwarded-") || starts(b"x-real-ip") || name == FORWARDED.as_str().as_bytes();
     let is_odd = || name.contains(&b'_');
-    starts(b"x-tollgate-") || (is_about_client() && (!is_trusted || is_odd()))
+    let is_believed = || match believed {
+        Some(AddressHeader::XForwardedFor) => name != FORWARDED.as_str().as_bytes(),
+        Some(AddressHeader::Forwarded) => name != X_FORWARDED_FOR.as_str().as_bytes(),
+        None => false,
+    };
+    starts(b"x-tollgate-") || (is_about_client() && (!is_believed() || is_odd()))
 }
 
 /// Removes what only we, or a proxy that is trusted, may say.
-fn remove_claims(headers: &mut HeaderMap, is_trusted: bool) {
-    let is_claim = |name: &&HeaderName| is_claim(name.as_str().as_bytes(), is_trusted);
+fn remove_claims(headers: &mut HeaderMap, believed: Option<AddressHeader>) {
+    let is_claim = |name: &&HeaderName| is_claim(name.as_str().as_bytes(), believed);
     let claims: Vec<HeaderName> = headers.keys().filter(is_claim).cloned().collect();
     for name in claims {
         headers.remove(name);
@@ -305,11 +313,15 @@ mod tests {
         assert!(hop.upgrade.is_none() && !hop.expects_continue);
     }
 
-    fn written(fields: &[(&'static str, &'static str)], is_trusted: bool, peer: &str) -> Vec<String> {
+    fn written(
+        fields: &[(&'static str, &'static str)],
+        believed: Option<AddressHeader>,
+        peer: &str,
+    ) -> Vec<String> {
         let mut fields = headers(fields);
         let client = peer.parse().ok();
         let peer = PeerFields::new(client, true);
-        let origin = Origin { peer: &peer, client, is_trusted, version: Version::HTTP_2 };
+        let origin = Origin { peer: &peer, client, believed, version: Version::HTTP_2 };
         let host = HeaderValue::from_static("shop:1");
         write_origin(&mut fields, &origin, Some(&host), (Verdict::Allow, Some("by address")));
         shown(&fields)
@@ -329,7 +341,7 @@ mod tests {
             ("via", "1.0 fred"),
         ];
         assert_eq!(
-            written(&claims, false, "2001:db8::1"),
+            written(&claims, None, "2001:db8::1"),
             [
                 "forwarded: for=\"[2001:db8::1]\";proto=https;host=\"shop:1\"",
                 "via: 1.0 fred, 2 tollgate",
@@ -350,9 +362,10 @@ mod tests {
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "www"),
             ("x_forwarded_for", "6.6.6.6"),
+            ("forwarded", "for=6.6.6.6, for=\""),
             ("x-tollgate-rule", "mine"),
         ];
-        let lines = written(&claims, true, "10.0.0.1");
+        let lines = written(&claims, Some(AddressHeader::XForwardedFor), "10.0.0.1");
         assert_eq!(
             lines[..5],
             [
@@ -364,6 +377,19 @@ mod tests {
             ]
         );
         assert!(lines.contains(&"x-tollgate-rule: by address".to_owned()));
+        let lines = written(
+            &[("x-forwarded-for", "6.6.6.6"), ("forwarded", "for=203.0.113.9"), ("x-forwarded-host", "www")],
+            Some(AddressHeader::Forwarded),
+            "10.0.0.1",
+        );
+        assert_eq!(
+            [&lines[0], &lines[2], &lines[3]],
+            [
+                "forwarded: for=203.0.113.9, for=10.0.0.1;proto=https;host=\"shop:1\"",
+                "x-forwarded-for: 10.0.0.1",
+                "x-forwarded-host: www",
+            ]
+        );
     }
 
     #[test]

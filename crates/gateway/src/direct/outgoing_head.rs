@@ -25,7 +25,7 @@ pub(super) fn write(
         out.extend_from_slice(part.as_bytes());
     }
     line(out, b"host", &[host]);
-    let is_kept = |field: &&FieldLine<'_>| !is_claim(field.name, origin.is_trusted);
+    let is_kept = |field: &&FieldLine<'_>| !is_claim(field.name, origin.believed);
     let is_list = |name: &[u8]| matches!(name, X_FORWARDED_FOR | FORWARDED | VIA);
     for field in request.fields.iter().filter(is_kept).filter(|field| !is_list(field.name)) {
         line(out, field.name, &[field.value]);
@@ -38,7 +38,7 @@ pub(super) fn write(
     if let Some(address) = address {
         list(out, X_FORWARDED_FOR, lists(X_FORWARDED_FOR), &[address.as_bytes()]);
     }
-    let has = |name: &[u8]| origin.is_trusted && request.field(name).is_some();
+    let has = |name: &[u8]| origin.believed.is_some() && request.field(name).is_some();
     if !has(b"x-forwarded-proto") {
         line(out, b"x-forwarded-proto", &[proto.as_bytes()]);
     }

@@ -87,6 +87,11 @@ impl ClientAddress {
         self.trusted.iter().any(|network| network.contains(&address))
     }
 
+    /// The header in which this address is believed about others; none if it is not.
+    pub fn believed_header(&self, address: IpAddr) -> Option<AddressHeader> {
+        self.trusts(address).then_some(self.header)
+    }
+
     /// The headers that are read where a proxy is trusted.
     pub(crate) fn header_names(&self) -> Vec<HeaderName> {
         if self.trusted.is_empty() { Vec::new() } else { vec![X_FORWARDED_FOR, FORWARDED] }
