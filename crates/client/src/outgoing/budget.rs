@@ -1,6 +1,6 @@
 //! How many retries there may be, so that a server that refuses many calls is not called twice as often.
 //!
-//! Invariant: retries ≤ reserve + percent/100 × calls, at every moment.
+//! Invariant: retries ≤ reserve + percent/100 × calls that were sent, at every moment.
 
 use parking_lot::Mutex;
 
@@ -21,7 +21,7 @@ impl BudgetAccount {
         Self { budget, saved: Mutex::new(u64::from(budget.reserve) * RETRY) }
     }
 
-    /// A call was made.
+    /// A call was sent for the first time.
     pub(super) fn deposit(&self) {
         // With a reserve of nothing a retry must still be able to be saved up.
         let most = u64::from(self.budget.reserve.max(1)) * RETRY;

@@ -193,7 +193,6 @@ where
 {
     async fn run(mut self, request: Request<B>) -> Result<Response<OutgoingBody<R>>, S::Error> {
         let deadline = clock::after(Instant::now(), self.layer.shared.settings.max_wait);
-        self.layer.shared.budget.deposit();
         let (parts, body) = request.into_parts();
         let Some(cache) = self.layer.shared.cache.clone().filter(|_| cache::is_for(&parts)) else {
             let sent = self.send(&parts, body, &HeaderMap::new(), deadline).await?;
@@ -252,6 +251,10 @@ where
                 return Ok(refused.unwrap_or(Sent::TooLate(block)));
             }
             drop(refused.take());
+            if retry == 0 {
+                // What a cache answers, or nobody, tells nothing about how much servers can take.
+                shared.budget.deposit();
+            }
             let is_last = !may_replay || retry >= shared.settings.backoff.retries;
             let replay = if is_last { None } else { (policy.clone_body)(&next) };
             let mut request = Request::from_parts(parts.clone(), next);

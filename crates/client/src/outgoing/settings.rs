@@ -42,13 +42,13 @@ impl Default for OutgoingSettings {
     }
 }
 
-/// Retries are paid for by calls: there are never more than `reserve` + `percent` % of all calls so far, and
-/// after quiet times not more than `reserve` at once.
+/// Retries are paid for by calls that are sent: there are never more than `reserve` + `percent` % of them so
+/// far, and after quiet times not more than `reserve` at once. What the cache answers pays for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryBudget {
     /// As many retries are always saved up at first, and at most.
     pub reserve: u32,
-    /// What each call adds, in hundredths of a retry.
+    /// What each call that is sent adds, in hundredths of a retry.
     pub percent: u32,
 }
 

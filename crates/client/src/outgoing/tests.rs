@@ -1,6 +1,7 @@
 //! Calls through the layer to servers that play a part, on tokio's clock, which stands still but for sleeps.
 
 mod caching;
+mod crossings;
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -13,12 +13,13 @@ thread_local! {
     pub(super) static START: RefCell<Option<Instant>> = const { RefCell::new(None) };
 }
 
-fn caching(cache: CacheSettings) -> OutgoingLayer<Full<Bytes>> {
+pub(super) fn caching(cache: CacheSettings) -> OutgoingLayer<Full<Bytes>> {
     let settings = OutgoingSettings { cache: Some(cache), ..OutgoingSettings::default() };
     OutgoingLayer::with_wall_clock(settings, |body: &Full<Bytes>| Some(body.clone()), stepped_wall_now)
 }
 
-const SHARED: CacheSettings = CacheSettings { bytes_max: 1 << 20, body_max: 1 << 10, is_shared: true };
+pub(super) const SHARED: CacheSettings =
+    CacheSettings { bytes_max: 1 << 20, body_max: 1 << 10, is_shared: true };
 
 /// A server that numbers its answers, and answers a condition that names its tag with 304.
 fn numbering(fields: &'static [(&'static str, &'static str)], takes: Duration) -> Part {
@@ -32,7 +33,7 @@ fn numbering(fields: &'static [(&'static str, &'static str)], takes: Duration) -
     })
 }
 
-async fn get(service: &TestService, uri: &str, fields: &[(&'static str, &str)]) -> (u16, String) {
+pub(super) async fn get(service: &TestService, uri: &str, fields: &[(&'static str, &str)]) -> (u16, String) {
     let mut request = request("GET", uri);
     for (name, value) in fields {
         request.headers_mut().append(*name, value.parse().unwrap());
