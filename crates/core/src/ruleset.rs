@@ -201,6 +201,11 @@ impl RuleSet {
         self.tree(domain).is_some_and(|tree| tree.lists().is_some())
     }
 
+    /// Whether any limit of a domain takes requests that are over it, to be sent later.
+    pub fn defers(&self, domain: &str) -> bool {
+        self.tree(domain).is_some_and(Tree::defers)
+    }
+
     /// The keys of a domain's rules, each once.
     pub fn keys(&self, domain: &str) -> impl Iterator<Item = &str> {
         self.tree(domain).into_iter().flat_map(Tree::keys)

@@ -25,11 +25,12 @@ use tollgate_http::response::PROBLEM_JSON;
 use tollgate_http::{Admission, Checker};
 
 use crate::Gateway;
-use crate::deferred_wire::{self, id_of, is_open, location};
+use crate::deferred_wire::{self, DEFERRED_PATH, id_of, is_open, location};
 use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
 use crate::problem::{ClientProtocol, with_problem};
 use crate::response_body::ResponseBody;
+use crate::route_table::Route;
 use crate::target::RequestTarget;
 
 /// What makes an upstream do a thing once that is sent twice.
@@ -62,9 +63,12 @@ impl<C: Checker> Gateway<C> {
         (!is_grpc && hop.upgrade.is_none()).then_some(service)
     }
 
-    /// Whether requests may be taken in, so that they must not take the short way.
-    pub(crate) fn is_deferring(&self) -> bool {
+    /// Whether a request of this route may be taken in, or asks about one that was, so that it must not
+    /// take the short way.
+    pub(crate) fn is_deferring(&self, route: &Route, path: &[u8]) -> bool {
         self.deferring.as_deref().is_some_and(|service| service.handle().is_some())
+            && (self.checker.defers(route.admission.mapping().domain())
+                || path.starts_with(DEFERRED_PATH.as_bytes()))
     }
 
     /// Takes in what is to be sent later, and answers it with a 202. None if there is nothing to take

@@ -11,7 +11,7 @@
 //! - its method is one of the usual, and target and host have only the usual characters;
 //! - it does not upgrade, expect, name fields in `Connection`, ask for trailers or for an end;
 //! - its route leads to upstreams of HTTP/1.1 without TLS, and nothing is charged by the answer;
-//! - no queue is open for requests that are sent later.
+//! - no limit of its domain may put it off, and it does not ask about a request that was.
 //!
 //! Whatever else comes is hyper's, with all that was read, and so is the rest of that connection:
 //! slow heads, large bodies, malformed requests, tunnels and their timeouts have one place. All that
@@ -157,7 +157,8 @@ where
             method: &request.method,
             headers: HeaderFields::Lines(request.fields),
         };
-        self.gateway.find_route(&query).filter(|route| route.is_direct && !self.gateway.is_deferring())
+        let is_direct = |route: &Arc<Route>| route.is_direct && !self.gateway.is_deferring(route, query.path);
+        self.gateway.find_route(&query).filter(is_direct)
     }
 
     /// Answers a request; what goes wrong is an answer, too.

@@ -119,6 +119,11 @@ pub trait Checker: Send + Sync + 'static {
     /// Counts a reply of [`Checker::ask`].
     fn count(&self, _request: &Request<'_>, _reply: &Reply) {}
 
+    /// Whether a limit of this domain may put requests off, to be sent later.
+    fn defers(&self, _domain: &str) -> bool {
+        false
+    }
+
     /// Whether any requests wait to be sent later.
     fn has_lines(&self) -> bool {
         false

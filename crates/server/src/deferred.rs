@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tollgate_core::{OverLimit, RuleSet};
+use tollgate_core::RuleSet;
 use tollgate_defer::{DeferError, DeferService, EmbeddedQueue};
 use tollgate_gateway::Gateway;
 use tollgate_metrics::{DeferStats, Metrics};
@@ -36,7 +36,7 @@ const OPEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// Whether any rule puts requests off.
 pub(crate) fn defers(rules: &RuleSet) -> bool {
-    rules.rules().iter().any(|rule| rule.over_limit == OverLimit::Defer)
+    rules.domains().any(|domain| rules.defers(domain))
 }
 
 /// Where the queue is to be.

@@ -12,7 +12,7 @@ use super::{DEPTH_MAX, RuleError, RuleSet};
 use crate::list::ExceptionLists;
 use crate::pattern::Pattern;
 use crate::request::{Descriptor, Entry};
-use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, Rule, RuleSpec, Unlimited};
+use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, OverLimit, Rule, RuleSpec, Unlimited};
 
 /// The rules of one domain.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Tree {
     keys: BTreeSet<String>,
     /// Whether any of them is a pattern.
     has_key_patterns: bool,
+    /// Whether any rule of this domain puts requests off.
+    defers: bool,
 }
 
 /// One level of a rule.
@@ -68,7 +70,8 @@ impl Tree {
         let nodes = vec![DescriptorNode::default()];
         let keys = BTreeSet::new();
         let DomainSpec { name, lists, descriptors } = domain;
-        let tree = Self { name, lists, nodes, has_replaces: false, keys, has_key_patterns: false };
+        let (has_replaces, has_key_patterns, defers) = (false, false, false);
+        let tree = Self { name, lists, nodes, has_replaces, keys, has_key_patterns, defers };
         let path = tree.name.clone();
         let mut builder = Builder { tree, index, set };
         builder.level(0, &path, descriptors, 1)?;
@@ -82,6 +85,11 @@ impl Tree {
     /// The lists of the whole domain.
     pub(super) fn lists(&self) -> Option<&ExceptionLists> {
         self.lists.as_deref()
+    }
+
+    /// Whether any limit takes requests that are over it, to be sent later.
+    pub(super) const fn defers(&self) -> bool {
+        self.defers
     }
 
     /// Whether each descriptor is decided by the limits it ends at, and by nothing else.
@@ -295,6 +303,7 @@ impl Builder<'_> {
         };
         let siblings = self.set.rules.get(first_sibling..).unwrap_or_default();
         let ordinal = u32::try_from(siblings.iter().filter(same_kind).count()).unwrap_or(u32::MAX);
+        self.tree.defers |= spec.over_limit == OverLimit::Defer;
         self.set.places.push((self.index, node));
         self.set.rules.push(Rule {
             label: spec.label,

@@ -72,6 +72,10 @@ impl Checker for Service {
         self.count(request, reply);
     }
 
+    fn defers(&self, domain: &str) -> bool {
+        self.limiter.rules().defers(domain)
+    }
+
     fn has_lines(&self) -> bool {
         self.deferring().is_some_and(|deferring| !deferring.index().is_empty())
     }

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `bounds` | full queues, long bodies, expiry, upstreams that fail |
 //! | `calls` | `/v1/defer`, and ways in that cannot defer |
+//! | `short_way` | who still takes the gateway's short way |
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
 mod bounds;
 mod calls;
+mod short_way;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
