@@ -17,6 +17,12 @@ use crate::route::RouteConditions;
 /// The group of rules where no mapping is set.
 pub const DEFAULT_DOMAIN: &str = "gateway";
 
+/// The keys of the descriptors where no mapping is set. Rules need not use them all.
+pub const DEFAULT_KEYS: [&str; 3] = [REMOTE_ADDRESS, METHOD, PATH];
+const REMOTE_ADDRESS: &str = "remote_address";
+const METHOD: &str = "method";
+const PATH: &str = "path";
+
 /// What an operator sets.
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
@@ -270,9 +276,9 @@ impl UpstreamUrl {
 /// # Panics
 /// Never: three short descriptors are within every bound.
 pub fn default_mapping() -> Mapping {
-    let address = || Action::new("remote_address", Fact::RemoteAddress(AddressPrefixes::default()));
-    let path = || Action::new("path", Fact::Path(PathTemplates::default()));
-    let method = Action::new("method", Fact::Method);
+    let address = || Action::new(REMOTE_ADDRESS, Fact::RemoteAddress(AddressPrefixes::default()));
+    let path = || Action::new(PATH, Fact::Path(PathTemplates::default()));
+    let method = Action::new(METHOD, Fact::Method);
     let descriptors = vec![vec![address()], vec![method, path()], vec![path(), address()]];
     Mapping::new(DEFAULT_DOMAIN, descriptors).expect("three short descriptors are within every bound")
 }

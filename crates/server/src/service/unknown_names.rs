@@ -12,6 +12,7 @@ use std::sync::Mutex;
 
 use tollgate_core::ruleset::Free;
 use tollgate_core::{Micros, Request, Time};
+use tollgate_gateway::config::{DEFAULT_DOMAIN, DEFAULT_KEYS};
 use tollgate_limiter::Reply;
 use tollgate_yaml::nearest;
 
@@ -36,17 +37,17 @@ pub enum UnknownName<'a> {
 impl<'a> UnknownName<'a> {
     /// The first such name, if no limit applies to the request.
     pub fn find(request: &Request<'a>, reply: &Reply) -> Option<Self> {
-        if reply.decisions.is_empty() { Self::find_any(request, reply) } else { None }
+        if reply.decisions.is_empty() { Self::find_any(request, reply, |_| true) } else { None }
     }
 
-    /// The first such name, though limits may apply to other descriptors.
-    fn find_any(request: &Request<'a>, reply: &Reply) -> Option<Self> {
+    /// The first such name, though limits may apply to other descriptors, of keys that `is_meant` picks.
+    fn find_any(request: &Request<'a>, reply: &Reply, is_meant: impl Fn(&str) -> bool) -> Option<Self> {
         let rules = reply.rules();
         request.descriptors.iter().zip(&reply.free).find_map(|(descriptor, free)| match free {
             Some(Free::UnknownDomain) => Some(Self::Domain(request.domain)),
             Some(Free::NoRule) => {
                 let mut keys = descriptor.entries.iter().map(|entry| entry.key);
-                keys.find(|key| !rules.has_key(request.domain, key)).map(Self::Key)
+                keys.find(|key| !rules.has_key(request.domain, key) && is_meant(key)).map(Self::Key)
             }
             Some(Free::Unlimited | Free::Replaced | Free::Allowed | Free::Overridden) | None => None,
         })
@@ -82,7 +83,9 @@ pub(super) struct UnknownNameLog {
 impl UnknownNameLog {
     /// Logs a name of the request that no rules have, unless that was done lately.
     pub(super) fn note(&self, request: &Request<'_>, reply: &Reply) {
-        let Some(unknown) = UnknownName::find_any(request, reply) else { return };
+        // Without a mapping the gateway offers its descriptors to rules that want them.
+        let is_meant = |key: &str| request.domain != DEFAULT_DOMAIN || !DEFAULT_KEYS.contains(&key);
+        let Some(unknown) = UnknownName::find_any(request, reply, is_meant) else { return };
         let (kind, domain, name) = match unknown {
             UnknownName::Domain(name) => ("domain", name, name),
             UnknownName::Key(name) => ("key", request.domain, name),
@@ -121,9 +124,31 @@ impl UnknownNameLog {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::rule::{DescriptorSpec, DomainSpec};
+    use tollgate_core::{Descriptor, Entry as EntryOf, RuleSet};
+    use tollgate_limiter::Limiter;
+
     use super::*;
 
     const START: Time = Time::from_secs(1_800_000_000);
+
+    fn logged(entries: &[(&str, &str)]) -> usize {
+        let rule = DescriptorSpec { key: "remote_address".into(), ..DescriptorSpec::default() };
+        let domain = DomainSpec { name: "gateway".into(), descriptors: vec![rule], ..DomainSpec::default() };
+        let limiter = Limiter::new(RuleSet::new(vec![domain]).unwrap());
+        let entries: Vec<EntryOf<'_>> = entries.iter().map(|entry| EntryOf::from(*entry)).collect();
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("gateway", &descriptors);
+        let log = UnknownNameLog::default();
+        log.note(&request, &limiter.check(&request).at_once());
+        log.logged.into_inner().unwrap().len()
+    }
+
+    #[test]
+    fn what_the_gateway_offers_to_rules_is_not_misspelt() {
+        assert_eq!(logged(&[("method", "GET"), ("path", "/")]), 0);
+        assert_eq!(logged(&[("method", "GET"), ("user", "42")]), 1);
+    }
 
     #[test]
     fn a_name_is_logged_once_a_minute() {
