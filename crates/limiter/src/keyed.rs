@@ -120,8 +120,14 @@ mod ready {
         /// attempt a random part of `jitter` is added, so that tasks which wait for one key do not all
         /// come at the same instant. A limit of zero is the one denial that is returned.
         pub async fn until_ready(&self, key: &K, jitter: Duration) -> Decision {
+            self.until_ready_cost(key, 1, jitter).await
+        }
+
+        /// As [`Self::until_ready`], for more than one. A cost that never fits is the one denial that is
+        /// returned.
+        pub async fn until_ready_cost(&self, key: &K, cost: u64, jitter: Duration) -> Decision {
             loop {
-                let decision = self.check(key);
+                let decision = self.check_cost(key, cost);
                 match decision.verdict {
                     Verdict::Allow | Verdict::Deny { retry_after: None } => return decision,
                     Verdict::Delay { wait } => {

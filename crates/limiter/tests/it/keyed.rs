@@ -121,3 +121,15 @@ async fn a_delay_is_waited_out_and_a_limit_of_zero_returned() {
     let never = closed.until_ready("me", Duration::ZERO).await.verdict;
     assert_eq!(never, Verdict::Deny { retry_after: None });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cost_is_waited_for_whole_and_one_that_never_fits_is_returned() {
+    let limiter = waiting(Limit::per_second(2).build().unwrap());
+    for earliest_ms in [0, 1_000, 2_000] {
+        assert_eq!(limiter.until_ready_cost("me", 2, Duration::ZERO).await.verdict, Verdict::Allow);
+        let now_ms = limiter.clock().now().get() / 1_000;
+        assert!((earliest_ms..earliest_ms + 5).contains(&now_ms), "{now_ms}");
+    }
+    let never = limiter.until_ready_cost("me", 3, Duration::ZERO).await.verdict;
+    assert_eq!(never, Verdict::Deny { retry_after: None });
+}
