@@ -20,6 +20,9 @@ use crate::{cargo_steps, workspace};
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 /// Where it goes, from the root.
 const FOLDER: &str = "target/h2spec";
+/// A case counts as failed if it fails in so many runs: some of h2spec's cases fail whenever an answer is
+/// faster than the frame that they send after the request.
+const RUNS: u32 = 4;
 /// How often a server that starts is tried, and how long each time waits.
 const TRIES: u32 = 200;
 const PAUSE: &str = "0.1";
@@ -56,22 +59,33 @@ pub(crate) fn run() -> Result<()> {
         .try_for_each(|(name, port, expected)| check(name, &h2spec, (port, expected)))
 }
 
-/// Runs all cases against one port; fails if one fails that should not.
+/// Runs all cases against one port; fails if one fails that should not, each time.
 fn check(name: &str, h2spec: &Path, (port, expected): (u16, &[&str])) -> Result<()> {
+    let mut unexpected: Option<Vec<String>> = None;
+    for _ in 0..RUNS {
+        let failed = failures(name, h2spec, port)?;
+        let is_new = |case: &String| !expected.contains(&case.as_str());
+        let is_again = |case: &String| unexpected.as_ref().is_none_or(|earlier| earlier.contains(case));
+        let still: Vec<String> = failed.into_iter().filter(is_new).filter(is_again).collect();
+        if still.is_empty() {
+            return Ok(());
+        }
+        println!("{name}: {still:?} failed, which may be a matter of who is faster");
+        unexpected = Some(still);
+    }
+    bail!("{name} fails {unexpected:?} each time, which docs/decisions/012-h2spec.md does not explain")
+}
+
+/// The cases that fail in one run.
+fn failures(name: &str, h2spec: &Path, port: u16) -> Result<Vec<String>> {
     let run = Command::new(h2spec).args(["-h", "127.0.0.1", "-o", "5", "-p", &port.to_string()]).output()?;
     let said = String::from_utf8_lossy(&run.stdout);
     let (_, failures) = said.split_once("Failures:").unwrap_or_default();
-    let failed: Vec<&str> = failures.lines().filter_map(|line| line.trim().strip_prefix("× ")).collect();
     let summary = said.lines().rev().find(|line| line.contains(" tests, ")).unwrap_or("h2spec says nothing");
     println!("{name}: {summary}");
     ensure!(summary.contains(" passed"), "h2spec did not run to its end on {name}:\n{said}");
-    let unexpected: Vec<&&str> = failed.iter().filter(|case| !expected.contains(case)).collect();
-    if !unexpected.is_empty() {
-        bail!(
-            "{name} fails {unexpected:?}, which docs/decisions/012-h2spec.md does not explain:\n{failures}"
-        );
-    }
-    Ok(())
+    let cases = failures.lines().filter_map(|line| line.trim().strip_prefix("× "));
+    Ok(cases.map(str::to_owned).collect())
 }
 
 /// A process that is killed with this value.
