@@ -111,7 +111,7 @@ pub enum Fact {
     Header(HeaderName),
     /// Path and query as they were sent; Envoy calls it the header `:path`.
     Target,
-    /// The host that was asked for; Envoy calls it the header `:authority`.
+    /// The host that was asked for; Envoy calls it the header `:authority`, or `host`.
     Host,
     /// The method.
     Method,
@@ -141,7 +141,8 @@ impl Fact {
         match name.to_ascii_lowercase().as_str() {
             ":path" => Ok(Self::Target),
             ":method" => Ok(Self::Method),
-            ":authority" => Ok(Self::Host),
+            // Envoy knows both names, too; the field alone may be absent or say less than the URI.
+            ":authority" | "host" => Ok(Self::Host),
             _ => HeaderName::try_from(name)
                 .map(Self::Header)
                 .map_err(|_| Error::HeaderName { text: name.to_owned() }),

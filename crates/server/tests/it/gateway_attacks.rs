@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::authz::tokens::token;
 use crate::authz::{BY_ADDRESS, RULES, ask_from, mapping};
 use crate::gateway::api;
-use crate::support::Setup;
+use crate::support::{Setup, http};
 
 /// In `trusted_proxies`.
 const PROXY: [u8; 4] = [127, 0, 0, 1];
@@ -91,4 +91,37 @@ async fn an_address_is_believed_from_trusted_proxies_alone() {
         let line = format!("X-Forwarded-For: {list}");
         assert_eq!(ask_from(PROXY, gateway, "GET /", &[&line]).await.status, status, "{list}");
     }
+}
+
+/// The field is where most clients name the host, and not where all do.
+#[tokio::test]
+async fn a_host_is_limited_wherever_it_is_named() {
+    let rules = "
+domain: edge
+descriptors:
+  - key: host
+    value: api.example
+    rate_limit: { requests_per_unit: 2, unit: year }
+";
+    let by_host = "mapping: { domain: edge, descriptors: [[request_headers: { header_name: Host, descriptor_key: host }]] }\n";
+    let server = Setup::new(&[("edge.yaml", rules)])
+        .env("TOLLGATE_GATEWAY", "127.0.0.1:0")
+        .env("TOLLGATE_UPSTREAM", api().await)
+        .file(by_host)
+        .start()
+        .await;
+    let gateway = server.addresses.gateway.unwrap();
+    let plain = "GET / HTTP/1.1\r\nhost: api.example\r\n\r\n";
+    let closing = |target: &str, host: &str| {
+        format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")
+    };
+    // The first two have nothing unusual about them, and take the short way.
+    let answers =
+        http::raw(gateway, format!("{plain}{plain}{}", closing("/", "api.example")).as_bytes()).await;
+    let statuses: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["200", "200", "429"], "{answers}");
+    let absolute = http::raw(gateway, closing("http://api.example/", "other").as_bytes()).await;
+    assert!(absolute.starts_with("HTTP/1.1 429 "), "{absolute}");
+    let other = http::raw(gateway, closing("http://other/", "api.example").as_bytes()).await;
+    assert!(other.starts_with("HTTP/1.1 200 "), "{other}");
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method};
 use tollgate_gateway::bounds::ROUTES_MAX;
 use tollgate_gateway::route::{HeaderCondition, HostPattern};
@@ -147,6 +148,13 @@ fn headers(node: &YamlNode, problems: &mut Problems) -> Vec<HeaderCondition> {
     {
         let Some(Located { value, at }) = value.text(name, "VALUE", problems) else { continue };
         let named = HeaderName::try_from(name);
+        if named.as_ref().is_ok_and(|named| *named == HOST) {
+            problems.error(
+                key.at,
+                "the host of a request is not only in its field",
+                "write host: beside headers:",
+            );
+        }
         if named.is_err() {
             problems.error(key.at, format!("{} is not the name of a header", quoted(name)), HEADERS);
         }

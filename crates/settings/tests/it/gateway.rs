@@ -156,7 +156,7 @@ fn all_mistakes_are_told_at_once_with_their_places() {
     - { host: "a:80", path: users, method: "G T", upstream: shpo }
     - { pth: /a, upstream: shop }
     - { path: ["/a/{b}", "/a/{c}"] }
-    - { headers: { "x y": 1 }, upstream: shop }
+    - { headers: { "x y": 1, Host: a }, upstream: shop }
     - { upstream: "http://", timeouts: { idle: soon, first: 1s } }
     - { path: /b, upstream: shop, mapping: { descriptors: [[jwt_claim: { claim: sub }]], jwt: {} } }
     - { upstream: shop }
@@ -177,6 +177,7 @@ fn all_mistakes_are_told_at_once_with_their_places() {
         "tollgate.yaml:11:7: a route needs upstream; write upstream: NAME",
         "tollgate.yaml:11:26: '/a/{c}' cannot be a path template: it matches the same paths as /a/{b}",
         "tollgate.yaml:12:20: 'x y' is not the name of a header;",
+        "tollgate.yaml:12:30: the host of a request is not only in its field; write host: beside headers:",
         "tollgate.yaml:13:19: 'http://' is not an upstream;",
         "tollgate.yaml:13:48: 'soon' is not a duration;",
         "tollgate.yaml:13:54: unknown key 'first'; write connect, first_byte, idle or total",
