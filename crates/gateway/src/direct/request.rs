@@ -46,10 +46,9 @@ impl<'a> DirectRequest<'a> {
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_at_mut_checked(memchr(b':', line)?)?;
-            let raw = value.get(1..)?;
+            let (name, raw) = strict::lower_name(line)?;
             let value = strict::trim(raw);
-            if number == FIELDS_MAX || !strict::make_lower(name) || strict::has_control(value) {
+            if number == FIELDS_MAX || strict::has_control(value) {
                 return None;
             }
             match &*name {
@@ -121,31 +120,11 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
         _ => return None,
     };
     let target = target.get(1..)?;
-    let is_usual = |byte: &u8| USUAL_IN_TARGETS.get(usize::from(*byte)).copied().unwrap_or(false);
     let has_nul = || memchr(b'%', target).is_some() && target.windows(3).any(|escape| escape == b"%00");
-    if !target.starts_with(b"/") || !target.iter().all(is_usual) || has_nul() {
+    if !target.starts_with(b"/") || !strict::is_usual_target(target) || has_nul() {
         return None;
     }
     Some((method, std::str::from_utf8(target).ok()?))
-}
-
-/// What a target of the usual kind is made of.
-static USUAL_IN_TARGETS: [bool; 256] = usual_in_targets();
-
-#[expect(clippy::indexing_slicing, clippy::as_conversions, reason = "it is run by the compiler")]
-const fn usual_in_targets() -> [bool; 256] {
-    let others = b"-._~!$&'()*+,;=:@%/?";
-    let (mut table, mut byte) = ([false; 256], 0);
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let mut at = 0;
-    while at < others.len() {
-        table[others[at] as usize] = true;
-        at += 1;
-    }
-    table
 }
 
 /// Whether a field with this name, which is in lower case, makes a request unusual.

@@ -170,6 +170,9 @@ impl Additions<'_> {
     }
 }
 
+/// The beginning of a denial, which is what we answer most.
+const DENIAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\n";
+
 /// An answer of our own, with a problem as its body and perhaps a verdict.
 pub(super) fn write_own(
     status: StatusCode,
@@ -178,10 +181,16 @@ pub(super) fn write_own(
     additions: &mut Additions<'_>,
     out: &mut Vec<u8>,
 ) {
-    for part in ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or_default(), "\r\n"] {
-        out.extend_from_slice(part.as_bytes());
+    out.reserve(body.len() + additions.told.as_bytes().len() + 2 * OWN_BYTES);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        out.extend_from_slice(DENIAL);
+    } else {
+        let reason = status.canonical_reason().unwrap_or_default();
+        for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        line(out, b"content-type", &[PROBLEM_JSON.as_bytes()]);
     }
-    line(out, b"content-type", &[PROBLEM_JSON.as_bytes()]);
     out.extend_from_slice(additions.told.as_bytes());
     if let Some(verdict) = verdict {
         line(out, b"x-tollgate-verdict", &[verdict.as_bytes()]);
@@ -189,4 +198,16 @@ pub(super) fn write_own(
     line(out, b"content-length", &[itoa::Buffer::new().format(body.len()).as_bytes()]);
     additions.end(false, out);
     out.extend_from_slice(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_begins_as_every_other_answer() {
+        let reason = StatusCode::TOO_MANY_REQUESTS.canonical_reason().unwrap();
+        let written = format!("HTTP/1.1 429 {reason}\r\ncontent-type: {PROBLEM_JSON}\r\n");
+        assert_eq!(written.as_bytes(), DENIAL);
+    }
 }

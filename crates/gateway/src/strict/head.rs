@@ -172,10 +172,8 @@ fn request_line(line: &[u8]) -> Result<bool, HeadError> {
         .iter()
         .any(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
     let is_form = target.starts_with(b"/") || is_absolute || (target == b"*" && method == b"OPTIONS");
-    let is_usual =
-        || target.iter().all(|byte| USUAL_TARGET.get(usize::from(*byte)).is_some_and(|usual| *usual != 0));
     // What hyper would refuse is refused here, where it gets an answer that says why and a line in the log.
-    let is_read = (!is_absolute && is_usual()) || is_uri(target);
+    let is_read = (!is_absolute && is_usual_target(target)) || is_uri(target);
     if is_form && is_read { Ok(is_http_11) } else { Err(HeadError::Target) }
 }
 
@@ -301,15 +299,29 @@ fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|byte| lower(*byte) != 0)
 }
 
-/// Puts the letters of a token into lower case; false if it is none.
-pub(crate) fn make_lower(token: &mut [u8]) -> bool {
-    let mut is_token = !token.is_empty();
-    for byte in token {
+/// Whether a target has only what every reader takes anywhere.
+pub(crate) fn is_usual_target(target: &[u8]) -> bool {
+    target.iter().all(|byte| USUAL_TARGET.get(usize::from(*byte)).is_some_and(|usual| *usual != 0))
+}
+
+/// The token before the colon of a line, whose letters are put into lower case, and what comes after
+/// the colon; none if there is no token or no colon.
+pub(crate) fn lower_name(line: &mut [u8]) -> Option<(&mut [u8], &[u8])> {
+    let mut end = 0;
+    for byte in &mut *line {
+        if *byte == b':' {
+            break;
+        }
         let own = lower(*byte);
-        is_token &= own != 0;
-        *byte = if own == 0 { *byte } else { own };
+        if own == 0 {
+            return None;
+        }
+        *byte = own;
+        end += 1;
     }
-    is_token
+    let (name, value) = line.split_at_mut_checked(end)?;
+    let value = value.get(1..)?;
+    (!name.is_empty()).then_some((name, value))
 }
 
 #[cfg(test)]
