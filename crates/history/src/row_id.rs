@@ -46,7 +46,20 @@ impl SeriesId {
     pub(crate) fn row(self, outcome: Outcome) -> RowId {
         RowId((self.0 << 3) | slot(outcome))
     }
+
+    /// Which block of a chunk its rows are in.
+    pub(crate) const fn block(self) -> u32 {
+        self.0 >> 6
+    }
+
+    /// Its index among the series of its block.
+    pub(crate) fn index_in_block(self) -> usize {
+        usize::try_from(self.0).unwrap_or_default() % BLOCK_SERIES
+    }
 }
+
+/// Series of one block.
+pub(crate) const BLOCK_SERIES: usize = 64;
 
 /// Rows of one block: 64 series with eight slots each.
 pub(crate) const BLOCK_ROWS: usize = 512;
@@ -84,7 +97,7 @@ impl RowId {
     }
 
     pub(crate) fn outcome(self) -> Option<Outcome> {
-        Outcome::ALL.into_iter().find(|outcome| slot(*outcome) == self.0 & 7)
+        Outcome::ALL.get(usize::try_from(self.0 & 7).unwrap_or_default()).copied()
     }
 
     /// Which block of a chunk it is in.

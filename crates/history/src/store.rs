@@ -13,7 +13,7 @@
 //! | `block_builder`, `compaction` | from the log to blocks, from fine blocks to coarse ones |
 //! | `keys` | the keys of every table |
 //!
-//! Both are read by a [`HistoryReader`], with stored points of a time range (`reader`).
+//! Both are read by a [`HistoryReader`], with stored points of a time range (`reader`, `row_totals`).
 //!
 //! Invariants:
 //! - Each step is one atomic batch: after a crash it has happened or not, and what
@@ -32,6 +32,7 @@ mod label_addresses;
 mod local;
 mod open_hours;
 mod reader;
+mod row_totals;
 mod series_index;
 mod shared;
 mod watermarks;

@@ -3,6 +3,8 @@
 //! "Other" is all requests (or all decisions) less the rows that are shown, so the
 //! table adds up whatever names clients make up.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use tollgate_core::Outcome;
 
@@ -11,7 +13,7 @@ use super::{HistoryReader, TimeRange};
 use crate::Map;
 use crate::error::{Error, Result};
 use crate::label::{Label, SeriesKind};
-use crate::row_id::SeriesId;
+use crate::row_id::{BLOCK_SERIES, RowId, SeriesId};
 
 /// Rows of a list, at most.
 const ROWS_MAX: usize = 10_000;
@@ -123,6 +125,49 @@ pub struct TopOther {
 /// All and denied of one series.
 type Sums = (u64, u64);
 
+/// Sums by series, block by block: the rows of a block come together, so that a row costs no search.
+#[derive(Default)]
+struct SeriesSums {
+    blocks: Vec<(u32, [Sums; BLOCK_SERIES])>,
+    places: Map<u32, usize>,
+    /// The block that the last row was of, and its place.
+    last: Option<(u32, usize)>,
+}
+
+impl SeriesSums {
+    fn add(&mut self, id: RowId, count: u64) {
+        let Some(outcome) = id.outcome() else { return };
+        let denied = if outcome == Outcome::Denied { count } else { 0 };
+        let place = self.place(id.block());
+        let series = id.series().index_in_block();
+        if let Some(sums) = self.blocks.get_mut(place).and_then(|(_, all)| all.get_mut(series)) {
+            add(sums, (count, denied));
+        }
+    }
+
+    fn place(&mut self, block: u32) -> usize {
+        if let Some((last, place)) = self.last
+            && last == block
+        {
+            return place;
+        }
+        let place = *self.places.entry(block).or_insert_with(|| {
+            self.blocks.push((block, [(0, 0); BLOCK_SERIES]));
+            self.blocks.len() - 1
+        });
+        self.last = Some((block, place));
+        place
+    }
+
+    /// The series that have any.
+    fn iter(&self) -> impl Iterator<Item = (SeriesId, Sums)> {
+        self.blocks.iter().flat_map(|(block, all)| {
+            let first = RowId::first_of_block(*block).series().0;
+            (first..).map(SeriesId).zip(all.iter().copied()).filter(|(_, (total, _))| *total > 0)
+        })
+    }
+}
+
 impl HistoryReader<'_> {
     /// The series with the most, and the rest in one row.
     ///
@@ -133,16 +178,13 @@ impl HistoryReader<'_> {
         query.filter.check(query.kind)?;
         let total_id = SeriesId::total_of(query.kind);
         let range = self.since_first_count(query.range)?;
-        let mut by_id: Map<SeriesId, Sums> = Map::default();
-        self.row_totals(range, &mut |id, count| {
-            let Some(outcome) = id.outcome() else { return };
-            let denied = if outcome == Outcome::Denied { count } else { 0 };
-            add(by_id.entry(id.series()).or_default(), (count, denied));
-        })?;
+        let blocks = self.blocks_of(query);
+        let mut by_series = SeriesSums::default();
+        self.row_totals(range, &|block| blocks.contains(&block), &mut |id, count| by_series.add(id, count))?;
         // What the rows are a part of: everything, or what the chosen rules have.
         let mut all = (0, 0);
         let mut rows: Vec<(&Label, Sums)> = Vec::new();
-        for (id, sums) in by_id {
+        for (id, sums) in by_series.iter() {
             let Some(label) = self.label(id) else { continue };
             let is_chosen = label.kind() == Some(SeriesKind::Rule) && query.filter.takes(label);
             if if query.filter.is_empty() { id == total_id } else { is_chosen } {
@@ -153,11 +195,17 @@ impl HistoryReader<'_> {
                 rows.push((label, sums));
             }
         }
-        rows.sort_unstable_by(|one, other| {
-            query.order.weight(other.1).cmp(&query.order.weight(one.1)).then_with(|| one.0.cmp(other.0))
-        });
         let row_count = rows.len();
-        rows.truncate(query.limit.min(ROWS_MAX));
+        let most_first = |one: &(&Label, Sums), other: &(&Label, Sums)| {
+            query.order.weight(other.1).cmp(&query.order.weight(one.1)).then_with(|| one.0.cmp(other.0))
+        };
+        // Eight of ten thousand: only those that are shown are put in order.
+        let limit = query.limit.min(ROWS_MAX);
+        if limit < row_count {
+            rows.select_nth_unstable_by(limit, most_first);
+            rows.truncate(limit);
+        }
+        rows.sort_unstable_by(most_first);
         let mut shown = (0, 0);
         rows.iter().for_each(|(_, sums)| add(&mut shown, *sums));
         let row = |(label, (total, denied)): (&Label, Sums)| TopRow {
@@ -170,6 +218,20 @@ impl HistoryReader<'_> {
         let rows = rows.into_iter().map(row).collect();
         let other = TopOther { total: all.0.saturating_sub(shown.0), denied: all.1.saturating_sub(shown.1) };
         Ok(TopResult { from: range.from_s, to: range.to_s, rows, other, row_count })
+    }
+
+    /// The blocks that the answer is in: those with a series of the kind, and those with what the rows
+    /// are a part of.
+    fn blocks_of(&self, query: &TopQuery) -> BTreeSet<u32> {
+        let of =
+            |kind| self.named(kind).filter(|(_, label)| query.filter.takes(label)).map(|(id, _)| id.block());
+        let mut blocks: BTreeSet<u32> = of(query.kind).collect();
+        if query.filter.is_empty() {
+            blocks.insert(SeriesId::total_of(query.kind).block());
+        } else {
+            blocks.extend(of(SeriesKind::Rule));
+        }
+        blocks
     }
 
     /// The names of a kind that start with a prefix, sorted, at most so many.

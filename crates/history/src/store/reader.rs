@@ -1,8 +1,8 @@
 //! Reads the stored points of a time range, tier by tier.
 //!
 //! Below the queries, which are methods of [`HistoryReader`] in the other modules:
-//! [`HistoryReader::points`] reads a few rows, [`HistoryReader::row_totals`] all of
-//! them. What is in blocks comes from the tables, the open hours from memory, and so
+//! [`HistoryReader::points`] reads a few rows, [`HistoryReader::row_totals`] (in
+//! `row_totals`) the sums of many. What is in blocks comes from the tables, the open hours from memory, and so
 //! does what its owner has counted and not appended yet.
 //!
 //! Invariant: reading changes nothing.
@@ -12,8 +12,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::{
-    OpenHour, OpenHours, SeriesIndex, Watermarks, block_key, block_range, first_chunk, last_flush, push_rows,
-    read_block_key, read_last_flush, rows_by_hour,
+    OpenHour, OpenHours, SeriesIndex, Watermarks, block_key, first_chunk, last_flush, push_rows,
+    read_last_flush, rows_by_hour,
 };
 use crate::Map;
 use crate::bytes::{index, wide};
@@ -207,7 +207,7 @@ impl<'a> HistoryReader<'a> {
         Ok(())
     }
 
-    fn hours_within(&self, range: TimeRange) -> impl Iterator<Item = (u64, &OpenHour)> {
+    pub(super) fn hours_within(&self, range: TimeRange) -> impl Iterator<Item = (u64, &OpenHour)> {
         let unwritten = self.unwritten.hours.within(range.from_s, range.to_s);
         self.open_hours.within(range.from_s, range.to_s).chain(unwritten)
     }
@@ -249,51 +249,4 @@ impl<'a> HistoryReader<'a> {
             })
         })
     }
-
-    /// Visits the sum of every row in the range, perhaps in parts.
-    pub(crate) fn row_totals(&self, range: TimeRange, visit: &mut impl FnMut(RowId, u64)) -> Result<()> {
-        for tier in Tier::ALL {
-            let (from, to) = block_range(tier, tier.chunk_of(range.from_s), range.to_s.saturating_add(59));
-            self.tables.scan(TableId::Blocks, &from..&to, &mut |key, bytes| {
-                totals_of_block(tier, range, (key, bytes), visit)?;
-                Ok(ControlFlow::Continue(()))
-            })?;
-        }
-        for (start_s, hour) in self.hours_within(range) {
-            for (id, row) in hour.iter() {
-                let within =
-                    row.each().filter(|(of_hour, _)| range.touches(start_s + u64::from(*of_hour) * 60, 60));
-                visit(id, within.fold(0, |sum, (_, count)| sum.saturating_add(count)));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn totals_of_block(
-    tier: Tier,
-    range: TimeRange,
-    (key, bytes): (&[u8], &[u8]),
-    visit: &mut impl FnMut(RowId, u64),
-) -> Result<()> {
-    let (start_s, _) = read_block_key(key)?;
-    let is_whole = start_s >= range.from_s && start_s + tier.chunk_s() <= range.to_s;
-    for row in SeriesBlock::open(bytes)?.rows() {
-        let row = row?;
-        if is_whole {
-            visit(row.id, row.total()?);
-            continue;
-        }
-        let mut sum = 0_u64;
-        row.each(&mut |at, count| {
-            if range.touches(start_s + wide(at) * tier.step_s(), tier.step_s()) {
-                sum = sum.saturating_add(count);
-            }
-            Ok(())
-        })?;
-        if sum > 0 {
-            visit(row.id, sum);
-        }
-    }
-    Ok(())
 }
