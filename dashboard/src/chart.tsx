@@ -221,7 +221,7 @@ function makeOptions(element: HTMLElement, shown: Outcome[], hasLimit: boolean, 
     scales: { x: { time: true, range: (_, min, max) => [min, max] }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.08)] } },
     axes: [
       { ...axis, size: 28, space: 80, values: (_, splits, __, ___, increment) => axisTimes(splits, increment) },
-      { ...axis, size: 52, space: 40, values: (_, splits) => splits.map((n) => (Number.isInteger(n) ? short(n) : "")) },
+      { ...axis, size: 52, space: 40, incrs: WHOLE_STEPS, values: (_, splits) => splits.map(short) },
     ],
     series: [
       {},
@@ -240,6 +240,9 @@ function makeOptions(element: HTMLElement, shown: Outcome[], hasLimit: boolean, 
     },
   };
 }
+
+/** Steps of the axis of counts: there are no halves of a request. */
+const WHOLE_STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
 
 /** The bucket in which the cursor is; uPlot's own index is the nearest start of one. */
 function bucketUnder(plot: uPlot, data: Buckets): number | null {

@@ -24,7 +24,7 @@ export function short(n: number): string {
   return few.format(n / unit) + letter;
 }
 
-export const rate = (n: number) => (n >= 100 ? whole : few).format(n);
+export const rate = (n: number) => (n > 0 && n < 0.01 ? "<0.01" : (n >= 100 ? whole : few).format(n));
 
 export function percent(part: number, all: number): string {
   if (all === 0) return "–";
@@ -79,8 +79,8 @@ export function timeIn(rangeS: number, s: number): string {
 
 export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Words of the server as a sentence. */
-export const sentence = (text: string) => capital(text) + (/[.?!]$/.test(text) ? "" : ".");
+/** Words of the server as a sentence; an address stays as it is. */
+export const sentence = (text: string) => (/^\S+:\/\//.test(text) ? text : capital(text)) + (/[.?!]$/.test(text) ? "" : ".");
 
 const NAME_MAX = 120;
 

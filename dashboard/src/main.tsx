@@ -2,7 +2,7 @@
 import { effect } from "@preact/signals";
 import { render, type ComponentType } from "preact";
 import { isConnected, isSignedOut, signOut, wasSignedOut } from "./api";
-import { utc } from "./format";
+import { utc, visible } from "./format";
 import { isPaused } from "./load";
 import { href, page, param, setParams, subject } from "./location";
 import { Picker } from "./parts/picker";
@@ -39,7 +39,7 @@ effect(() => {
 function App() {
   const current = [...PAGES, EXPLAIN].find((entry) => entry.name === page.value);
   const title = current?.title ?? "No such page";
-  document.title = `${subject.value[0] ? `${subject.value[0].slice(0, 40)} · ` : ""}${title} · Tollgate`;
+  document.title = `${subject.value[0] ? `${visible(subject.value[0], 40)} · ` : ""}${title} · Tollgate`;
   if (isSignedOut.value) return <main><SignIn /></main>;
   return (
     <>

@@ -208,7 +208,9 @@ impl RuleUsage {
     fn found(&self, mode: Mode, request: &str) -> RuleFinding {
         use FindingLevel::{Bad, Good, Note};
         let Self { total, denied, shadow_denied, keys, denied_keys, p99_percent, .. } = *self;
-        let of_keys = format!("{denied_keys} of {keys} keys");
+        let is_only = keys == 1 && denied_keys == 1;
+        let of_keys = if is_only { "its only key".into() } else { format!("{denied_keys} of {keys} keys") };
+        let (are, were) = if is_only { ("is", "was") } else { ("are", "were") };
         let fits = format!("{} per {} would deny at most 0.1 %", self.fits, span(self.window_s));
         if total == 0 {
             let reason = format!(
@@ -235,7 +237,7 @@ impl RuleUsage {
                 (_, true) => format!(
                     "only {of_keys} are denied, so that these abuse it rather than that it is too strict"
                 ),
-                (_, false) => format!("{of_keys} are denied, so that it is probably too strict; {fits}"),
+                (_, false) => format!("{of_keys} {are} denied, so that it is probably too strict; {fits}"),
             };
             return RuleFinding::new(
                 Bad,
@@ -245,7 +247,11 @@ impl RuleUsage {
         }
         let p99 = format!("p99 of keys at {p99_percent} % of it");
         if keys > 0 && (NEAR_PERCENT..=100).contains(&p99_percent) {
-            let reason = format!("with a little more traffic its busiest keys are denied; {fits}");
+            let reason = if denied == 0 {
+                format!("with a little more traffic its busiest keys are denied; {fits}")
+            } else {
+                format!("its busiest keys use all of it, and {of_keys} {were} denied; {fits}")
+            };
             return RuleFinding::new(Bad, format!("limit near its use: {p99}"), reason);
         }
         if denied == 0 && keys > 0 {
@@ -261,7 +267,7 @@ impl RuleUsage {
             let reason = "nobody exceeded it; the history has no series of its keys, so that it cannot tell how close they came";
             return RuleFinding::new(Note, "never denied in this time", reason);
         }
-        RuleFinding::new(Good, format!("denies {}", share(denied, total)), format!("{of_keys} were denied"))
+        RuleFinding::new(Good, format!("denies {}", share(denied, total)), format!("{of_keys} {were} denied"))
     }
 }
 
@@ -406,6 +412,12 @@ mod tests {
                 "limit near its use: p99 of keys at 90 % of it",
                 Bad,
                 "a little more traffic",
+            ),
+            (
+                found((100, 6, 0), &[10], 1, Mode::Enforce),
+                "limit near its use: p99 of keys at 100 % of it",
+                Bad,
+                "its busiest keys use all of it, and its only key was denied",
             ),
             (
                 found((5, 0, 0), &[3, 2], 0, Mode::Quota),

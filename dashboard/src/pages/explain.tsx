@@ -1,7 +1,7 @@
 // Explain: what a request meets now, which limit decides, and why. The server says it; nothing is counted.
 import { useState } from "preact/hooks";
 import { api, type Explanation } from "../api";
-import { count, sentence, span } from "../format";
+import { count, sentence, span, thousands } from "../format";
 import { useLoad } from "../load";
 import { href, param, setParams } from "../location";
 import { Card, Loading, Name, Problem } from "../parts/common";
@@ -40,7 +40,7 @@ function Question({ domain, text }: { domain: string; text: string }) {
   };
   return (
     <form class="row form" onSubmit={ask}>
-      <label class="field">Domain<input list="explain-domains" value={ownDomain || domains[0] || ""} onInput={(event) => setDomain(event.currentTarget.value)} required /></label>
+      <label class="field whole">Domain<input list="explain-domains" value={ownDomain || domains[0] || ""} onInput={(event) => setDomain(event.currentTarget.value)} required /></label>
       <datalist id="explain-domains">{domains.map((own) => <option key={own} value={own} />)}</datalist>
       <label class="field grow">Entries, in the order of the rules<input class="mono" placeholder="user_id=42" value={ownText} onInput={(event) => setText(event.currentTarget.value)} required /></label>
       <button class="primary" disabled={isWrong}>Explain</button>
@@ -95,7 +95,7 @@ function Limits({ told }: { told: Explained }) {
       {told.limits.map((limit) => (
         <div key={limit.path + limit.rule} class="step">
           <p><a href={href(["rules", limit.rule], { path: limit.path })}><Name text={limit.rule} max={60} /></a>{limit.mode !== "enforce" && <> <span class="tag">{limit.mode.replace("_", " ")}</span></>}{limit.decision?.binding && <> <span class="tag">decides</span></>}</p>
-          <p class="dim small">{sentence(limit.limit.replaceAll("_", " "))}</p>
+          <p class="dim small">{sentence(thousands(limit.limit.replaceAll("_", " ")))}</p>
           <p>{limitDecision(limit)}</p>
         </div>
       ))}

@@ -60,7 +60,7 @@ function StoreCard({ health }: { health: Answer }) {
         <dt>Evicted alive</dt><dd>{count(store.evicted)} since the start</dd>
         {remote && (
           <>
-            <dt>Circuit breaker</dt><dd class={remote.breaker_open ? "bad" : ""}>{remote.breaker_open ? "open" : "closed"}; opened {remote.breaker_opened === 1 ? "once" : `${count(remote.breaker_opened)} times`} since the start</dd>
+            <dt>Circuit breaker</dt><dd class={remote.breaker_open ? "bad" : ""}>{remote.breaker_open ? "open" : "closed"}; {remote.breaker_opened === 0 ? "never opened" : remote.breaker_opened === 1 ? "opened once" : `opened ${count(remote.breaker_opened)} times`} since the start</dd>
             <dt>Mean of a call</dt><dd>{count(remote.mean_us)} µs</dd>
             <dt>99 % of calls</dt><dd>{percentile(remote.round_trips, 0.99)}</dd>
             <dt>Without the store</dt><dd>{count(remote.degraded)} of {count(remote.requests)}, {percent(remote.degraded, remote.requests)}</dd>

@@ -40,11 +40,11 @@ function KeyList() {
                 <button aria-pressed={order === "denied"} onClick={() => setParams({ order: "" })}>Most denied</button>
                 <button aria-pressed={order === "total"} onClick={() => setParams({ order: "total" })}>Busiest</button>
               </span>
+              <Under rule={rule} domain={domain} />
               <input type="search" placeholder="Filter" aria-label="Filter keys" value={param("filter")} onInput={(event) => setParams({ filter: event.currentTarget.value }, true)} />
             </span>
           }
         >
-          <Under rule={rule} domain={domain} />
           {rows.length > 0 ? <KeyTable rows={rows} isBusiest={order === "total"} /> : data.other.total > 0 && order === "denied" ? <p class="dim">No key was denied in this time.</p> : <NoTraffic />}
         </Card>
       )}
@@ -64,7 +64,7 @@ function Under({ rule, domain }: { rule: string; domain: string }) {
       {(chosen === "" || values.includes(chosen) ? values : [chosen, ...values]).map((own) => <option key={own} value={own}>{visible(own, 60)}</option>)}
     </select>
   );
-  return <div class="row">{domains.length > 1 && choice("domain", domain, "All domains", domains)}{choice("rule", rule, "All rules", names)}</div>;
+  return <>{domains.length > 1 && choice("domain", domain, "All domains", domains)}{choice("rule", rule, "All rules", names)}</>;
 }
 
 /** A phone has room for the number that the list goes by. */
@@ -104,9 +104,9 @@ function Lookup({ domain = "", name = "" }: { domain?: string; name?: string }) 
   };
   return (
     <form class="row form" onSubmit={look}>
-      <label class="field">Domain<input list="domains" value={chosen} onInput={(event) => setDomain(event.currentTarget.value)} required /></label>
+      <label class="field whole">Domain<input list="domains" value={chosen} onInput={(event) => setDomain(event.currentTarget.value)} required /></label>
       <datalist id="domains">{domains.map((own) => <option key={own} value={own} />)}</datalist>
-      <label class="field" style={{ flex: "1 1 220px" }}>Entries, in the order of the rules<input class="mono" placeholder="user_id=42" value={text} onInput={(event) => setText(event.currentTarget.value)} required /></label>
+      <label class="field grow">Entries, in the order of the rules<input class="mono" placeholder="user_id=42" value={text} onInput={(event) => setText(event.currentTarget.value)} required /></label>
       <button class="primary" disabled={isWrong}>Look up</button>
       {isWrong && <span class="bad small" role="alert">Write entries as key=value, with commas between them, each key once.</span>}
     </form>
@@ -116,13 +116,13 @@ function Lookup({ domain = "", name = "" }: { domain?: string; name?: string }) 
 function OneKey({ name }: { name: string }) {
   const [domain, rule] = [param("domain"), param("rule")];
   const isCompared = param("compare") === "1";
-  const { data } = useLoad(JSON.stringify(["key", name, domain, rule, query(), isCompared]), (signal) => api.series({ by: "key", name, rule, domain, max_points: barsMax(), compare: isCompared ? "previous_period" : undefined, ...query() }, signal));
+  const { data, error } = useLoad(JSON.stringify(["key", name, domain, rule, query(), isCompared]), (signal) => api.series({ by: "key", name, rule, domain, max_points: barsMax(), compare: isCompared ? "previous_period" : undefined, ...query() }, signal));
   const descriptor = entries(name);
   return (
     <>
       <div class="row"><a href={href(["keys"])}>All keys</a><span class="dim">/</span><h2><Name text={name} /></h2>{rule && <span class="dim">under the rule <a href={href(["rules", rule])}><Name text={rule} /></a></span>}</div>
       {domain && descriptor ? <KeyState key={`${domain} ${name}`} request={{ domain, descriptors: [descriptor] }} /> : <Card title="What its limits hold"><p class="dim">Say which domain it belongs to, and its entries:</p><Lookup domain={domain} name={name} /></Card>}
-      {!data ? <Loading /> : data.total === 0 ? (
+      {!data ? error ? <Problem error={error} /> : <Loading /> : data.total === 0 ? (
         <Card title="Decisions by outcome"><p>The history has nothing of this key in this time. It keeps the 1,000 busiest keys of each rule.</p></Card>
       ) : byRule(data).map((own) => (
         <Card key={own.title} title={`Decisions by outcome, ${own.title}`} aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}>
@@ -224,7 +224,7 @@ function ResetButton({ limits, confirmed }: { limits: number; confirmed: () => v
       <dialog ref={dialog} aria-labelledby="reset-title">
         <div>
           <h2 id="reset-title">Reset this key?</h2>
-          <p>It starts anew under {limits === 1 ? "its limit" : `all ${limits} of its limits`}. The server logs it. This cannot be undone.</p>
+          <p>It starts anew under {limits === 1 ? "its limit" : `its ${limits} limits`}. The server logs it. This cannot be undone.</p>
           <div class="row"><button class="danger" onClick={() => close(true)}>Reset</button><button onClick={() => close(false)}>Keep</button></div>
         </div>
       </dialog>

@@ -38,7 +38,7 @@ export function Overview() {
       <Tiles summary={data.summary} before={reachesBack(data.series) ? data.before : undefined} perSecond={perSecond(data.recent)} />
       <Card
         title="Requests by outcome"
-        aside={<button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}
+        aside={data.summary.total > 0 && <button aria-pressed={isCompared} onClick={() => setParams({ compare: isCompared ? "" : "1" })}>Period before</button>}
       >
         {data.summary.total === 0 ? <NoTraffic /> : <Chart answer={withBefore(data.series, isCompared)} label="Requests by outcome over time" onZoom={setSpan} onZoomOut={() => move(0, 2)} />}
       </Card>

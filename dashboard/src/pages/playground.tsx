@@ -36,7 +36,7 @@ export function Playground() {
   const { data, error } = useLoad(JSON.stringify(request), async (signal) => (at.length === 0 ? undefined : { answer: await api.playground(request, signal), at, spanMs, limit, windowMs: windowS * 1000 }), Infinity);
   return (
     <>
-      <p class="dim">The same requests, six algorithms. Draw traffic, set a limit, and see who gets through. The server decides, with the code that limits your traffic.</p>
+      <p class="dim lead">The same requests, six algorithms. Draw traffic, set a limit, and see who gets through. The server decides, with the code that limits your traffic.</p>
       <Card title="Traffic" aside={<span class="dim small">{count(at.length)} {at.length === 1 ? "request" : "requests"} in {span(spanMs / 1000)}</span>}>
         <Shapes chosen={shape} limit={limit} drawn={drawn} />
         <div class="row form">

@@ -46,7 +46,7 @@ function RuleList() {
       >
         <div class="scroll" tabIndex={0} role="region" aria-label="Rules">
           <table>
-            <thead><tr><th>Rule</th><th class="wide">Limit</th><th class="wide">Algorithm</th><th class="wide">Finding</th><th class="num wide">Keys that hit it</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
+            <thead><tr><th>Rule</th><th class="wide">Limit</th><th class="roomy">Algorithm</th><th class="roomy">Finding</th><th class="num wide">Keys that hit it</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
             <tbody>
               {shown.map(({ rule, counts: own }) => <RuleRow key={rule.path + rule.name} rule={rule} total={own.total} denied={own.denied} hasPast={data.top !== undefined} />)}
             </tbody>
@@ -65,10 +65,10 @@ function RuleRow({ rule, total, denied, hasPast }: { rule: Rule; total: number; 
   const { data: usage } = useLoad(JSON.stringify(["usage", rule.path, rule.name, hasPast, query()]), async (signal) => (hasPast ? api.ruleUsage({ path: rule.path, name: rule.name, ...query() }, signal) : undefined), 60_000);
   return (
     <tr>
-      <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{extras(rule).map(({ tag, text }) => <> <span key={tag} class="tag" title={text}>{tag}</span></>)}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}<br />{hasPast && <FindingText usage={usage} />}</span></td>
+      <td><a href={href(["rules", rule.name], { path: rule.path })}><Name text={rule.name} max={48} /></a>{extras(rule).map(({ tag, text }) => <> <span key={tag} class="tag" title={text}>{tag}</span></>)}<br /><span class="dim small"><Name text={rule.path} max={60} /></span><span class="phone small">{limitWords(rule)}</span>{hasPast && <span class="narrow small"><FindingText usage={usage} /></span>}</td>
       <td class="nowrap wide">{limitWords(rule)}</td>
-      <td class="wide">{algorithmName(rule.algorithm)}</td>
-      <td class="wide">{hasPast && <FindingText usage={usage} />}</td>
+      <td class="roomy">{algorithmName(rule.algorithm)}</td>
+      <td class="roomy">{hasPast && <FindingText usage={usage} />}</td>
       <td class="num wide">{usage ? usage.keys === 0 ? "–" : <>{count(usage.denied_keys)} <span class="dim">of {count(usage.keys)}</span></> : ""}</td>
       <td class="num wide">{hasPast ? count(total) : "–"}</td>
       <td class={`num ${denied > 0 ? "bad" : "dim"}`}>{percent(denied, total)}</td>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { api, type ApiError } from "../api";
 import { change, count, percent, sentence, visible } from "../format";
 import { useLoad } from "../load";
-import { href } from "../location";
+import { href, page } from "../location";
 
 /** A name that somebody else chose, as text. The whole of it, within reason, is in the title. */
 export function Name({ text, max }: { text: string; max?: number }) {
@@ -35,15 +35,17 @@ export function Tile({ name, value, unit, now, before, isBad, note }: { name: st
 export const shareBefore = (part: number, all: number) => (all === 0 ? "nothing before" : `${percent(part, all)} before`);
 
 export function Problem({ error }: { error: ApiError }) {
+  // That the server is away is said once, above all.
+  if (error.status === 0) return <p class="dim">Nothing can be shown until the server answers.</p>;
   const isOff = error.type.includes("history") || /history is (turned )?off/i.test(error.message);
   // What happened in a word, and then why.
   const [head = "", ...why] = error.message.split(/(?<=\w): /);
   return (
-    <div class="notice bad" role="alert">
+    <div class={`notice ${isOff ? "" : "bad"}`} role={isOff ? "status" : "alert"}>
       <b>{sentence(head)}</b>
       {why.length > 0 && <p>{sentence(why.join(": "))}</p>}
       {error.fix && !isOff && <p>{sentence(error.fix)}</p>}
-      {error.status >= 500 && !isOff && <p><a href={href(["health"])}>Health</a> says how store and history are.</p>}
+      {error.status >= 500 && !isOff && page.value !== "health" && <p><a href={href(["health"])}>Health</a> says how store and history are.</p>}
       {isOff && <p>Curves and top lists need the history. Turn it on with <code>history.enabled: true</code> in <code>tollgate.yaml</code>, or start the server without <code>TOLLGATE_HISTORY=false</code>.</p>}
     </div>
   );
@@ -75,7 +77,7 @@ export function Command({ text }: { text: string }) {
   };
   return (
     <div class="row" style={{ flexWrap: "nowrap", alignItems: "stretch" }}>
-      <pre style={{ flex: 1, minWidth: 0 }} tabIndex={0}>{text}</pre>
+      <pre class="command" tabIndex={0}>{text}</pre>
       <button onClick={() => void copy()}>{isCopied ? "Copied" : "Copy"}</button>
     </div>
   );

@@ -1,6 +1,7 @@
 // Sign-in: the token is sent once and not kept here; the server answers with a cookie that scripts cannot read.
 import { useState } from "preact/hooks";
 import { ApiError, isSignedOut, signIn } from "../api";
+import { sentence } from "../format";
 import icon from "../icon.svg";
 
 export function SignIn() {
@@ -13,7 +14,7 @@ export function SignIn() {
       setToken("");
       isSignedOut.value = false;
     } catch (error) {
-      setTold(error instanceof ApiError ? error.message : String(error));
+      setTold(error instanceof ApiError ? sentence(error.message) : String(error));
     }
   };
   return (
