@@ -70,14 +70,19 @@ test("who is blocked is listed, until it is reset", () => withServer({}, async (
   await page.getByText("Nobody, as far as").waitFor();
 }, BENDS));
 
-test("without its Redis a server says so in red, and counts what it decided alone", async () => {
+test("two servers on one Redis know of each other; without it they say so in red, and when that was", async () => {
   const redis = await Redis.start();
-  const environment = { REDIS_SOCKET_TYPE: "tcp", REDIS_URL: `127.0.0.1:${redis.port}`, REDIS_TIMEOUT: "500ms" };
+  const environment = { REDIS_URL: `127.0.0.1:${redis.port}`, REDIS_TIMEOUT: "500ms" };
+  const first = await Server.start(environment, null);
   await withServer(environment, async (server, open) => {
     await server.check({ user_id: "42" });
     const page = await open("health?last=1h", { mayFail: true });
     await page.getByText("All is well.").waitFor();
-    for (const text of ["on Redis", "1 node shares the store", "this one"]) await refreshed(page, page.getByText(text));
+    await refreshed(page, page.getByText("2 nodes share the store"));
+    await page.getByText("on Redis").waitFor();
+    const nodes = page.getByRole("region", { name: "Nodes" }).locator("tbody tr");
+    assert.match((await nodes.allInnerTexts()).join("\n"), /^\S+ this one\tnow\n\S+\t(now|\d+ s ago)$/);
+    await refreshed(page, page.getByText(/within [\d,]+ µs|more than the longest/));
     await redis.stop();
     const banner = page.locator(".notice.bad[role=alert]").first();
     await refreshed(page, banner.getByText("The store does not answer"));
@@ -87,8 +92,12 @@ test("without its Redis a server says so in red, and counts what it decided alon
     await redis.run();
     await refreshed(page, page.getByText("All is well."));
     // The history is on that Redis, too, and takes what was decided meanwhile.
-    await refreshed(page, page.getByRole("region", { name: "Degraded periods" }).locator("tbody tr"));
-  }).finally(() => redis.stop());
+    const periods = page.getByRole("region", { name: "Degraded periods" }).locator("tbody tr");
+    await refreshed(page, periods);
+    assert.equal(await page.locator(".timeline i").count(), await periods.count());
+    const degraded = await periods.evaluateAll((rows) => rows.reduce((sum, row) => sum + Number(row.cells[3].innerText), 0));
+    assert.equal(degraded, 3, "as many as were decided without the store");
+  }).finally(() => first.end()).finally(() => redis.stop());
 });
 
 test("without traffic there is a command to send some, and without history how to turn it on", () => withServer({}, async (server, open) => {
@@ -101,7 +110,7 @@ test("without traffic there is a command to send some, and without history how t
   await refreshed(page, page.getByText("Busiest routes"));
   assert.equal(await tile(page, "Requests").innerText(), "1");
   await withServer({ TOLLGATE_HISTORY: "false" }, async (off, openOff) => {
-    for (const address of ["overview", "routes", "keys", "rules"]) {
+    for (const address of ["overview", "routes", "keys", "rules", "keys/user_id%3D42?domain=shop"]) {
       const other = await openOff(address, { mayFail: true });
       await other.getByText("history.enabled: true").first().waitFor();
       assert.deepEqual(await axe(other), [], address);

@@ -1,6 +1,7 @@
 // Health: is the server well, and if not, what is it that is not.
 import { api, type Health as Answer, type HistorySeries, type HistoryStatus } from "../api";
 import { Chart, barsMax, buckets } from "../chart";
+import { percentile, periods, type Period } from "../figures";
 import { bytes, count, percent, sentence, span, time, timeIn } from "../format";
 import { useLoad } from "../load";
 import { param, setParams } from "../location";
@@ -62,7 +63,7 @@ function StoreCard({ health }: { health: Answer }) {
           <>
             <dt>Circuit breaker</dt><dd class={remote.breaker_open ? "bad" : ""}>{remote.breaker_open ? "open" : "closed"}; {remote.breaker_opened === 0 ? "never opened" : remote.breaker_opened === 1 ? "opened once" : `opened ${count(remote.breaker_opened)} times`} since the start</dd>
             <dt>Mean of a call</dt><dd>{count(remote.mean_us)} µs</dd>
-            <dt>99 % of calls</dt><dd>{percentile(remote.round_trips, 0.99)}</dd>
+            <dt>99 % of calls</dt><dd>{longest(remote.round_trips)}</dd>
             <dt>Without the store</dt><dd>{count(remote.degraded)} of {count(remote.requests)}, {percent(remote.degraded, remote.requests)}</dd>
             <dt>Denied from memory</dt><dd>{count(remote.denials_remembered)}</dd>
             <dt>Failed calls</dt><dd>{remote.failures.filter(([, n]) => n > 0).map(([why, n]) => `${why} ${count(n)}`).join(", ") || "none"}</dd>
@@ -73,12 +74,10 @@ function StoreCard({ health }: { health: Answer }) {
   );
 }
 
-/** The bound below which that part of all calls lies. Each bucket counts those before it, too. */
-function percentile(buckets: [number | null, number][], part: number): string {
-  const all = buckets.at(-1)?.[1] ?? 0;
-  if (all === 0) return "no calls yet";
-  const [bound] = buckets.find(([, n]) => n >= all * part) ?? [null];
-  return bound === null ? "more than the longest that is counted" : `within ${count(bound)} µs`;
+/** How long nearly all calls take. */
+function longest(roundTrips: [number | null, number][]): string {
+  const bound = percentile(roundTrips, 0.99);
+  return bound === undefined ? "no calls yet" : bound === null ? "more than the longest that is counted" : `within ${count(bound)} µs`;
 }
 
 const ago = (ms: number) => (ms < 1_500 ? "now" : `${span(Math.round(ms / 1000))} ago`);
@@ -161,25 +160,9 @@ function HistoryCard({ isOn, status, error }: { isOn: boolean; status?: HistoryS
   );
 }
 
-type Period = { from: number; to: number; requests: number };
-
-/** Buckets next to each other in which requests were let through without the store. */
-function periods(answer: HistorySeries): Period[] {
-  const { at, total, stepS } = buckets(answer);
-  const found: Period[] = [];
-  at.forEach((from, i) => {
-    const requests = total[i] ?? 0;
-    if (requests === 0) return;
-    const last = found.at(-1);
-    if (last?.to === from) found[found.length - 1] = { ...last, to: from + stepS, requests: last.requests + requests };
-    else found.push({ from, to: from + stepS, requests });
-  });
-  return found;
-}
-
 /** When requests were decided without the store, as a line, a list and a chart. */
 function Degraded({ answer }: { answer: HistorySeries }) {
-  const found = periods(answer);
+  const found = periods(buckets(answer));
   const length = answer.to - answer.from;
   const place = (s: number) => `${Math.max(0, Math.min(100, (100 * (s - answer.from)) / length))}%`;
   return (
