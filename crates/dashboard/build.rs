@@ -12,7 +12,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -98,7 +98,10 @@ fn npm(folder: &Path, built: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("npm");
     command.args(arguments).current_dir(folder).env("DASHBOARD_OUT", built).stdin(Stdio::null());
     let shown = format!("npm {}", arguments.iter().take(2).copied().collect::<Vec<_>>().join(" "));
-    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
+    let output = command.output().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "npm is not there; install Node.js with npm".to_owned(),
+        _ => format!("{shown}: {error}"),
+    })?;
     if output.status.success() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 // Servers that are not as usual: with penalties, without their Redis, without traffic or history, behind a token, gone.
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { BENDS, Browser, Redis, Server, axe, opener, refreshed, tile } from "./support.js";
+import { BENDS, Browser, RULES, Redis, Server, axe, opener, refreshed, tile, until } from "./support.js";
 
 let browser;
 
@@ -58,7 +58,7 @@ test("who is blocked is listed, until it is reset", () => withServer({}, async (
   for (let n = 0; n < 5; n++) await server.check({ address: "192.0.2.7" }, "bends");
   const rows = page.getByRole("region", { name: "Blocked keys" }).locator("tbody tr");
   await refreshed(page, rows);
-  assert.match(await rows.innerText(), /^address=192\.0\.2\.7\s+guesses\s+bends\s+[\d:]+\s+2\s+(9 min \d+ s|10 min)$/);
+  assert.match(await rows.innerText(), /^address=192\.0\.2\.7\s+guesses\s+bends\s+[\d:]+\s+2\s+([1-9] min( \d+ s)?|10 min)$/);
   assert.deepEqual(await axe(page), []);
   await rows.getByRole("link", { name: "address=192.0.2.7" }).click();
   await page.getByText("is blocked for").waitFor();
@@ -68,7 +68,20 @@ test("who is blocked is listed, until it is reset", () => withServer({}, async (
   await page.getByText("2 counters were reset.").waitFor();
   await page.getByRole("link", { name: "All keys" }).click();
   await page.getByText("Nobody, as far as").waitFor();
-}, BENDS));
+  // The rules of the one domain deny this, those of the other that.
+  for (let n = 0; n < 7; n++) await server.check({ login: "eve" });
+  const keys = page.getByRole("region", { name: "Keys", exact: true }).locator("tbody tr");
+  const domains = async (wanted) => (await keys.locator("td:nth-child(3)").allInnerTexts()).sort().join() === wanted;
+  await refreshed(page, keys.getByText("login=eve"));
+  await until("both domains are listed", () => domains("bends,shop"));
+  await page.getByLabel("Only of a domain").selectOption("shop");
+  await until("only one domain's keys are listed", () => domains("shop"));
+  assert.match(page.url(), /domain=shop/);
+  await page.getByText("Blocked now").waitFor({ state: "hidden" });
+  assert.deepEqual((await page.getByLabel("Only of a rule").locator("option").allInnerTexts()).slice(0, 3), ["All rules", "burst", "legacy-import"]);
+  await page.getByLabel("Only of a domain").selectOption("bends");
+  await until("only the other's", () => domains("bends"));
+}, [BENDS, RULES]));
 
 test("two servers on one Redis know of each other; without it they say so in red, and when that was", async () => {
   const redis = await Redis.start();
@@ -94,9 +107,13 @@ test("two servers on one Redis know of each other; without it they say so in red
     // The history is on that Redis, too, and takes what was decided meanwhile.
     const periods = page.getByRole("region", { name: "Degraded periods" }).locator("tbody tr");
     await refreshed(page, periods);
+    const degraded = () => periods.evaluateAll((rows) => rows.reduce((sum, row) => sum + Number(row.cells[3].innerText), 0));
+    // On a busy machine a call before the outage may have taken too long, and counts, too.
+    await until("all that was decided without the store is counted", async () => {
+      await page.clock.fastForward(6_000);
+      return (await degraded()) >= 3;
+    });
     assert.equal(await page.locator(".timeline i").count(), await periods.count());
-    const degraded = await periods.evaluateAll((rows) => rows.reduce((sum, row) => sum + Number(row.cells[3].innerText), 0));
-    assert.equal(degraded, 3, "as many as were decided without the store");
   }).finally(() => first.end()).finally(() => redis.stop());
 });
 

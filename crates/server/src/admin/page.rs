@@ -62,7 +62,9 @@ fn respond(asset: &'static Asset, headers: &HeaderMap) -> Response {
         (CACHE_CONTROL, cache.to_owned()),
         (VARY, "accept, accept-encoding".to_owned()),
     ];
-    if lists(headers, &IF_NONE_MATCH, &tag) {
+    // A proxy that compresses makes a tag weak.
+    let known = [tag.as_str(), &format!("W/{tag}"), "*"];
+    if known.iter().any(|own| lists(headers, &IF_NONE_MATCH, own)) {
         return (StatusCode::NOT_MODIFIED, common).into_response();
     }
     let body = if is_gzip { Bytes::from_static(asset.gzip) } else { asset.bytes().into() };
@@ -102,6 +104,8 @@ mod tests {
         };
         assert_eq!(again(&plain), StatusCode::NOT_MODIFIED);
         assert_eq!(again(&packed), StatusCode::OK, "it is the tag of the other form");
+        let weak = HeaderValue::from_str(&format!("\"x\", W/{}", plain.to_str().unwrap())).unwrap();
+        assert_eq!([again(&weak), again(&HeaderValue::from_static("*"))], [StatusCode::NOT_MODIFIED; 2]);
     }
 
     #[test]

@@ -117,15 +117,24 @@ pub(super) async fn play(request: Request<Body>) -> Response {
 }
 
 fn from_body(bytes: &[u8]) -> Result<PlaygroundRequest, V1Error> {
+    let wrong = |pointer: String, detail: String| {
+        let fix = r#"send {"requests_per_unit":10,"window_ms":60000,"at_ms":[0,100,200]}"#.to_owned();
+        V1Error::Field { pointer, detail, fix }
+    };
+    // A list would be taken for the fields in their order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(wrong(String::new(), "the body is no JSON object".to_owned()));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let request = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let pointer = match error.path().to_string().as_str() {
             "." => String::new(),
-            path => format!("/{}", path.replace('.', "/")),
+            path => format!("/{}", path.replace(['.', '['], "/").replace(']', "")),
         };
-        let fix = r#"send {"requests_per_unit":10,"window_ms":60000,"at_ms":[0,100,200]}"#;
-        V1Error::Field { pointer, detail: error.inner().to_string(), fix: fix.to_owned() }
-    })
+        wrong(pointer, error.inner().to_string())
+    })?;
+    json.end().map_err(|error| wrong(String::new(), error.to_string()))?;
+    Ok(request)
 }
 
 fn run(request: &PlaygroundRequest) -> Result<PlaygroundBody, V1Error> {
@@ -284,6 +293,19 @@ mod tests {
             (r#"{"requests_per_unit":1,"window_ms":1,"at_ms":[86400001]}"#, "/at_ms"),
             (&many, "/at_ms"),
             (r#"{"requests_per_unit":-1,"window_ms":1,"at_ms":[0]}"#, "/requests_per_unit"),
+            (r#"{"requests_per_unit":10001,"window_ms":1,"at_ms":[0]}"#, "/requests_per_unit"),
+            (r#"{"requests_per_unit":4294967296,"window_ms":1,"at_ms":[0]}"#, "/requests_per_unit"),
+            (r#"{"requests_per_unit":"1","window_ms":1,"at_ms":[0]}"#, "/requests_per_unit"),
+            (r#"{"requests_per_unit":1,"window_ms":86400001,"at_ms":[0]}"#, "/window_ms"),
+            (r#"{"requests_per_unit":1,"window_ms":1,"burst":10001,"at_ms":[0]}"#, "/burst"),
+            (r#"{"requests_per_unit":1,"window_ms":1,"at_ms":[0,-5]}"#, "/at_ms/1"),
+            (r#"{"requests_per_unit":1,"window_ms":1,"at_ms":[1.5]}"#, "/at_ms/0"),
+            (r#"{"requests_per_unit":1,"window_ms":1,"at_ms":"0"}"#, "/at_ms"),
+            (r#"{"requests_per_unit":1,"window_ms":1,"at_ms":[0],"cost":2}"#, "/cost"),
+            (r#"{"requests_per_unit":1,"window_ms":1,"at_ms":[0]} more"#, ""),
+            ("[1,1,null,[0]]", ""),
+            ("{}", ""),
+            ("", ""),
         ] {
             assert_eq!(refused(body), pointer, "{}", body.get(..80).unwrap_or(body));
         }
