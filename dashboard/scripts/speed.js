@@ -1,8 +1,10 @@
 // Measures how long pages take with a large history: `node scripts/speed.js [SERIES] [DAYS]`.
 // Makes a history of that many routes with `tollgate history import`, starts a server on it, and opens
 // pages and switches ranges in a real browser. A time ends with the frame in which the new chart is painted.
+// Beside it stands what does not depend on how busy the machine is: the CPU time of the server, all threads
+// (Linux only, in steps of 10 ms, so as a mean), and of the page's main thread.
 import { once } from "node:events";
-import { createWriteStream, mkdtempSync, rmSync } from "node:fs";
+import { createWriteStream, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Browser, Server } from "../tests/support.js";
@@ -52,16 +54,38 @@ async function painted(button) {
   const asked = button === undefined ? 0 : window.asked;
   if (button !== undefined) [...document.querySelectorAll("button")].find((own) => own.innerText === button).click();
   const frame = () => new Promise(requestAnimationFrame);
-  // An answer may bring further questions, which are asked a frame later: three quiet frames are the end,
+  // `innerText` would lay out the page for every look at it. An answer may bring further questions, which are asked a frame later: three quiet frames are the end,
   // and the first of them is the one that shows everything.
   let end = 0;
   for (let quiet = 0; quiet < 3; ) {
     await frame();
-    const isQuiet = window.asked > asked && window.open_questions === 0 && !document.body.innerText.includes("Loading…") && document.querySelector("main table");
+    const isQuiet = window.asked > asked && window.open_questions === 0 && !document.body.textContent.includes("Loading…") && document.querySelector("main table");
     if (!isQuiet) quiet = 0;
     else if (++quiet === 1) end = performance.now();
   }
   return Math.round(end - start);
+}
+
+/** Milliseconds of CPU so far: of the server, and of the page. */
+async function used(server, cdp) {
+  const [, fields] = readFileSync(`/proc/${server.process.pid}/stat`, "utf8").split(") ");
+  const [user, system] = fields.split(" ").slice(11, 13).map(Number);
+  const { metrics } = await cdp.send("Performance.getMetrics");
+  return [(user + system) * 10, 1_000 * metrics.find(({ name }) => name === "TaskDuration").value];
+}
+
+/** Does it so many times, and tells the times and the mean CPU of each. */
+async function measured(times, own, run) {
+  const taken = [];
+  const cpu = [0, 0];
+  for (let n = 0; n < times; n++) {
+    await own.prepare();
+    const before = await used(own.server, own.cdp);
+    taken.push(await run());
+    const after = await used(own.server, own.cdp);
+    cpu.forEach((_, i) => (cpu[i] += after[i] - before[i]));
+  }
+  return `${middle([...taken])} ms (${taken.join(", ")}); CPU of the server ${Math.round(cpu[0] / times)} ms, of the page ${Math.round(cpu[1] / times)} ms`;
 }
 
 const middle = (times) => times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
@@ -76,21 +100,17 @@ try {
   const page = await browser.page(server.base);
   page.setDefaultTimeout(60_000);
   await page.addInitScript(watchQuestions);
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable");
   for (const address of ["overview?last=24h", "routes?last=24h"]) {
-    const firsts = [];
-    for (let n = 0; n < 5; n++) {
-      await page.goto("about:blank");
+    const first = await measured(10, { server, cdp, prepare: () => page.goto("about:blank") }, async () => {
       await page.goto(`${server.base}/#/${address}`);
-      firsts.push(await page.evaluate(painted));
-    }
-    console.log(`${address}: first paint ${middle(firsts)} ms (${firsts.join(", ")})`);
+      return page.evaluate(painted);
+    });
+    console.log(`${address}: first paint ${first}`);
     for (const preset of PRESETS) {
-      const times = [];
-      for (let n = 0; n < 3; n++) {
-        await page.evaluate(painted, preset === "1 hour" ? "6 hours" : "1 hour");
-        times.push(await page.evaluate(painted, preset));
-      }
-      console.log(`${address}: switch to ${preset} ${middle(times)} ms (${times.join(", ")})`);
+      const prepare = () => page.evaluate(painted, preset === "1 hour" ? "6 hours" : "1 hour");
+      console.log(`${address}: switch to ${preset} ${await measured(5, { server, cdp, prepare }, () => page.evaluate(painted, preset))}`);
     }
   }
 } finally {

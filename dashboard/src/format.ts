@@ -64,10 +64,14 @@ export function bytes(n: number): string {
   return `${few.format(n / unit)} ${{ 1e9: "GB", 1e6: "MB", 1e3: "kB", 1: "B" }[unit]}`;
 }
 
-const zone = () => (utc.value ? "UTC" : undefined);
+/** Formats that were made: to make one takes a hundred times as long as to use it, and a chart's table has hundreds of times. */
+const formats = new Map<string, Intl.DateTimeFormat>();
 
 export function time(s: number, options: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" }): string {
-  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone() }).format(s * 1000);
+  const name = `${utc.value} ${JSON.stringify(options)}`;
+  let format = formats.get(name);
+  if (!format) formats.set(name, (format = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: utc.value ? "UTC" : undefined })));
+  return format.format(s * 1000);
 }
 
 /** A time with as much of it as a range of that length needs. */
