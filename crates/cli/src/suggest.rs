@@ -223,7 +223,7 @@ fn one_rule(rule: &RuleReport, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "  {} decisions, {} denied; {} keys, {} of them denied",
+        "  {} decisions, {} denied; {} keys, {} of them over the limit",
         grouped(usage.total),
         grouped(usage.denied),
         usage.keys,

@@ -44,7 +44,7 @@ pub struct RuleUsage {
     pub shadow_denied: u64,
     /// Keys that were looked at: those with a series of their own.
     pub keys: usize,
-    /// How many of them were denied at least once.
+    /// How many of them were denied at least once, or would have been by a limit in shadow mode.
     pub denied_keys: usize,
     /// Half of the keys ask for no more than this, in percent of the limit, in their busiest window.
     pub p50_percent: u64,

@@ -171,7 +171,7 @@ function RouteRules({ name }: { name: string }) {
       <Card title="Rules about this route">
         {rules.size === 0 ? <p class="dim">In this time no rule counted it by itself.</p> : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Rules about this route">
-            <table>
+            <table class="top">
               <thead><tr><th>Rule</th><th class="num">Keys</th><th class="num">Decisions</th><th class="num">Denied</th></tr></thead>
               <tbody>{[...rules.values()].sort((a, b) => b.denied - a.denied || b.total - a.total).map((row) => (
                 <tr key={`${row.domain} ${row.rule}`}><td class="wrap"><a href={href(["rules", row.rule])}><Name text={row.rule} max={48} /></a></td><td class="num">{count(row.keys)}</td><td class="num">{count(row.total)}</td><td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td></tr>
@@ -193,7 +193,7 @@ function KeysOfRoute({ rows }: { rows: TopRow[] }) {
   return (
     <>
       <div class="scroll" tabIndex={0} role="region" aria-label="Keys of this route">
-        <table>
+        <table class="top">
           <thead><tr><th>Key</th><th class="num wide">Decisions</th><th class="num">Denied</th></tr></thead>
           <tbody>{most.slice(0, KEYS_SHOWN).map((row) => (
             <tr key={`${row.domain} ${row.rule} ${row.name}`}><td class="wrap"><a href={rowHref("key", row)}><Name text={row.name} max={70} /></a><span class="dim small under">{visible(row.rule ?? "", 40)}</span></td><td class="num wide">{count(row.total)}</td><td class={`num ${row.denied > 0 ? "bad" : "dim"}`}>{percent(row.denied, row.total)}</td></tr>

@@ -29,7 +29,7 @@ fn a_server_and_its_folder_suggest_the_same() {
     for line in [
         "per_path  2 per year, fixed_window",
         "  denies 16.6 %: too strict, or abused?",
-        "  6 decisions, 1 denied; 3 keys, 1 of them denied",
+        "  6 decisions, 1 denied; 3 keys, 1 of them over the limit",
         "  busiest 365 d of a key: p50 2, p90 3, p99 3, max 3",
     ] {
         assert!(told.lines().any(|own| own == line), "'{line}' is missing: {told}");

@@ -40,7 +40,7 @@ pub struct UsageResult {
     /// What each key asked for in its busiest window, the least first. Keys without a series
     /// are missing.
     pub peaks: Vec<u64>,
-    /// How many of these keys were denied at least once.
+    /// How many of these keys were denied at least once, or would have been by a limit in shadow mode.
     pub denied_keys: usize,
     /// What each key asked for in each window, keys in no order.
     pub asked: Vec<Vec<u64>>,
@@ -83,7 +83,8 @@ impl HistoryReader<'_> {
             let Some(id) = rows.get(point.place) else { return Ok(()) };
             let key = keys.binary_search(&id.series()).ok().and_then(|place| usage.get_mut(place));
             let Some(key) = key else { return Ok(()) };
-            key.is_denied |= id.outcome() == Some(Outcome::Denied) && point.count > 0;
+            let is_denial = matches!(id.outcome(), Some(Outcome::Denied | Outcome::ShadowDenied));
+            key.is_denied |= is_denial && point.count > 0;
             key.windows.resize(windows, 0);
             if let Some(sum) = key.windows.get_mut(index(point.second.saturating_sub(first_s) / window_s)) {
                 *sum = sum.saturating_add(point.count);
@@ -117,6 +118,10 @@ mod tests {
     const DAY_S: u64 = 20_000 * 86_400;
 
     fn usage(window_s: u64) -> UsageResult {
+        usage_of("login", window_s)
+    }
+
+    fn usage_of(rule: &str, window_s: u64) -> UsageResult {
         let mut history = LocalHistory::open(MemoryTables::default(), Bounds::default()).unwrap();
         let mut counts = TrafficCounts::default();
         let key = |rule: &str, name: &str| Label::Key {
@@ -130,12 +135,14 @@ mod tests {
             (1, key("login", "a"), Outcome::Allowed, 5),
             (3, key("login", "b"), Outcome::Allowed, 2),
             (3, key("other", "c"), Outcome::Allowed, 90),
+            (3, key("other", "c"), Outcome::Denied, 1),
+            (4, key("plan", "d"), Outcome::ShadowDenied, 2),
         ] {
             counts.add(u32::try_from(DAY_S / 60 + minute).unwrap(), label, outcome, count);
         }
         let id = FlushId { instance: InstanceId([1; 16]), seq: 1 };
         history.append(&Flush { id, counts }).unwrap();
-        let filter = RuleFilter { domain: Some("shop".into()), rule: Some("login".into()) };
+        let filter = RuleFilter { domain: Some("shop".into()), rule: Some(rule.into()) };
         let range = TimeRange { from_s: DAY_S, to_s: DAY_S + 600 };
         history.reader().unwrap().usage(&UsageQuery { filter, range, window_s }).unwrap()
     }
@@ -145,6 +152,7 @@ mod tests {
         let minutes = usage(60);
         assert_eq!((minutes.peaks, minutes.window_s, minutes.denied_keys), (vec![2, 7], 60, 1));
         assert_eq!(usage(120).peaks, [2, 12]);
+        assert_eq!(usage_of("plan", 60).denied_keys, 1, "a limit in shadow mode would have denied it");
         let beyond = |limit| usage(60).beyond(limit);
         assert_eq!([0, 1, 2, 5, 6, 7].map(beyond), [(2, 14), (2, 11), (1, 8), (1, 2), (1, 1), (0, 0)]);
     }
