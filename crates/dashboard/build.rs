@@ -98,9 +98,13 @@ fn npm(folder: &Path, built: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("npm");
     command.args(arguments).current_dir(folder).env("DASHBOARD_OUT", built).stdin(Stdio::null());
     let shown = format!("npm {}", arguments.iter().take(2).copied().collect::<Vec<_>>().join(" "));
-    let output = command.output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => "npm is not there; install Node.js with npm".to_owned(),
-        _ => format!("{shown}: {error}"),
+    let output = command.output().map_err(|error| {
+        let is_missing = error.kind() == ErrorKind::NotFound;
+        if is_missing {
+            "npm is not there; install Node.js with npm".to_owned()
+        } else {
+            format!("{shown}: {error}")
+        }
     })?;
     if output.status.success() {
         return Ok(());
