@@ -15,6 +15,7 @@ use crate::pace::{Pace, Span};
 use crate::penalty::Penalty;
 use crate::time::Micros;
 
+mod allowance;
 mod error;
 
 pub use error::LimitError;
@@ -289,6 +290,11 @@ impl Shape {
         }
     }
 
+    /// Whether what is used fades evenly, so that it is kept as a span of time.
+    const fn flows(self) -> bool {
+        matches!(self, Self::TokenBucket { refill: Refill::Smooth, .. } | Self::LeakyBucket { .. })
+    }
+
     /// Whether its windows are aligned to the clock, so that what is taken in
     /// one is gone in the next.
     pub const fn is_aligned(self) -> bool {
@@ -319,7 +325,10 @@ pub struct Limit {
     pub(crate) tick_us: u64,
     pub(crate) pace: Pace,
     pub(crate) base_span: Span,
+    /// The time of all that fits, each token at the limit's own rate.
     pub(crate) hard_span: Span,
+    /// The time in which an empty bucket fills, the soft part at its larger rate.
+    pub(crate) full_span: Span,
     /// The time of one token, which nearly every request asks for.
     one_span: Span,
 }
@@ -358,6 +367,7 @@ impl Limit {
             pace: Pace::new(count.max(1), window),
             base_span: zero,
             hard_span: zero,
+            full_span: zero,
             one_span: Pace::new(count.max(1), window).span(1),
         };
         limit.checked()
@@ -374,6 +384,13 @@ impl Limit {
         }
         self.exceed_percent = percent;
         self.hard = self.base + self.base * u64::from(percent) / 100;
+        if self.shape.flows() {
+            self.pace = self.pace.finer(100, 100 + u64::from(percent));
+            self.one_span = self.pace.span(1);
+            if !self.pace.is_fine() {
+                return Err(LimitError::TooFast { percent });
+            }
+        }
         self.checked()
     }
 
@@ -399,9 +416,9 @@ impl Limit {
             }
         };
         let fresh = Self::new(count, self.window, shape)?;
-        let Self { base, hard, tick_us, pace, base_span, hard_span, one_span, .. } = fresh;
-        let limit = Self { count, shape, base, hard, tick_us, pace, base_span, hard_span, one_span, ..*self };
-        if self.exceed_percent > 0 { limit.soft(self.exceed_percent) } else { Ok(limit) }
+        let Self { exceed_percent, count_rejected, on_store_error, postpaid, penalty, .. } = *self;
+        let limit = Self { count_rejected, on_store_error, postpaid, penalty, ..fresh };
+        if exceed_percent > 0 { limit.soft(exceed_percent) } else { Ok(limit) }
     }
 
     /// The same, with denied requests counted or not.
@@ -451,8 +468,7 @@ impl Limit {
             }
             Shape::TokenBucket { burst: 0, .. } if self.count > 0 => Err(LimitError::NoBurst),
             Shape::TokenBucket { .. } | Shape::LeakyBucket { .. } => {
-                self.base_span = self.pace.span(self.base);
-                self.hard_span = self.pace.span(self.hard);
+                self.set_spans();
                 let fills_by_windows =
                     matches!(self.shape, Shape::TokenBucket { refill: Refill::Interval, .. });
                 let fill = match fills_by_windows {
@@ -531,8 +547,8 @@ impl Limit {
 
     /// The time in which a bucket fills from empty, the soft part included:
     /// whole microseconds and parts of one.
-    pub fn hard_span_parts(&self) -> (u64, u64) {
-        self.hard_span.pair()
+    pub fn full_span_parts(&self) -> (u64, u64) {
+        self.full_span.pair()
     }
 
     /// The time that `cost` takes: whole microseconds and parts of one.

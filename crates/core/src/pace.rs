@@ -17,6 +17,9 @@ use crate::time::{Micros, Time};
 /// 2^36.
 const LIFE_UNIT: u64 = 1 << 18;
 
+/// Parts of a microsecond that are fine enough for any rounding.
+const FINE_PARTS: u32 = 1 << 20;
+
 /// A span of `whole + part / parts` microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
@@ -43,7 +46,7 @@ impl Span {
     }
 }
 
-/// The rate `parts / per_token` in tokens a microsecond, in lowest terms.
+/// The rate `parts / per_token` in tokens a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pace {
     parts: u32,
@@ -56,6 +59,49 @@ impl Pace {
         let divisor = gcd(u64::from(count), window.get());
         let parts = u32::try_from(u64::from(count) / divisor).unwrap_or(count);
         Self { parts, per_token: window.get() / divisor }
+    }
+
+    /// The same rate in finer parts, of which `times / over` of a token's time has
+    /// a whole number, unless there would be more of them than 32 bits tell; and
+    /// then of `over` times as many as long as that is below [`FINE_PARTS`], so
+    /// that most fractions of such fractions are whole, too.
+    pub(crate) fn finer(self, times: u64, over: u64) -> Self {
+        let over = over / gcd(times, over);
+        let by = |pace: Self, factor: u64| {
+            let parts = u64::from(pace.parts).checked_mul(factor)?;
+            let per_token = pace.per_token.checked_mul(factor).filter(|n| *n < 1 << 60)?;
+            Some(Self { parts: u32::try_from(parts).ok()?, per_token })
+        };
+        let whole = by(self, over / gcd(over, self.per_token)).unwrap_or(self);
+        let finer = |pace: &Self| by(*pace, over).filter(|finer| finer.parts < FINE_PARTS);
+        std::iter::successors(Some(whole), finer).last().unwrap_or(whole)
+    }
+
+    /// Whether a fraction of a token's time that is rounded to a part is exact to
+    /// a fiftieth, even if it is a small fraction.
+    pub(crate) const fn is_fine(self) -> bool {
+        self.per_token >= 512
+    }
+
+    /// `span × times / over`, rounded up to a part; `times` is at most `over`,
+    /// and neither is above 2^11.
+    pub(crate) fn times_ceil(self, span: Span, times: u64, over: u64) -> Span {
+        self.fraction(span, times, over, over - 1)
+    }
+
+    /// `span × times / over`, rounded down to a part; at most [`Span::MAX`].
+    pub(crate) fn times_floor(self, span: Span, times: u64, over: u64) -> Span {
+        self.fraction(span, times, over, 0)
+    }
+
+    /// Whole microseconds by whole `over`s first, so that in Lua every product
+    /// stays below 2^53.
+    fn fraction(self, span: Span, times: u64, over: u64, rounding: u64) -> Span {
+        let parts = u64::from(self.parts);
+        let (overs, rest) = (span.whole / over, span.whole % over * times);
+        let part = (rest % over * parts + u64::from(span.part) * times + rounding) / over;
+        let whole = overs.saturating_mul(times).saturating_add(rest / over + part / parts);
+        Span { whole, part: u32::try_from(part % parts).unwrap_or(0) }.min(Span::MAX)
     }
 
     /// How many parts a microsecond has.

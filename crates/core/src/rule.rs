@@ -227,6 +227,11 @@ impl Elastic {
         }
         Ok(Self { limit: limit.soft(percent)?, below_load_percent })
     }
+
+    /// The limit without the allowance, over the same counter.
+    pub fn withdrawn(&self) -> Limit {
+        self.limit.withdrawn()
+    }
 }
 
 /// The rules of one domain, as read.

@@ -3,7 +3,7 @@
 
 local function leaky_bucket(state, ask)
   local queue, part, rewound, deadline = span_until(state, ask)
-  local most, most_part = span_sub(ask, ask.hard_span, ask.hard_span_part, ask.take, ask.take_part)
+  local most, most_part = most_missing(ask)
   if ask.max_wait >= 0 and ask.cost > 0 and is_longer(most, most_part, ask.max_wait, 0) then
     most, most_part = ask.max_wait, 0
   end

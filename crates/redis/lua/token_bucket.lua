@@ -3,7 +3,7 @@
 
 local function token_bucket(state, ask)
   local missing, part, rewound, deadline = span_until(state, ask)
-  local most, most_part = span_sub(ask, ask.hard_span, ask.hard_span_part, ask.take, ask.take_part)
+  local most, most_part = most_missing(ask)
   local step = step_of(ask, ask.cost <= ask.hard and not is_longer(missing, part, most, most_part))
   local fits = not is_denied(step)
   if keeps(ask, step) then return fits, rewound, deadline end

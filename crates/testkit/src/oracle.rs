@@ -10,6 +10,7 @@
 //!
 //! Deliberately not here: speed, packing, and anything worked out in advance.
 
+mod allowance;
 mod buckets;
 mod logs;
 mod windows;
@@ -36,6 +37,7 @@ struct Numbers {
     window: u64,
     base: u64,
     hard: u64,
+    percent: u64,
 }
 
 impl Numbers {
@@ -48,8 +50,9 @@ impl Numbers {
                 count
             }
         };
-        let hard = base + base * u64::from(limit.exceed_percent()) / 100;
-        Self { count: count.max(1), window: limit.window().get(), base, hard }
+        let percent = u64::from(limit.exceed_percent());
+        let hard = base + base * percent / 100;
+        Self { count: count.max(1), window: limit.window().get(), base, hard, percent }
     }
 }
 
@@ -59,6 +62,8 @@ impl Numbers {
 /// ever turn from false to true.
 trait Model {
     fn boxed_clone(&self) -> Box<dyn Model>;
+    /// An allowance is granted or withdrawn: the same usage by these numbers.
+    fn set_numbers(&mut self, numbers: Numbers);
     /// What was recorded while the clock was ahead, by more than
     /// [`STEP_BACK_MAX`], counts as taken at that instant.
     fn rewind(&mut self, at: u64);
@@ -150,10 +155,25 @@ impl Oracle {
         let numbers = Numbers::of(&limit);
         Self { limit, numbers, model: model(&limit, numbers) }
     }
+
+    /// From now on this limit is in force, over the same usage: the one that the
+    /// oracle was made for, which has an allowance, or the same without it.
+    pub fn put_in_force(&mut self, limit: Limit) {
+        self.limit = limit;
+        self.numbers = Numbers::of(&limit);
+        self.model.set_numbers(self.numbers);
+    }
 }
 
 fn model(limit: &Limit, numbers: Numbers) -> Box<dyn Model> {
+    let is_soft = limit.exceed_percent() > 0;
     match limit.shape() {
+        Shape::TokenBucket { refill: Refill::Smooth, .. } if is_soft => {
+            Box::new(allowance::Stretching::tokens(numbers))
+        }
+        Shape::LeakyBucket { max_wait, .. } if is_soft => {
+            Box::new(allowance::Stretching::queue(numbers, max_wait.map(Micros::get)))
+        }
         Shape::FixedWindow => Box::new(windows::Fixed::new(numbers)),
         Shape::SlidingCounter => Box::new(windows::Counter::new(numbers)),
         Shape::SlidingLog => Box::new(logs::Trailing::log(numbers)),

@@ -16,11 +16,11 @@ use crate::state::Cell;
 use crate::time::Micros;
 
 pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>) -> (Decision, Change) {
-    let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
+    let pace = ask.limit.pace;
     let longest = max_wait.map(Span::of);
     let take = ask.limit.cost_span(ask.cost);
     let queue = pace.until(cell, ask.now);
-    let joinable = joinable(ask, pace.sub(hard, take), longest);
+    let joinable = joinable(ask, ask.limit.most_missing(take), longest);
     let step = ask.step(queue <= joinable && ask.can_ever_fit());
     let after = step_missing(ask, step, queue, take);
     let verdict = match step {
@@ -34,7 +34,7 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>
     let decision = Decision {
         reset_after: after.ceil(),
         soft: is_soft(ask, verdict, after),
-        ..ask.decision(verdict, pace.tokens_ceil(after))
+        ..ask.decision(verdict, ask.limit.missing_tokens(after))
     };
     let remaining = longest.map_or(decision.remaining, |longest| remaining(ask, after, longest));
     let decision = Decision { remaining, ..decision };

@@ -39,7 +39,7 @@ pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> State {
             token_bucket::rewound(cell, life, now)
         }
         (Shape::TokenBucket { .. } | Shape::LeakyBucket { .. }, StateRef::Cell(cell)) => {
-            pace::rewound(cell, limit.hard_span, now)
+            pace::rewound(cell, limit.full_span, now)
         }
         (Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. }, StateRef::Cell(cell)) => {
             fixed_window::rewound(cell, limit, now)

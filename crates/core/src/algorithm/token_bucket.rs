@@ -21,11 +21,11 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, refill: Refill) -> (Deci
 }
 
 fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
-    let (pace, hard) = (ask.limit.pace, ask.limit.hard_span);
+    let pace = ask.limit.pace;
     let take = ask.limit.cost_span(ask.cost);
     let missing = pace.until(cell, ask.now);
     // The most that may be missing for the cost to fit.
-    let most = pace.sub(hard, take);
+    let most = ask.limit.most_missing(take);
     let step = ask.step(missing <= most && ask.can_ever_fit());
     let missing = step_missing(ask, step, missing, take);
     let verdict = match step {
@@ -39,7 +39,7 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     let decision = Decision {
         reset_after: missing.ceil(),
         soft: is_soft(ask, verdict, missing),
-        ..ask.decision(verdict, pace.tokens_ceil(missing))
+        ..ask.decision(verdict, ask.limit.missing_tokens(missing))
     };
     (decision, span_change(ask, step, missing))
 }
@@ -47,11 +47,11 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
 /// What is missing from a bucket after the step. A denied request that counts
 /// takes what is left, but never leaves a debt. A debt ends with time itself.
 pub(super) fn step_missing(ask: &Ask<'_>, step: UsageStep, missing: Span, take: Span) -> Span {
-    let pace = ask.limit.pace;
+    let limit = ask.limit;
     match step {
-        UsageStep::Take => pace.add(missing, take).min(Span::of(Time::MAX.since(ask.now))),
-        UsageStep::CountDenied => missing.max(ask.limit.hard_span),
-        UsageStep::GiveBack => pace.sub(missing, take),
+        UsageStep::Take => limit.missing_with(missing, take).min(Span::of(Time::MAX.since(ask.now))),
+        UsageStep::CountDenied => missing.max(limit.full_span),
+        UsageStep::GiveBack => limit.missing_without(missing, take),
         UsageStep::Deny => missing,
     }
 }

@@ -48,6 +48,11 @@ pub enum LimitError {
         /// The percentage asked for.
         percent: u32,
     },
+    /// A bucket flows so fast that its larger rate could not be told apart.
+    TooFast {
+        /// The percentage asked for.
+        percent: u32,
+    },
     /// The mark of an elastic limit is out of range.
     BelowLoad {
         /// The percentage asked for.
@@ -86,6 +91,11 @@ impl fmt::Display for LimitError {
             Self::Exceed { percent } => {
                 write!(f, "exceed: {percent}% is out of range; write 1% to {EXCEED_MAX_PERCENT}%")
             }
+            Self::TooFast { percent } => write!(
+                f,
+                "a bucket at this rate cannot be exceeded by {percent}%, which would be rounded; \
+                 write a smaller count, or a round percentage such as 50% or 100%"
+            ),
             Self::BelowLoad { percent } => {
                 write!(f, "below_load: {percent}% is out of range; write {BELOW_LOAD_MIN_PERCENT}% to 100%")
             }

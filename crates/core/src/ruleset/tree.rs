@@ -12,7 +12,7 @@ use super::{DEPTH_MAX, RuleError, RuleSet};
 use crate::list::ExceptionLists;
 use crate::pattern::Pattern;
 use crate::request::{Descriptor, Entry};
-use crate::rule::{DescriptorSpec, DomainSpec, LimitsSpec, OverLimit, Rule, RuleSpec, Unlimited};
+use crate::rule::{DescriptorSpec, DomainSpec, Elastic, LimitsSpec, OverLimit, Rule, RuleSpec, Unlimited};
 
 /// The rules of one domain.
 #[derive(Debug)]
@@ -308,7 +308,7 @@ impl Builder<'_> {
         self.set.rules.push(Rule {
             label: spec.label,
             path,
-            limit: spec.limit,
+            limit: spec.elastic.as_deref().map_or(spec.limit, Elastic::withdrawn),
             elastic: spec.elastic,
             unit: spec.unit,
             unit_multiplier: spec.unit_multiplier,

@@ -9,6 +9,7 @@
     reason = "clippy knows the tests here, but not the functions that they share"
 )]
 
+mod elastic;
 mod penalty;
 
 use tollgate_core::LimitError;

@@ -12,7 +12,9 @@ use std::fmt::Write as _;
 
 use tollgate_core::{Charge, Refill, Shape};
 
-use ChargeField::{Cost, Count, Hard, HardSpan, HardSpanPart, MaxWait, Parts, Take, TakePart, Tick, Window};
+use ChargeField::{
+    Allowance, Cost, Count, FullSpan, FullSpanPart, Hard, MaxWait, Parts, Take, TakePart, Tick, Window,
+};
 
 /// A script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +63,9 @@ const CHARGE_SETS: &str = include_str!("../../lua/charge_sets.lua");
 const WINDOW_FIELDS: &[ChargeField] = &[Cost, Window, Hard];
 const LOG_FIELDS: &[ChargeField] = &[Cost, Window, Hard, Tick];
 const INTERVAL_FIELDS: &[ChargeField] = &[Cost, Window, Hard, Count];
-const PACE_FIELDS: &[ChargeField] = &[Cost, Hard, Parts, HardSpan, HardSpanPart, Take, TakePart];
-const LEAKY_FIELDS: &[ChargeField] = &[Cost, Hard, Parts, HardSpan, HardSpanPart, Take, TakePart, MaxWait];
+const PACE_FIELDS: &[ChargeField] = &[Cost, Hard, Parts, FullSpan, FullSpanPart, Take, TakePart, Allowance];
+const LEAKY_FIELDS: &[ChargeField] =
+    &[Cost, Hard, Parts, FullSpan, FullSpanPart, Take, TakePart, MaxWait, Allowance];
 
 impl Script {
     /// All of them.
@@ -148,16 +151,14 @@ fn charge_sets_text() -> String {
 
 /// The Lua function that reads what is asked of a key.
 fn read_ask(words: &[&str], fields: &[ChargeField]) -> String {
-    let numbers = fields.iter().map(|field| field.name());
-    let names: Vec<&str> = words.iter().copied().chain(numbers.clone()).collect();
+    let names: Vec<&str> = words.iter().copied().chain(fields.iter().map(|field| field.name())).collect();
     let pattern = vec!["(%S+)"; names.len()].join(" ");
     let listed = names.join(", ");
     let words = words.iter().map(|word| match *word {
         "counts_rejected" => "counts_rejected = counts_rejected == '1'".to_owned(),
         word => format!("{word} = {word}"),
     });
-    let members: Vec<String> =
-        words.chain(numbers.map(|number| format!("{number} = tonumber({number})"))).collect();
+    let members: Vec<String> = words.chain(fields.iter().map(|field| field.reader())).collect();
     format!(
         "local function read_ask(text, now)\n  local {listed} = string.match(text, '^{pattern}$')\n  \
          return {{ now = now, {} }}\nend\n",
@@ -181,21 +182,23 @@ pub enum ChargeField {
     /// Into how many parts a microsecond is divided in the spans.
     Parts,
     /// The time in which an empty bucket fills: whole microseconds,
-    HardSpan,
+    FullSpan,
     /// and parts of one.
-    HardSpanPart,
+    FullSpanPart,
     /// The time that the cost takes: whole microseconds,
     Take,
     /// and parts of one.
     TakePart,
     /// The longest wait.
     MaxWait,
+    /// What only a soft bucket has, as one word; 0 for a hard one.
+    Allowance,
 }
 
 impl ChargeField {
     /// All, in the order in which they are sent.
-    pub const ALL: [Self; 11] =
-        [Cost, Window, Hard, Tick, Count, Parts, HardSpan, HardSpanPart, Take, TakePart, MaxWait];
+    pub const ALL: [Self; 12] =
+        [Cost, Window, Hard, Tick, Count, Parts, FullSpan, FullSpanPart, Take, TakePart, MaxWait, Allowance];
 
     /// Its name in Lua.
     pub const fn name(self) -> &'static str {
@@ -206,11 +209,22 @@ impl ChargeField {
             Self::Tick => "tick",
             Self::Count => "count",
             Self::Parts => "parts",
-            Self::HardSpan => "hard_span",
-            Self::HardSpanPart => "hard_span_part",
+            Self::FullSpan => "full_span",
+            Self::FullSpanPart => "full_span_part",
             Self::Take => "take",
             Self::TakePart => "take_part",
             Self::MaxWait => "max_wait",
+            Self::Allowance => "allowance",
+        }
+    }
+
+    /// How Lua reads it from what it was sent.
+    fn reader(self) -> String {
+        let name = self.name();
+        if self == Self::Allowance {
+            format!("{name} = {name}")
+        } else {
+            format!("{name} = tonumber({name})")
         }
     }
 }
@@ -225,8 +239,8 @@ mod tests {
     fn a_script_reads_the_fields_that_it_uses() {
         for script in Script::ALL {
             let text = script.text();
-            for name in ChargeField::ALL.map(ChargeField::name) {
-                let is_read = text.contains(&format!(", {name} = tonumber("));
+            for field in ChargeField::ALL {
+                let (name, is_read) = (field.name(), text.contains(&format!(", {}", field.reader())));
                 let is_used = text.match_indices(&format!("ask.{name}")).any(|(at, found)| {
                     let behind = text.as_bytes().get(at + found.len());
                     !behind.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')

@@ -74,9 +74,23 @@ fn line(charge: &Charge<'_>, script: Script) -> String {
     let mut digits = itoa::Buffer::new();
     for field in script.fields() {
         line.push(' ');
-        line.push_str(value(*field, charge).map_or("-1", |value| digits.format(value)));
+        match field {
+            ChargeField::Allowance => push_allowance(&mut line, charge),
+            _ => line.push_str(value(*field, charge).map_or("-1", |value| digits.format(value))),
+        }
     }
     line
+}
+
+/// What only a soft limit has, in one word, because most limits have none.
+fn push_allowance(line: &mut String, charge: &Charge<'_>) {
+    let cost = charge.step().1.min(COST_MAX);
+    let Some(parts) = charge.limit().allowance_parts(cost) else { return line.push('0') };
+    let mut digits = itoa::Buffer::new();
+    for (index, part) in parts.into_iter().enumerate() {
+        line.push_str(if index > 0 { "," } else { "" });
+        line.push_str(digits.format(part));
+    }
 }
 
 /// What is asked of the key of a penalty: a check may end in a strike, a peek only
@@ -120,10 +134,11 @@ fn value(field: ChargeField, charge: &Charge<'_>) -> Option<u64> {
         ChargeField::Tick => limit.tick().get(),
         ChargeField::Count => u64::from(limit.count().max(1)),
         ChargeField::Parts => limit.span_parts(),
-        ChargeField::HardSpan => limit.hard_span_parts().0,
-        ChargeField::HardSpanPart => limit.hard_span_parts().1,
+        ChargeField::FullSpan => limit.full_span_parts().0,
+        ChargeField::FullSpanPart => limit.full_span_parts().1,
         ChargeField::Take => limit.cost_span_parts(cost).0,
         ChargeField::TakePart => limit.cost_span_parts(cost).1,
         ChargeField::MaxWait => limit.shape().parameters().max_wait??.get(),
+        ChargeField::Allowance => return None,
     })
 }

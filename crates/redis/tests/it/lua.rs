@@ -12,6 +12,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table};
 use redis::Value;
 use smallvec::smallvec;
+use tollgate_core::rule::Elastic;
 use tollgate_core::{
     Change, Charge, Decision, Entry, Key, Limit, Micros, Mode, Operation, Penalty, PenaltyStep, Shape, State,
     Time, decide,
@@ -207,6 +208,25 @@ fn random_sequences_are_decided_as_in_rust() {
     Scripts::pass("random", &BOTH, |engines| {
         random::beside_the_oracle(&engines, 200).map_err(|failure| failure.to_string())
     });
+}
+
+#[test]
+fn allowances_that_come_and_go_are_decided_as_in_rust() {
+    let mut dice = fastrand::Rng::with_seed(14);
+    for which in BOTH {
+        let scripts = Scripts::new(which);
+        for limit in every_algorithm(20) {
+            let elastic = Elastic::new(&limit, 37, 70).unwrap();
+            let mut engine = scripts.engine(elastic.limit);
+            let mut now = Time::from_secs(1_000);
+            for _ in 0..400 {
+                now = now + Micros::new(dice.u64(0..400_000_000));
+                engine.limit = if dice.bool() { elastic.limit } else { elastic.withdrawn() };
+                // It compares decision and state with those of Rust.
+                engine.decide(now, OPERATIONS[dice.usize(0..4)], dice.u64(0..5));
+            }
+        }
+    }
 }
 
 #[test]

@@ -83,6 +83,10 @@ impl Model for Flowing {
         Box::new(self.clone())
     }
 
+    fn set_numbers(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
+    }
+
     fn rewind(&mut self, at: u64) {
         if self.takes.is_empty() || self.end <= at + self.life + STEP_BACK_MAX {
             return;
@@ -194,6 +198,10 @@ impl Refilled {
 impl Model for Refilled {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn set_numbers(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
     }
 
     fn rewind(&mut self, at: u64) {

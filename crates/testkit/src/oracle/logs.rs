@@ -43,6 +43,10 @@ impl Model for Trailing {
         Box::new(self.clone())
     }
 
+    fn set_numbers(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
+    }
+
     fn rewind(&mut self, at: u64) {
         if self.takes.last().is_some_and(|(newest, _)| *newest > at + STEP_BACK_MAX) {
             let start = at / self.tick * self.tick;

@@ -57,6 +57,10 @@ impl Model for Fixed {
         Box::new(self.clone())
     }
 
+    fn set_numbers(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
+    }
+
     fn rewind(&mut self, at: u64) {
         let window = self.numbers.window;
         let newest = self.takes.0.last().map_or(0, |(at, _)| *at);
@@ -124,6 +128,10 @@ impl Counter {
 impl Model for Counter {
     fn boxed_clone(&self) -> Box<dyn Model> {
         Box::new(self.clone())
+    }
+
+    fn set_numbers(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
     }
 
     fn rewind(&mut self, at: u64) {

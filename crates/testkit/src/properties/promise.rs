@@ -48,7 +48,9 @@ pub(super) fn holds_over_any_interval<E: Engine>(
 
 /// Whether what was admitted, in this order, keeps the promise of the limit.
 pub(super) fn kept(limit: &Limit, admitted: &[Admitted]) -> Result<(), String> {
-    if limit.algorithm() == Algorithm::LeakyBucket {
+    if limit.algorithm() == Algorithm::LeakyBucket && limit.exceed_percent() > 0 {
+        soft_departures(limit, admitted)?;
+    } else if limit.algorithm() == Algorithm::LeakyBucket {
         departures(limit, admitted)?;
     }
     let ends = admitted.iter().enumerate();
@@ -73,13 +75,13 @@ pub(super) fn kept(limit: &Limit, admitted: &[Admitted]) -> Result<(), String> {
 /// `None` where the promise does not speak of that interval.
 fn most_between(limit: &Limit, first: Admitted, last: Admitted) -> Option<u128> {
     let (window, rate) = (limit.window().get(), u128::from(limit.count()));
-    let hard = u128::from(limit.hard_capacity());
+    let (hard, percent) = (u128::from(limit.hard_capacity()), 100 + u128::from(limit.exceed_percent()));
     let elapsed = last.at - first.at;
     match limit.shape() {
         Shape::FixedWindow | Shape::SlidingCounter => (first.at / window == last.at / window).then_some(hard),
         Shape::SlidingLog | Shape::SlidingBuckets { .. } => (elapsed < window).then_some(hard),
         Shape::TokenBucket { refill: Refill::Smooth, .. } | Shape::LeakyBucket { .. } => {
-            Some(hard + u128::from(elapsed) * rate / u128::from(window))
+            Some(hard + u128::from(elapsed) * rate * percent / (u128::from(window) * 100))
         }
         Shape::TokenBucket { refill: Refill::Interval, .. } => {
             // From the take that found it full, refills come every window; from
@@ -126,6 +128,23 @@ fn departures(limit: &Limit, admitted: &[Admitted]) -> Result<(), String> {
             leaves
         };
         free_at = leaves + u128::from(one.cost) * window;
+    }
+    Ok(())
+}
+
+/// Under a soft limit departures come in the order of asking, for each unit of
+/// cost no closer than one token's time at the larger rate.
+fn soft_departures(limit: &Limit, admitted: &[Admitted]) -> Result<(), String> {
+    let (window, rate) = (u128::from(limit.window().get()) * 100, u128::from(limit.count()));
+    let rate = rate * (100 + u128::from(limit.exceed_percent()));
+    for (one, next) in
+        admitted.iter().zip(admitted.iter().skip(1)).filter(|(one, next)| one.cost.min(next.cost) > 0)
+    {
+        let [left, leaves] = [one, next].map(|one| u128::from(one.asked + one.wait));
+        // What is told is rounded up, by less than a microsecond.
+        if (leaves + 1) * rate <= left * rate + u128::from(one.cost) * window {
+            return Err(format!("{next:?} leaves too soon after {one:?}"));
+        }
     }
     Ok(())
 }
