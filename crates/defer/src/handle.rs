@@ -26,6 +26,7 @@ const BATCH_MAX: usize = 256;
 enum QueueJob {
     Change(QueueChange, Time, oneshot::Sender<Result<QueueReply, DeferError>>),
     Take(Time, oneshot::Sender<Result<TakenRequests, DeferError>>),
+    GiveUp(oneshot::Sender<Result<(), DeferError>>),
     Status(DeferredId, oneshot::Sender<Result<Option<DeferredStatus>, DeferError>>),
 }
 
@@ -133,6 +134,14 @@ impl DeferHandle {
         self.ask(|answer| QueueJob::Take(now, answer)).await
     }
 
+    /// This process sends no more, and another one may begin.
+    ///
+    /// # Errors
+    /// If nobody could be told.
+    pub async fn give_up(&self) -> Result<(), DeferError> {
+        self.ask(QueueJob::GiveUp).await
+    }
+
     /// Where a request is; none if it is not known, or no longer.
     ///
     /// # Errors
@@ -174,7 +183,9 @@ impl QueueThread {
                         now = now.max(at);
                         changes.push((change, answer));
                     }
-                    other @ (QueueJob::Take(..) | QueueJob::Status(..)) => others.push(other),
+                    other @ (QueueJob::Take(..) | QueueJob::GiveUp(_) | QueueJob::Status(..)) => {
+                        others.push(other)
+                    }
                 }
             }
             self.change(changes, now);
@@ -221,6 +232,7 @@ impl QueueThread {
                 }
                 drop(answer.send(taken));
             }
+            QueueJob::GiveUp(answer) => drop(answer.send(self.queue.give_up())),
             QueueJob::Status(id, answer) => drop(answer.send(self.queue.status(id))),
             QueueJob::Change(..) => {}
         }

@@ -5,13 +5,15 @@
 //! failed goes back to its place, and the line waits for its pause.
 //!
 //! Invariants: of one key only one request is being asked for, and at most [`IN_FLIGHT_MAX`] are on
-//! their way; they start in the order in which they came. Time is an argument.
+//! their way; they start in the order in which they came. Time is an argument, the calendar's; if that
+//! is set back, a pause takes as long as it would have taken.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tollgate_core::Time;
+use tollgate_core::{Micros, Time};
 
+use crate::config::BACKOFF_MAX;
 use crate::id::DeferredId;
 use crate::line_index::LineIndex;
 use crate::request::{DeferredRequest, SendProgress};
@@ -40,6 +42,8 @@ pub struct DeferredLines {
     known: HashMap<DeferredId, u64>,
     next: u64,
     index: Arc<LineIndex>,
+    /// When a turn was last asked for.
+    latest: Time,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +84,10 @@ impl DeferredLines {
 
     /// A request whose turn it is to be asked for. One of the four below must follow.
     pub fn turn(&mut self, now: Time) -> Option<DeferredTurn> {
+        if now < self.latest {
+            self.set_back(self.latest.since(now));
+        }
+        self.latest = now;
         let (at, key) = self.due.first()?;
         if *at > now {
             return None;
@@ -98,8 +106,27 @@ impl DeferredLines {
         turn
     }
 
+    /// The clock was set back by so much, and everything that was to come comes as much earlier.
+    fn set_back(&mut self, by: Micros) {
+        let keys: Vec<String> = self.lines.keys().cloned().collect();
+        for key in keys {
+            self.change(&key, |line| {
+                line.paused_until = line.paused_until.before(by);
+                for (_, progress) in line.waiting.values_mut() {
+                    progress.not_before = progress.not_before.before(by);
+                }
+            });
+        }
+    }
+
+    /// An instant of an attempt that may have looked at the clock before it was set back.
+    fn pause_end(&self, until: Time) -> Time {
+        until.min(self.latest + BACKOFF_MAX)
+    }
+
     /// There is no room before `until`.
     pub fn pause(&mut self, turn: &DeferredTurn, until: Time) {
+        let until = self.pause_end(until);
         self.change(&turn.request.key, |line| {
             line.is_asking = false;
             line.paused_until = until;
@@ -132,6 +159,7 @@ impl DeferredLines {
 
     /// An attempt failed: it goes back to its place, and its line waits.
     pub fn retry(&mut self, turn: DeferredTurn, progress: SendProgress) {
+        let progress = SendProgress { not_before: self.pause_end(progress.not_before), ..progress };
         let DeferredTurn { request, number, .. } = turn;
         let key = request.key.clone();
         self.change(&key, |line| {

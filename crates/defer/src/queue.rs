@@ -64,6 +64,15 @@ pub trait DeferQueue: Send {
     /// If it cannot be read.
     fn take(&mut self, now: Time) -> Result<TakenRequests, DeferError>;
 
+    /// This process sends no more: whoever else may send need not wait until it was not heard of for
+    /// a while. Where nobody else does, there is nothing to give up.
+    ///
+    /// # Errors
+    /// If nobody could be told.
+    fn give_up(&mut self) -> Result<(), DeferError> {
+        Ok(())
+    }
+
     /// Where a request is; none if it is not known, or no longer.
     ///
     /// # Errors

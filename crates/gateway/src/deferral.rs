@@ -16,10 +16,10 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
 use hyper::body::{Body as _, Incoming};
-use tollgate_core::{Micros, Outcome, Verdict};
+use tollgate_core::{Micros, Outcome, Time, Verdict};
 use tollgate_defer::credentials::is_kept;
 use tollgate_defer::request::HeaderList;
-use tollgate_defer::{DeferService, DeferredId, DeferredRequest, TakeInError};
+use tollgate_defer::{DeferConfig, DeferService, DeferredId, DeferredRequest, TakeInError};
 use tollgate_http::admission::deferral::Deferral;
 use tollgate_http::response::PROBLEM_JSON;
 use tollgate_http::{Admission, Checker};
@@ -45,6 +45,55 @@ pub(crate) struct DeferralOffer<'a> {
     pub(crate) origin: &'a Origin<'a>,
     /// How long a piece of its body may take.
     pub(crate) idle: Duration,
+}
+
+impl<'a> DeferralOffer<'a> {
+    fn deferred_parts(&self, deferral: &Deferral, body: Vec<u8>) -> DeferredParts<'a> {
+        let Self { parts, target, origin, .. } = self;
+        let mut headers = parts.headers.clone();
+        fields::join_cookies(&mut headers);
+        let decided = (Verdict::Delay { wait: deferral.retry_after }, Some(deferral.rule.as_str()));
+        fields::write_origin(&mut headers, origin, target.host.as_ref(), decided);
+        let (host, path) = (target.host_text(), target.path.as_str());
+        DeferredParts { method: &parts.method, host, path, headers, body }
+    }
+}
+
+/// A request that is to be sent later, as its upstream is to get it.
+#[derive(Debug)]
+pub struct DeferredParts<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Whom it is for, if it says.
+    pub host: Option<&'a str>,
+    /// Its path with its query.
+    pub path: &'a str,
+    /// Its headers, those that are not kept among them.
+    pub headers: HeaderMap,
+    /// Its whole body.
+    pub body: Vec<u8>,
+}
+
+impl DeferredParts<'_> {
+    /// The request as it is kept, taken in at `accepted`: without what may hold credentials, and with a
+    /// key that lets the upstream notice a second attempt.
+    pub fn kept(self, deferral: &Deferral, config: &DeferConfig, accepted: Time) -> DeferredRequest {
+        let Self { method, host, path, mut headers, body } = self;
+        let id = DeferredId::random();
+        DeferredRequest {
+            id,
+            accepted,
+            expires: accepted + Micros::from(config.max_age),
+            key: deferral.line.clone(),
+            rule: deferral.rule.clone(),
+            check: deferral.check.clone(),
+            method: method.as_str().to_owned(),
+            host: host.map(str::to_owned),
+            path: path.to_owned(),
+            headers: kept_headers(&mut headers, id, &config.keep_headers),
+            body,
+        }
+    }
 }
 
 /// Why a request is not taken in.
@@ -87,7 +136,8 @@ impl<C: Checker> Gateway<C> {
         };
         let taken = match read_whole(service, offer, body).await {
             Ok(bytes) => {
-                let request = self.kept(service, &deferral, offer, bytes);
+                let parts = offer.deferred_parts(&deferral, bytes);
+                let request = parts.kept(&deferral, service.config(), self.checker.calendar());
                 let response = taken(&request, deferral.retry_after);
                 service.take_in(request, self.checker.calendar()).await.map(|()| response).map_err(refusal)
             }
@@ -110,35 +160,6 @@ impl<C: Checker> Gateway<C> {
                 }
                 Ok(None)
             }
-        }
-    }
-
-    /// The request as it is kept.
-    fn kept(
-        &self,
-        service: &DeferService,
-        deferral: &Deferral,
-        offer: &DeferralOffer<'_>,
-        body: Vec<u8>,
-    ) -> DeferredRequest {
-        let DeferralOffer { parts, target, origin, .. } = offer;
-        let (id, accepted, config) = (DeferredId::random(), self.checker.calendar(), service.config());
-        let mut headers = parts.headers.clone();
-        fields::join_cookies(&mut headers);
-        let decided = (Verdict::Delay { wait: deferral.retry_after }, Some(deferral.rule.as_str()));
-        fields::write_origin(&mut headers, origin, target.host.as_ref(), decided);
-        DeferredRequest {
-            id,
-            accepted,
-            expires: accepted + Micros::from(config.max_age),
-            key: deferral.line.clone(),
-            rule: deferral.rule.clone(),
-            check: deferral.check.clone(),
-            method: parts.method.as_str().to_owned(),
-            host: target.host_text().map(str::to_owned),
-            path: target.path.as_str().to_owned(),
-            headers: kept_headers(&mut headers, id, &config.keep_headers),
-            body,
         }
     }
 
@@ -212,8 +233,8 @@ async fn read_whole(
     }
 }
 
-/// The headers that are kept, with a key that lets the upstream notice a second attempt.
-pub fn kept_headers(headers: &mut HeaderMap, id: DeferredId, keep_headers: &[String]) -> HeaderList {
+/// The headers that are kept.
+fn kept_headers(headers: &mut HeaderMap, id: DeferredId, keep_headers: &[String]) -> HeaderList {
     for name in [EXPECT, CONTENT_LENGTH, HOST] {
         headers.remove(name);
     }

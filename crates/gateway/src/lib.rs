@@ -66,7 +66,7 @@ pub use config::{
     EjectPolicy, GatewayConfig, GatewayTimeouts, GroupConfig, HealthCheck, RouteConfig, UpstreamTls,
     UpstreamUrl, UpstreamUrlError, default_mapping,
 };
-pub use deferral::kept_headers;
+pub use deferral::DeferredParts;
 pub use deferred_send::DeferredAttempt;
 pub use forward::{UpstreamStatus, UpstreamTlsError};
 pub use route::RouteConditions;

@@ -2,7 +2,7 @@
 //!
 //! Any node takes requests in. One node at a time has the lease and sends, so that requests of one key
 //! go out in their order; the stream's consumer group remembers which ones it was given. When it has
-//! not been heard of for [`LEASE`], the next node that asks claims them.
+//! given the lease up, or has not been heard of for [`LEASE`], the next node that asks claims them.
 //!
 //! | key | what |
 //! |---|---|
@@ -54,6 +54,7 @@ const FINISH: &str = concat!(
     include_str!("../lua/deferred/sweep.lua"),
     include_str!("../lua/deferred/finish.lua")
 );
+const GIVE_UP: &str = include_str!("../lua/deferred/give_up.lua");
 const STATUS: &str =
     concat!(include_str!("../lua/deferred/row.lua"), include_str!("../lua/deferred/status.lua"));
 
@@ -209,6 +210,12 @@ impl DeferQueue for RedisQueue {
             }
         }
         Ok(TakenRequests { requests, is_ours: is_ours == 1 })
+    }
+
+    fn give_up(&mut self) -> Result<(), DeferError> {
+        let mut commands = Pipeline::new();
+        script(&mut commands, GIVE_UP, &[&self.keys.lease]).arg(&self.node);
+        self.one::<u8>(commands).map(drop)
     }
 
     fn status(&mut self, id: DeferredId) -> Result<Option<DeferredStatus>, DeferError> {

@@ -171,6 +171,21 @@ fn another_node_sends_what_a_dead_one_took() {
 }
 
 #[test]
+fn a_node_that_stops_hands_over_what_waits() {
+    let (redis, upstream) = (RedisServer::start(), RecordingUpstream::start());
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("rules.yaml"), rules(ONE)).unwrap();
+    let mut first = DeferringNode::start(folder.path(), &upstream, &redis.url());
+    let lease = || redis.cli(&["GET", "d1:{deferred}:lease"]);
+    wait_until("it sends", DEADLINE, || !lease().trim().is_empty());
+    assert_eq!([first.order("passes").0, first.order("waits").0], [200, 202]);
+    let holder = lease();
+    first.serving.signal("TERM");
+    assert_eq!(first.serving.exit_code(), Some(0));
+    assert_eq!(lease().trim(), "", "{holder} has given it up");
+}
+
+#[test]
 fn without_redis_a_request_is_denied_with_a_reason_and_never_an_error_of_ours() {
     let (mut redis, upstream) = (RedisServer::start(), RecordingUpstream::start());
     let folder = tempfile::tempdir().unwrap();

@@ -77,8 +77,8 @@ fn only_so_many_of_a_key_are_on_their_way() {
 #[test]
 fn what_expires_gets_its_turn_though_its_line_waits() {
     let mut lines = lines(&[("a", "/a")]);
-    let turn = lines.turn(NOW).unwrap();
-    lines.pause(&turn, Time::from_secs(5_000));
+    let turn = lines.turn(Time::from_secs(900)).unwrap();
+    lines.pause(&turn, Time::from_secs(1_100));
     assert_eq!(lines.next_turn(), Some(Time::from_secs(1_000)));
     let turn = lines.turn(Time::from_secs(1_000)).unwrap();
     lines.remove(&turn);
@@ -109,4 +109,44 @@ fn what_another_process_sends_is_forgotten() {
     assert!(lines.turn(NOW).is_none());
     lines.pause(&turn, NOW);
     assert_eq!(path(lines.turn(NOW).as_ref()), "/a1", "who was being asked for is still there");
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_no_pause_longer() {
+    let mut lines = lines(&[("full", "/1"), ("fails", "/2"), ("fails", "/3")]);
+    let (ahead, back) = (Time::from_secs(900), Time::from_secs(100));
+    let (one, other) = (lines.turn(ahead).unwrap(), lines.turn(ahead).unwrap());
+    let (full, fails) = if one.request.key == "full" { (one, other) } else { (other, one) };
+    lines.pause(&full, ahead + Micros::from_secs(5));
+    lines.start(&fails);
+    lines.retry(fails, SendProgress { attempts: 1, not_before: ahead + Micros::from_secs(60) });
+    assert!(lines.turn(back).is_none(), "both wait");
+    assert_eq!(lines.next_turn(), Some(back + Micros::from_secs(5)));
+    let full = lines.turn(back + Micros::from_secs(5)).unwrap();
+    assert_eq!(full.request.path, "/1");
+    lines.remove(&full);
+    assert_eq!(lines.next_turn(), Some(back + Micros::from_secs(60)), "and the order is what it was");
+    assert_eq!(path(lines.turn(back + Micros::from_secs(60)).as_ref()), "/2");
+}
+
+#[test]
+fn a_pause_of_before_the_clock_was_set_back_is_a_short_one() {
+    let mut lines = lines(&[("a", "/a")]);
+    let ahead = Time::from_secs(900);
+    let turn = lines.turn(ahead).unwrap();
+    // The attempt has looked at the clock, then it is set back, and then the attempt says so.
+    assert!(lines.turn(NOW).is_none());
+    lines.pause(&turn, ahead + Micros::from_secs(5));
+    assert_eq!(lines.next_turn(), Some(NOW + BACKOFF_MAX));
+}
+
+#[test]
+fn a_clock_that_is_set_forward_ends_every_pause_and_what_is_too_old() {
+    let mut lines = lines(&[("a", "/a1"), ("a", "/a2")]);
+    let turn = lines.turn(NOW).unwrap();
+    lines.pause(&turn, LATER);
+    let forward = Time::from_secs(5_000);
+    let turn = lines.turn(forward).unwrap();
+    assert_eq!(turn.request.path, "/a1", "in their order");
+    assert!(turn.request.expires <= forward, "the worker drops it as expired");
 }

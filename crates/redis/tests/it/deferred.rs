@@ -121,6 +121,23 @@ fn a_second_node_goes_on_where_the_first_ended_on_a_cluster() {
 }
 
 #[test]
+fn a_node_that_gives_up_is_followed_at_once() {
+    let (redis, config) = (RedisServer::start(), DeferConfig::default());
+    let (mut first, mut second) =
+        (TestQueue::on(&redis.url(), &config), TestQueue::on(&redis.url(), &config));
+    let own = request("/1");
+    assert_eq!(first.accept(&own), QueueReply::Done);
+    assert_eq!(first.take().unwrap(), [("/1".into(), 0)]);
+    second.0.give_up().unwrap();
+    assert_eq!(second.take(), None, "nobody gives up what is another's");
+    first.0.give_up().unwrap();
+    assert_eq!(second.take().unwrap(), [("/1".into(), 0)], "without waiting for the lease to end");
+    assert_eq!(first.apply(QueueChange::Start(own.id)), QueueReply::NotOurs);
+    assert_eq!(second.apply(QueueChange::Start(own.id)), QueueReply::Done);
+    assert_eq!(first.take(), None, "it may come back, and then waits for its turn");
+}
+
+#[test]
 fn a_queue_is_bounded_by_number_and_bytes_and_results_by_number_and_age() {
     let redis = RedisServer::start();
     let length = request("/1").encode().len();

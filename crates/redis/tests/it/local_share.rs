@@ -81,16 +81,16 @@ fn cases(count: u32, percent: u32) -> Vec<Case> {
         Case { limit, at_once, each_window }
     };
     let window = |shape| case(shape, 0, hard);
-    // A bucket's soft part is room, which refills at the pace of the limit.
-    let bucket = |shape| case(shape, hard, u64::from(count));
+    // What a bucket by interval has on top is room, which refills as the limit does.
+    let bucket = |shape, each_window| case(shape, hard, each_window);
     vec![
         window(Shape::FixedWindow),
         window(Shape::SlidingLog),
         window(Shape::SlidingCounter),
         window(Shape::SlidingBuckets { buckets: 6 }),
-        bucket(Shape::TokenBucket { burst: count, refill: Refill::Smooth }),
-        bucket(Shape::TokenBucket { burst: count, refill: Refill::Interval }),
-        bucket(Shape::LeakyBucket { burst: count - 1, max_wait: None }),
+        bucket(Shape::TokenBucket { burst: count, refill: Refill::Smooth }, hard),
+        bucket(Shape::TokenBucket { burst: count, refill: Refill::Interval }, u64::from(count)),
+        bucket(Shape::LeakyBucket { burst: count - 1, max_wait: None }, hard),
     ]
 }
 

@@ -4,7 +4,8 @@
 //! `attempt` in a task of its own, and puts the line on when the task says what happened.
 //!
 //! Invariants: what is given out is this node's to send; if the queue says that it is not any more,
-//! all that waits is forgotten. At most [`ATTEMPTS_MAX`] attempts run at once.
+//! all that waits is forgotten. A worker that ends gives up its place after what is on its way, so that
+//! another node begins at once. At most [`ATTEMPTS_MAX`] attempts run at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,10 @@ impl SendWorker {
             && let Some(event) = happened.recv().await
         {
             self.note(event);
+        }
+        // If this fails, the others wait for the lease to end.
+        if let Err(error) = handle.give_up().await {
+            tracing::debug!(%error, "other nodes send deferred requests a moment later");
         }
     }
 

@@ -111,6 +111,19 @@ async fn what_is_denied_never_reaches_the_service() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_defers_denies_because_a_layer_can_send_nothing_later() {
+    let layer = layer("name: orders, requests_per_unit: 1, unit: minute, over_limit: defer");
+    assert_eq!(ask(&layer, from("ann")).await.status, 200);
+    let denied = ask(&layer, from("ann")).await;
+    assert_eq!((denied.status, denied.was_served), (StatusCode::TOO_MANY_REQUESTS, false));
+    assert_eq!(denied.headers["retry-after"], "60");
+    assert!(!denied.headers.contains_key("location"), "nothing is kept: {:?}", denied.headers);
+    assert!(denied.body.contains("orders"), "{}", denied.body);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(ask(&layer, from("ann")).await.status, 200, "what it denies does not count, and nobody waits");
+}
+
+#[tokio::test(start_paused = true)]
 async fn callers_of_grpc_get_a_status_of_grpc() {
     let layer = layer("requests_per_unit: 0, unit: minute, message: \"100 % used\"");
     let mut request = from("me");

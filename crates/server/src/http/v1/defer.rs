@@ -16,8 +16,8 @@ use axum::http::header::{CACHE_CONTROL, HeaderValue, LOCATION, RETRY_AFTER};
 use axum::response::Response;
 use tollgate_core::{Micros, Operation};
 use tollgate_defer::credentials::is_kept;
-use tollgate_defer::{DeferService, DeferredId, DeferredRequest, TakeInError};
-use tollgate_gateway::{deferred_wire, kept_headers};
+use tollgate_defer::{DeferService, DeferredId, TakeInError};
+use tollgate_gateway::{DeferredParts, deferred_wire};
 use tollgate_http::CallerView;
 use tollgate_http::admission::deferral::Deferral;
 use tollgate_http::response::{PROBLEM_JSON, ResponseHeaders};
@@ -70,7 +70,7 @@ async fn take_in(service: &Service, call: DeferCall<'_>) -> Result<Response, V1E
         return Ok(to_wire::one(&view).into());
     }
     let deferral = Deferral::new(&request, reply);
-    let kept = kept(service, deferring, &deferral, &call);
+    let kept = deferred_parts(&call).kept(&deferral, deferring.config(), service.calendar());
     let view = CallerView::new(&service.answers().responses, &request, deferral.reply());
     let mut headers: ResponseHeaders = view.headers();
     headers.retain(|(name, _)| *name != RETRY_AFTER);
@@ -125,25 +125,13 @@ fn check_call(deferring: &DeferService, call: &DeferCall<'_>) -> Result<(), V1Er
     })
 }
 
-/// The request as it is kept.
-fn kept(
-    service: &Service,
-    deferring: &DeferService,
-    deferral: &Deferral,
-    call: &DeferCall<'_>,
-) -> DeferredRequest {
-    let (id, accepted, config) = (DeferredId::random(), service.calendar(), deferring.config());
-    DeferredRequest {
-        id,
-        accepted,
-        expires: accepted + Micros::from(config.max_age),
-        key: deferral.line.clone(),
-        rule: deferral.rule.clone(),
-        check: deferral.check.clone(),
-        method: call.method.as_str().to_owned(),
-        host: call.host.clone(),
-        path: call.path.as_str().to_owned(),
-        headers: kept_headers(&mut call.headers.clone(), id, &config.keep_headers),
+/// What its upstream is to get.
+fn deferred_parts<'a>(call: &'a DeferCall<'_>) -> DeferredParts<'a> {
+    DeferredParts {
+        method: &call.method,
+        host: call.host.as_deref(),
+        path: call.path.as_str(),
+        headers: call.headers.clone(),
         body: call.body.clone(),
     }
 }

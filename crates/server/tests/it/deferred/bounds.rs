@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
 use super::{NotingApi, RULES, order, setup, start, until};
-use crate::support::http;
+use crate::support::{eventually, http, replace_file};
 
 #[tokio::test]
 async fn a_full_queue_and_a_long_body_are_denied_with_a_reason() {
@@ -69,4 +72,34 @@ async fn an_upstream_that_fails_is_asked_again_and_at_last_given_up() {
     let failed = until(http, &fails, "failed").await;
     assert_eq!((&failed["attempts"], &failed["response"]["status"]), (&2.into(), &502.into()), "{failed}");
     assert_eq!(failed["reason"], "the upstream answered with 502");
+}
+
+#[tokio::test]
+async fn clients_that_never_read_their_202_hold_nobody_up_and_what_they_sent_is_kept() {
+    let api = NotingApi::default();
+    let (server, gateway) = start(setup(&api, RULES).await).await;
+    assert_eq!(order(gateway, "/one", "0").await.0, 200);
+    let mut silent = TcpStream::connect(gateway).await.unwrap();
+    for number in 1..=20 {
+        let length = number.to_string().len();
+        let request = format!("POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{number}");
+        silent.write_all(request.as_bytes()).await.unwrap();
+    }
+    eventually("all are kept", || async {
+        let (_, metrics) = http::get(server.addresses.admin, "/metrics").await;
+        metrics.contains("tollgate_deferred_total{event=\"accepted\"} 20\n")
+    })
+    .await;
+    let (status, told) = order(gateway, "/one", "21").await;
+    assert_eq!(status, 202);
+    let free = RULES.replace(
+        "requests_per_unit: 1, unit: year, over_limit",
+        "algorithm: token_bucket, requests_per_unit: 100, unit: second, burst: 1, over_limit",
+    );
+    replace_file(&server.rules_folder().join("gateway.yaml"), free);
+    server.control().reload();
+    until(gateway, &told, "done").await;
+    let arrived: Vec<u32> = api.bodies().iter().map(|body| body.parse().unwrap()).collect();
+    assert_eq!(arrived, (0..=21).collect::<Vec<_>>());
+    drop(silent);
 }
