@@ -98,6 +98,7 @@ struct RespCheckReply<'a> {
     reset_after: Option<Micros>,
     rule: &'a str,
     reason: Option<&'static str>,
+    is_soft: bool,
 }
 
 impl<'a> RespCheckReply<'a> {
@@ -120,6 +121,7 @@ impl<'a> RespCheckReply<'a> {
             reset_after: decision.map(|decision| decision.reset_after),
             rule,
             reason: reply.binding().and_then(RuleDecision::reason),
+            is_soft: reply.is_soft(),
         }
     }
 }
@@ -145,7 +147,7 @@ fn flat(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
 }
 
 fn map(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
-    writer.map(if reply.reason.is_some() { 8 } else { 7 });
+    writer.map(7 + usize::from(reply.reason.is_some()) + usize::from(reply.is_soft));
     writer.text("verdict");
     writer.text(reply.verdict);
     let numbers = [
@@ -170,6 +172,10 @@ fn map(reply: &RespCheckReply<'_>, writer: &mut RespWriter<'_>) {
     if let Some(reason) = reply.reason {
         writer.text("reason");
         writer.text(reason);
+    }
+    if reply.is_soft {
+        writer.text("soft");
+        writer.boolean(true);
     }
 }
 

@@ -104,6 +104,14 @@ impl<'a> RespWriter<'a> {
         }
     }
 
+    /// True or false; 1 or 0 where there is no such type.
+    pub(super) fn boolean(&mut self, value: bool) {
+        match self.version {
+            RespVersion::Resp2 => self.integer(i64::from(value)),
+            RespVersion::Resp3 => self.out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
+        }
+    }
+
     /// Nothing.
     pub(super) fn null(&mut self) {
         self.out.extend_from_slice(match self.version {

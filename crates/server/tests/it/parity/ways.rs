@@ -89,8 +89,11 @@ impl Way {
             Kind::Json => Caller::Json(http),
             Kind::Check => Caller::Check(http),
             Kind::Resp => {
-                let client =
-                    redis::Client::open(format!("redis://{}", server.addresses.resp.unwrap())).unwrap();
+                let client = redis::Client::open(format!(
+                    "redis://{}/?protocol=resp3",
+                    server.addresses.resp.unwrap()
+                ))
+                .unwrap();
                 Caller::Resp(client.get_multiplexed_async_connection().await.unwrap())
             }
             Kind::Authz => Caller::Authz(http),
@@ -208,9 +211,13 @@ async fn resp(connection: &mut MultiplexedConnection, step: &ScriptStep) -> Seen
         command.arg(key).arg(value);
     }
     command.arg("COST").arg(step.cost);
-    let reply: (String, i64, i64, i64, i64, String) = command.query_async(connection).await.unwrap();
-    let (verdict, _, remaining, ..) = reply;
-    Seen { verdict, remaining: u64::try_from(remaining).ok(), is_soft: None }
+    let mut reply: HashMap<String, redis::Value> = command.query_async(connection).await.unwrap();
+    let mut field = |name| reply.remove(name).unwrap_or(redis::Value::Nil);
+    Seen {
+        verdict: redis::from_redis_value(field("verdict")).unwrap(),
+        remaining: redis::from_redis_value(field("remaining")).unwrap(),
+        is_soft: Some(field("soft") == redis::Value::Boolean(true)),
+    }
 }
 
 async fn authz(address: SocketAddr, step: &ScriptStep) -> Seen {
