@@ -5,9 +5,9 @@
 //! | `upstream` | an API that serves so many requests at a time and takes the same time for each |
 //! | `crowd` | customers that send at a steady rate, whatever they are answered |
 //!
-//! Three phases: one customer within its limit, the same customer as greedy as the allowance lets it be,
-//! and all customers at once. It prints what was offered and served, and the upstream's own latency beside
-//! that of the first phase. The argument is another build of `tollgate` than the release build.
+//! Three phases for each set of rules: one customer within its limit, the same customer as greedy as the
+//! allowance lets it be, and all customers at once. It prints what was offered and served, and the
+//! upstream's own latency, median and 95th percentile, beside that of the first phase. The argument is another build of `tollgate` than the release build.
 
 mod crowd;
 mod upstream;
@@ -25,21 +25,30 @@ use crate::workspace;
 use crowd::Customer;
 use upstream::{SERVICE_TIME, SLOTS, SlowUpstream};
 
-/// What a customer may send a second, and three times as much while there is room.
-const LIMIT: u32 = 50;
-const RULES: &str = "\
-domain: gateway
-descriptors:
-  - key: method
-    descriptors:
-      - key: path
-        rate_limit:
-          name: customer
-          algorithm: sliding_counter
-          requests_per_unit: 50
-          unit: second
-          throttle: { elastic: { exceed: 200%, below_load: 70% } }
-";
+/// Rules that an operator might choose.
+struct ElasticRules {
+    /// What is remarkable about them.
+    name: &'static str,
+    /// What a customer may send a second, in the words of a rule file.
+    limit: &'static str,
+    /// What one sends that stays within its limit.
+    within: u32,
+}
+
+const RULES: [ElasticRules; 2] = [
+    ElasticRules {
+        name: "50 a second by a sliding_counter, three times as much below 70 %: for one customer at a time",
+        limit: "algorithm: sliding_counter, requests_per_unit: 50, unit: second, \
+                throttle: { elastic: { exceed: 200%, below_load: 70% } }",
+        within: 45,
+    },
+    ElasticRules {
+        name: "40 a second by a token_bucket of 4, half as much more below 70 %: for all of them together",
+        limit: "algorithm: token_bucket, requests_per_unit: 40, unit: second, burst: 4, \
+                throttle: { elastic: { exceed: 50%, below_load: 70% } }",
+        within: 36,
+    },
+];
 /// Long enough for the load to fall after the one before: it halves in ten seconds.
 const PHASE: Duration = Duration::from_secs(30);
 /// The first seconds of a phase, which belong to the one before.
@@ -70,21 +79,23 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             .into_owned(),
         _ => bail!("one argument at most: another build of tollgate"),
     };
-    let upstream = SlowUpstream::start()?;
-    let (_process, gateway) = start(&program, upstream.address())?;
     let slots = u32::try_from(SLOTS)?;
-    let capacity = slots * 1_000 / u32::try_from(SERVICE_TIME.as_millis())?;
+    println!("the upstream serves {} a second", slots * 1_000 / u32::try_from(SERVICE_TIME.as_millis())?);
+    RULES.iter().try_for_each(|rules| run_phases(&program, rules))
+}
+
+/// Runs a gateway with these rules through all phases.
+fn run_phases(program: &str, rules: &ElasticRules) -> Result<()> {
+    let upstream = SlowUpstream::start()?;
+    let (_process, gateway) = start(program, upstream.address(), rules)?;
+    println!("\n{}\n", rules.name);
     println!(
-        "the upstream serves {capacity} a second; a customer may send {LIMIT}, and {} while the load is below 70 %\n",
-        3 * LIMIT
-    );
-    println!(
-        "{:<34} {:>8} {:>8} {:>8} {:>10} {:>10} {:>7}",
-        "phase", "offered", "served", "denied", "median", "p95", "ratio"
+        "{:<34} {:>8} {:>8} {:>8} {:>10} {:>6} {:>10} {:>6}",
+        "phase", "offered", "served", "denied", "median", "", "p95", ""
     );
     let mut base = None;
     let phases: [(&str, &[(&str, u32)]); 3] = [
-        ("one customer, within its limit", &[("/a", 45)]),
+        ("one customer, within its limit", &[("/a", rules.within)]),
         ("one customer, greedy", &[("/a", 170)]),
         ("three customers, greedy", &[("/a", 170), ("/b", 170), ("/c", 170)]),
     ];
@@ -99,17 +110,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         drop(crowd);
         let [served, denied] = [after[0] - before[0], after[1] - before[1]];
         let seconds = PHASE.as_secs();
-        let median = latencies.percentile(50);
-        let base = *base.get_or_insert(median);
+        let percentiles = [latencies.percentile(50), latencies.percentile(95)];
+        let base = *base.get_or_insert(percentiles);
         let offered: u32 = customers.iter().map(|(_, rate)| rate).sum();
-        println!(
-            "{name:<34} {offered:>6}/s {:>6}/s {:>6}/s {:>7} us {:>7} us {:>6}%",
-            served / seconds,
-            denied / seconds,
-            median,
-            latencies.percentile(95),
-            median * 100 / base.max(1),
-        );
+        print!("{name:<34} {offered:>6}/s {:>6}/s {:>6}/s", served / seconds, denied / seconds);
+        for (own, base) in percentiles.into_iter().zip(base) {
+            print!(" {own:>7} us {:>5}%", own * 100 / base.max(1));
+        }
+        println!();
     }
     Ok(())
 }
@@ -119,10 +127,14 @@ fn totals(crowd: &[Customer]) -> [u64; 2] {
 }
 
 /// Starts a gateway in front of the upstream, with the upstream as its only source of load.
-fn start(program: &str, upstream: SocketAddr) -> Result<(GatewayProcess, SocketAddr)> {
+fn start(program: &str, upstream: SocketAddr, rules: &ElasticRules) -> Result<(GatewayProcess, SocketAddr)> {
     let folder = workspace::target()?.join("tmp/elastic-run");
     fs::create_dir_all(&folder)?;
-    fs::write(folder.join("rules.yaml"), RULES)?;
+    let limit = format!("{{ name: customer, {} }}", rules.limit);
+    let text = format!(
+        "domain: gateway\ndescriptors:\n  - key: method\n    descriptors:\n      - {{ key: path, rate_limit: {limit} }}\n"
+    );
+    fs::write(folder.join("rules.yaml"), text)?;
     let mut command = Command::new(program);
     let any = "127.0.0.1:0";
     command.args(["serve", "--rules", "rules.yaml", "--data", "data", "--gateway", any]);

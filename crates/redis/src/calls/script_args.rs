@@ -74,10 +74,11 @@ fn line(charge: &Charge<'_>, script: Script) -> String {
     let mut digits = itoa::Buffer::new();
     for field in script.fields() {
         line.push(' ');
-        match field {
-            ChargeField::Allowance => push_allowance(&mut line, charge),
-            _ => line.push_str(value(*field, charge).map_or("-1", |value| digits.format(value))),
+        if *field == ChargeField::Allowance {
+            push_allowance(&mut line, charge);
+            continue;
         }
+        line.push_str(value(*field, charge).map_or("-1", |value| digits.format(value)));
     }
     line
 }
