@@ -43,10 +43,10 @@ const RULES: [ElasticRules; 2] = [
         within: 45,
     },
     ElasticRules {
-        name: "40 a second by a token_bucket of 4, half as much more below 70 %: for all of them together",
-        limit: "algorithm: token_bucket, requests_per_unit: 40, unit: second, burst: 4, \
+        name: "35 a second by a token_bucket of 2, half as much more below 70 %: for all of them together",
+        limit: "algorithm: token_bucket, requests_per_unit: 35, unit: second, burst: 2, \
                 throttle: { elastic: { exceed: 50%, below_load: 70% } }",
-        within: 36,
+        within: 31,
     },
 ];
 /// Long enough for the load to fall after the one before: it halves in ten seconds.
