@@ -30,7 +30,7 @@ const RULE: HeaderName = HeaderName::from_static("x-tollgate-rule");
 
 /// Fields that a `Connection` field cannot have removed: removing them would change what the
 /// request is, or who it seems to come from.
-const KEPT: [HeaderName; 7] = [
+static KEPT: [HeaderName; 7] = [
     HOST,
     http::header::CONTENT_LENGTH,
     http::header::CONTENT_TYPE,
@@ -41,7 +41,7 @@ const KEPT: [HeaderName; 7] = [
 ];
 
 /// Fields that are about a connection alone, besides what `Connection` names.
-const HOP_BY_HOP: [HeaderName; 8] = [
+static HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     KEEP_ALIVE,
     PROXY_CONNECTION,
@@ -72,7 +72,7 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
         .filter_map(|option| HeaderName::from_bytes(option).ok())
         .filter(|name| !KEPT.contains(name))
         .collect();
-    for name in options.into_iter().chain(HOP_BY_HOP) {
+    for name in options.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }

@@ -95,13 +95,15 @@ pub trait Checker: Send + Sync + 'static {
         false
     }
 
-    /// As [`Checker::check`], where nobody has to wait for the answer; none elsewhere.
-    fn check_at_once(
+    /// As [`Checker::check`], where nobody has to wait for the answer, which is shown to `then`; none
+    /// elsewhere.
+    fn check_at_once<T>(
         &self,
         _request: &Request<'_>,
         _now: Time,
         _patience: Micros,
-    ) -> Option<Result<Reply, Self::Error>> {
+        _then: impl FnOnce(&Reply) -> T,
+    ) -> Option<Result<T, Self::Error>> {
         None
     }
 
@@ -168,7 +170,7 @@ pub struct Admission<C: Checker> {
     /// What its caller is told, whatever happens to it; nothing if somebody else was told that.
     pub headers: ResponseHeaders,
     /// The body of a denial; none if whoever is told has written that already.
-    pub problem: Option<QuotaProblem>,
+    pub problem: Option<Box<QuotaProblem>>,
     /// The name of the limit that the verdict comes from.
     pub rule: Option<String>,
     /// It may be taken now and sent later; if it is not, it is denied as the rest says.
@@ -261,9 +263,9 @@ impl AdmissionControl {
         let entries = mapped.entries();
         let descriptors = mapped.descriptors(&entries);
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
-        let reply = checker.check_at_once(&request, now, self.max_wait.into())?;
-        let admit = |reply: Reply| self.decided(checker, &request, (&mapped, &reply), told);
-        Some(reply.map(admit).map_err(AdmissionError::Check))
+        let admit = |reply: &Reply| self.decided(checker, &request, (&mapped, reply), told);
+        let admitted = checker.check_at_once(&request, now, self.max_wait.into(), admit)?;
+        Some(admitted.map_err(AdmissionError::Check))
     }
 
     async fn admit_later<C: Checker>(
@@ -361,7 +363,7 @@ impl<C: Checker> Admission<C> {
             verdict: Verdict::Deny { retry_after: Some(retry_after) },
             outcome: Some(Outcome::Denied),
             headers: ResponseHeaders::new(),
-            problem: Some(problem),
+            problem: Some(Box::new(problem)),
             rule: Some(level.to_owned()),
             deferral: None,
             pending: None,
@@ -378,7 +380,7 @@ impl<C: Checker> Admission<C> {
     /// Decided like this; somebody else is told.
     fn decided(
         view: &CallerView<'_>,
-        problem: Option<QuotaProblem>,
+        problem: Option<Box<QuotaProblem>>,
         pending: Option<Box<PendingRequest<C>>>,
     ) -> Self {
         let reply = view.reply();
@@ -418,6 +420,6 @@ impl<C: Checker> Admission<C> {
 }
 
 /// The body of a denial.
-fn problem(view: &CallerView<'_>) -> Option<QuotaProblem> {
-    view.reply().verdict.is_deny().then(|| view.problem(TOO_MANY_REQUESTS))
+fn problem(view: &CallerView<'_>) -> Option<Box<QuotaProblem>> {
+    view.reply().verdict.is_deny().then(|| Box::new(view.problem(TOO_MANY_REQUESTS)))
 }

@@ -189,12 +189,19 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         Pending::new(self.check_patiently(PatientCheck { request, now, patience }, offer))
     }
 
-    /// The same on a store in this process, which nobody has to wait for; none on any other.
-    pub fn check_within_at_once(&self, request: &Request<'_>, now: Time, patience: Micros) -> Option<Reply> {
+    /// The same on a store in this process, which nobody has to wait for: shows the reply to `then`,
+    /// where it is. None on any other store, and then nothing was done.
+    pub fn check_within_at_once<T>(
+        &self,
+        request: &Request<'_>,
+        now: Time,
+        patience: Micros,
+        then: impl FnOnce(&Reply) -> T,
+    ) -> Option<T> {
         let check = PatientCheck { request, now, patience };
         let reply = self.check_patiently_in_memory(self.store.memory()?, check);
         self.offer(request, Operation::Check, &reply);
-        Some(reply)
+        Some(then(&reply))
     }
 
     /// The same, counted by nobody until it is handed to [`Limiter::count`]: for a caller who may

@@ -162,21 +162,24 @@ impl Service {
     }
 
     /// As [`Service::check_within`] where nobody has to wait; none elsewhere, and then nothing was done.
-    pub fn check_within_at_once(
+    pub fn check_within_at_once<T>(
         &self,
         request: &Request<'_>,
         now: Time,
         patience: Micros,
-    ) -> Option<Result<Reply, ServiceError>> {
+        then: impl FnOnce(&Reply) -> T,
+    ) -> Option<Result<T, ServiceError>> {
         if !self.is_immediate() {
             return None;
         }
         if let Err(error) = self.decidable(request) {
             return Some(Err(error));
         }
-        let reply = self.limiter.check_within_at_once(request, now, patience)?;
-        self.unknown_names.note(request, &reply);
-        Some(Ok(reply))
+        let checked = self.limiter.check_within_at_once(request, now, patience, |reply| {
+            self.unknown_names.note(request, reply);
+            then(reply)
+        });
+        checked.map(Ok)
     }
 
     /// Checks or peeks, counted by nobody until [`Service::count`] is called.

@@ -54,13 +54,14 @@ where
         self.limiter.store().memory().is_some()
     }
 
-    fn check_at_once(
+    fn check_at_once<T>(
         &self,
         request: &Request<'_>,
         now: Time,
         patience: Micros,
-    ) -> Option<Result<Reply, Infallible>> {
-        self.limiter.check_within_at_once(request, now, patience).map(Ok)
+        then: impl FnOnce(&Reply) -> T,
+    ) -> Option<Result<T, Infallible>> {
+        self.limiter.check_within_at_once(request, now, patience, then).map(Ok)
     }
 
     async fn settle(&self, request: &Request<'_>, now: Time) {

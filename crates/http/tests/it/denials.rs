@@ -51,7 +51,7 @@ fn compare(view: &CallerView<'_>, texts: &mut DenialTexts, seen: &mut KeptTexts)
         seen.others += 1;
         return;
     }
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert_eq!(text(&body), text(&view.problem(429).to_bytes()));
     assert_eq!(text(lines.as_bytes()), text(view.headers::<HeaderLines>().as_bytes()));
     seen.kept += 1;

@@ -49,13 +49,14 @@ impl Checker for Service {
         self.is_immediate()
     }
 
-    fn check_at_once(
+    fn check_at_once<T>(
         &self,
         request: &Request<'_>,
         now: Time,
         patience: Micros,
-    ) -> Option<Result<Reply, ServiceError>> {
-        self.check_within_at_once(request, now, patience)
+        then: impl FnOnce(&Reply) -> T,
+    ) -> Option<Result<T, ServiceError>> {
+        self.check_within_at_once(request, now, patience, then)
     }
 
     async fn ask(

@@ -92,7 +92,7 @@ pub(super) fn error(error: &AuthzError) -> Response {
 pub(super) fn respond(admission: Admission<Service>, deny_status: u16) -> Response {
     let mut response = Response::new(Body::empty());
     if let Some(problem) = admission.problem {
-        let bytes = QuotaProblem { status: deny_status, ..problem }.to_bytes();
+        let bytes = QuotaProblem { status: deny_status, ..*problem }.to_bytes();
         *response.status_mut() = StatusCode::from_u16(deny_status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
         *response.body_mut() = Body::from(bytes);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
