@@ -8,18 +8,13 @@
 
 use std::net::IpAddr;
 
-use http::header::{
-    CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
-};
+use http::header::{CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, TE, UPGRADE, VIA};
 use http::{HeaderMap, Version};
 use hyper::body::Bytes;
 use tollgate_core::Verdict;
 use tollgate_http::AddressHeader;
 use tollgate_http::response::VERDICT;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -40,21 +35,20 @@ static KEPT: [HeaderName; 7] = [
     X_FORWARDED_HOST,
 ];
 
-/// Fields that are about a connection alone, besides what `Connection` names.
-static HOP_BY_HOP: [HeaderName; 8] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-
-/// Whether a field is about a connection alone; the name is in lower case.
+/// Whether a field is about a connection alone, besides what `Connection` names; the name is in lower case.
 pub(crate) fn is_hop_by_hop(name: &[u8]) -> bool {
-    HOP_BY_HOP.iter().any(|own| own.as_str().as_bytes() == name)
+    // Every field of every answer is looked at, and the compiler goes by their lengths first.
+    matches!(
+        name,
+        b"connection"
+            | b"keep-alive"
+            | b"proxy-authenticate"
+            | b"proxy-authorization"
+            | b"proxy-connection"
+            | b"te"
+            | b"transfer-encoding"
+            | b"upgrade"
+    )
 }
 
 /// Whether a field stays even if `Connection` names it; the name is in lower case.
@@ -64,15 +58,16 @@ pub(crate) fn is_kept(name: &[u8]) -> bool {
 
 /// Removes what is about a connection alone.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    // Looking at all names takes less time than looking for eight that are seldom there.
-    if !headers.keys().any(|name| HOP_BY_HOP.contains(name)) {
+    let own: Vec<HeaderName> =
+        headers.keys().filter(|name| is_hop_by_hop(name.as_str().as_bytes())).cloned().collect();
+    if own.is_empty() {
         return;
     }
     let options: Vec<HeaderName> = options(headers, &CONNECTION)
         .filter_map(|option| HeaderName::from_bytes(option).ok())
         .filter(|name| !KEPT.contains(name))
         .collect();
-    for name in options.iter().chain(&HOP_BY_HOP) {
+    for name in options.into_iter().chain(own) {
         headers.remove(name);
     }
 }
