@@ -38,6 +38,9 @@ pub(crate) fn long_soak() -> Result<()> {
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (sections, rest) = match arguments {
         ["--only", sections, rest @ ..] => (sections.split(',').collect(), rest),
+        [flag, ..] if flag.starts_with('-') => {
+            bail!("bench takes [--only SECTION,…] [SECONDS [TURNS [BEFORE]]]; sections: {}", SECTIONS.join(", "))
+        }
         rest => (SECTIONS.to_vec(), rest),
     };
     if let Some(unknown) = sections.iter().find(|name| !SECTIONS.contains(name)) {

@@ -76,7 +76,7 @@ export function Command({ text }: { text: string }) {
     }
   };
   return (
-    <div class="row" style={{ flexWrap: "nowrap", alignItems: "stretch" }}>
+    <div class="row" style={{ flexWrap: "nowrap", alignItems: "start" }}>
       <pre class="command" tabIndex={0}>{text}</pre>
       <button onClick={() => void copy()}>{isCopied ? "Copied" : "Copy"}</button>
     </div>
