@@ -39,7 +39,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (sections, rest) = match arguments {
         ["--only", sections, rest @ ..] => (sections.split(',').collect(), rest),
         [flag, ..] if flag.starts_with('-') => {
-            bail!("bench takes [--only SECTION,…] [SECONDS [TURNS [BEFORE]]]; sections: {}", SECTIONS.join(", "))
+            bail!(
+                "bench takes [--only SECTION,…] [SECONDS [TURNS [BEFORE]]]; sections: {}",
+                SECTIONS.join(", ")
+            )
         }
         rest => (SECTIONS.to_vec(), rest),
     };

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Version};
 use hyper::body::{Body as _, Incoming};
@@ -14,7 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_http::response::{HeaderSink, ResponseHeaders, VERDICT, names};
+use tollgate_http::response::{HeaderSink, ResponseHeaders, VERDICT};
 use tollgate_http::{Admission, AdmissionError, Checker, HeaderFields, HttpRequestFacts};
 
 use crate::Gateway;
@@ -220,7 +220,7 @@ impl<C: Checker> Gateway<C> {
         let templates = route.admission.mapping().paths();
         let retry_after = self.checker.take_request(facts.path(), templates).err()?;
         let detail = "there are too many requests of all clients together";
-        told.number(names::RETRY_AFTER, retry_after.as_secs_ceil());
+        told.number(RETRY_AFTER, retry_after.as_secs_ceil());
         Some(Admission::denied_by(REQUEST_LEVEL, detail, retry_after))
     }
 

@@ -23,7 +23,7 @@ mod problem;
 
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
@@ -31,47 +31,25 @@ pub use denial_text::DenialTexts;
 pub use header_sink::{HeaderLines, HeaderSink};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
 
-/// The names of what callers are told.
-pub mod names {
-    /// When to come again, in seconds.
-    pub const RETRY_AFTER: &str = "retry-after";
-    /// See [`super::LIMIT`].
-    pub const LIMIT: &str = "x-ratelimit-limit";
-    /// See [`super::REMAINING`].
-    pub const REMAINING: &str = "x-ratelimit-remaining";
-    /// See [`super::LIMIT_RETRY_AFTER`].
-    pub const LIMIT_RETRY_AFTER: &str = "x-ratelimit-retry-after";
-    /// See [`super::SOFT`].
-    pub const SOFT: &str = "x-ratelimit-soft";
-    /// See [`super::DEGRADED`].
-    pub const DEGRADED: &str = "x-ratelimit-degraded";
-    /// See [`super::WAIT`].
-    pub const WAIT: &str = "x-ratelimit-wait-ms";
-    /// See [`super::POLICY`].
-    pub const POLICY: &str = "ratelimit-policy";
-    /// See [`super::RATELIMIT`].
-    pub const RATELIMIT: &str = "ratelimit";
-}
-
 /// What the limit lets through at once.
-pub const LIMIT: HeaderName = HeaderName::from_static(names::LIMIT);
+pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 /// How many more would pass now.
-pub const REMAINING: HeaderName = HeaderName::from_static(names::REMAINING);
+pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// In how many seconds the next one passes.
-pub const LIMIT_RETRY_AFTER: HeaderName = HeaderName::from_static(names::LIMIT_RETRY_AFTER);
+pub const LIMIT_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
 /// Present and `true` if a request passes only because a limit is soft.
-pub const SOFT: HeaderName = HeaderName::from_static(names::SOFT);
+pub const SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
 /// Present and `true` if a limit was decided without the store, which could
 /// not be asked.
-pub const DEGRADED: HeaderName = HeaderName::from_static(names::DEGRADED);
+pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 /// How many milliseconds to hold a request that passes later.
-pub const WAIT: HeaderName = HeaderName::from_static(names::WAIT);
+pub const WAIT: HeaderName = HeaderName::from_static("x-ratelimit-wait-ms");
 /// What was decided, for whoever forwards the request: `allow`, `delay` (held, and let through now) or `deny`.
 pub const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 /// The IETF's field of policies.
-pub const POLICY: HeaderName = HeaderName::from_static(names::POLICY);
+pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The IETF's field of what is left.
-pub const RATELIMIT: HeaderName = HeaderName::from_static(names::RATELIMIT);
+pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Response headers, in the order in which they are sent.
 pub type ResponseHeaders = Vec<(HeaderName, HeaderValue)>;
@@ -139,7 +117,7 @@ impl<'a> CallerView<'a> {
     pub fn headers<H: HeaderSink + Default>(&self) -> H {
         let mut headers = H::default();
         if let Verdict::Delay { wait } = self.reply.verdict {
-            headers.number(names::WAIT, wait.as_millis_ceil());
+            headers.number(WAIT, wait.as_millis_ceil());
         }
         self.tell(&mut headers);
         headers
@@ -153,18 +131,18 @@ impl<'a> CallerView<'a> {
             return;
         }
         if let Some(seconds) = self.retry_after_s {
-            headers.number(names::RETRY_AFTER, seconds);
+            headers.number(RETRY_AFTER, seconds);
         }
-        headers.number(names::LIMIT, chosen.limit);
-        headers.number(names::REMAINING, chosen.remaining);
+        headers.number(LIMIT, chosen.limit);
+        headers.number(REMAINING, chosen.remaining);
         if let Some(seconds) = self.limit_retry_after_s(chosen) {
-            headers.number(names::LIMIT_RETRY_AFTER, seconds);
+            headers.number(LIMIT_RETRY_AFTER, seconds);
         }
         if self.reply.is_soft() {
-            headers.text(names::SOFT, "true");
+            headers.text(SOFT, "true");
         }
         if self.reply.is_degraded() {
-            headers.text(names::DEGRADED, "true");
+            headers.text(DEGRADED, "true");
         }
         match self.settings.ratelimit_fields {
             RateLimitFields::Draft11 => fields::draft_11(self, headers),

@@ -88,6 +88,7 @@ where
             let answered = inner.call(Request::from_parts(parts, body)).await;
             let mut response = answered.inspect_err(|_| admission.failed(FAILED))?;
             let meter = admission.answered(response.status().as_u16(), response.headers());
+            response.headers_mut().reserve(admission.headers.len());
             response.headers_mut().extend(admission.headers);
             Ok(response.map(|body| Either::Left(MeteredBody::new(body, meter))))
         })

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use tollgate_http::CallerView;
 use tollgate_http::response::{DenialTexts, HeaderLines, HeaderSink};
 
@@ -34,15 +34,15 @@ impl Told {
 }
 
 impl HeaderSink for Told {
-    fn number(&mut self, name: &'static str, value: u64) {
+    fn number(&mut self, name: HeaderName, value: u64) {
         self.lines.number(name, value);
     }
 
-    fn text(&mut self, name: &'static str, value: &str) {
+    fn text(&mut self, name: HeaderName, value: &str) {
         self.lines.text(name, value);
     }
 
-    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>)) {
+    fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>)) {
         self.lines.written(name, write);
     }
 

@@ -17,7 +17,7 @@ use tollgate_core::{Micros, Verdict};
 use tollgate_limiter::RuleDecision;
 
 use super::problem::explained;
-use super::{CallerView, HeaderSink, names};
+use super::{CallerView, HeaderSink, POLICY, RATELIMIT};
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
@@ -51,8 +51,8 @@ pub(super) fn draft_11(view: &CallerView<'_>, headers: &mut impl HeaderSink) {
             }
         }
     };
-    headers.written(names::POLICY, &|out| list(out, policy));
-    headers.written(names::RATELIMIT, &|out| list(out, available));
+    headers.written(POLICY, &|out| list(out, policy));
+    headers.written(RATELIMIT, &|out| list(out, available));
 }
 
 /// The decisions to list: one for each rule, the tightest of it.

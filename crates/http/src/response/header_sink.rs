@@ -14,13 +14,13 @@ const USUAL_BYTES: usize = 64;
 /// Who takes the headers that a caller is told; their names are in lower case.
 pub trait HeaderSink {
     /// A header whose value is a number.
-    fn number(&mut self, name: &'static str, value: u64);
+    fn number(&mut self, name: HeaderName, value: u64);
 
     /// A header whose value is printable ASCII.
-    fn text(&mut self, name: &'static str, value: &str);
+    fn text(&mut self, name: HeaderName, value: &str);
 
     /// The same, whose value `write` appends.
-    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>));
+    fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>));
 
     /// Takes all that a denial says, body and headers, if it has a way of its own to write that.
     fn take_denial(&mut self, _view: &CallerView<'_>) -> bool {
@@ -29,20 +29,20 @@ pub trait HeaderSink {
 }
 
 impl HeaderSink for ResponseHeaders {
-    fn number(&mut self, name: &'static str, value: u64) {
-        self.push((HeaderName::from_static(name), value.into()));
+    fn number(&mut self, name: HeaderName, value: u64) {
+        self.push((name, value.into()));
     }
 
-    fn text(&mut self, name: &'static str, value: &str) {
+    fn text(&mut self, name: HeaderName, value: &str) {
         let value = HeaderValue::from_str(value).ok();
-        self.extend(value.map(|value| (HeaderName::from_static(name), value)));
+        self.extend(value.map(|value| (name, value)));
     }
 
-    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>)) {
+    fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>)) {
         let mut value = Vec::with_capacity(USUAL_BYTES);
         write(&mut value);
         let value = HeaderValue::from_maybe_shared(Bytes::from(value)).ok();
-        self.extend(value.map(|value| (HeaderName::from_static(name), value)));
+        self.extend(value.map(|value| (name, value)));
     }
 }
 
@@ -76,24 +76,24 @@ impl HeaderLines {
         lines.any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(b": ")))
     }
 
-    fn line(&mut self, name: &str, value: &[u8]) {
-        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+    fn line(&mut self, name: &HeaderName, value: &[u8]) {
+        for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
             self.0.extend_from_slice(part);
         }
     }
 }
 
 impl HeaderSink for HeaderLines {
-    fn number(&mut self, name: &'static str, value: u64) {
-        self.line(name, itoa::Buffer::new().format(value).as_bytes());
+    fn number(&mut self, name: HeaderName, value: u64) {
+        self.line(&name, itoa::Buffer::new().format(value).as_bytes());
     }
 
-    fn text(&mut self, name: &'static str, value: &str) {
-        self.line(name, value.as_bytes());
+    fn text(&mut self, name: HeaderName, value: &str) {
+        self.line(&name, value.as_bytes());
     }
 
-    fn written(&mut self, name: &'static str, write: &dyn Fn(&mut Vec<u8>)) {
-        self.0.extend_from_slice(name.as_bytes());
+    fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>)) {
+        self.0.extend_from_slice(name.as_str().as_bytes());
         self.0.extend_from_slice(b": ");
         write(&mut self.0);
         self.0.extend_from_slice(b"\r\n");
@@ -103,15 +103,16 @@ impl HeaderSink for HeaderLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::response::{LIMIT, POLICY, RATELIMIT};
 
     #[test]
     fn lines_say_what_the_headers_say() {
         let (mut headers, mut lines) = (ResponseHeaders::new(), HeaderLines::default());
         let sinks: [&mut dyn HeaderSink; 2] = [&mut headers, &mut lines];
         for sink in sinks {
-            sink.number("x-ratelimit-limit", u64::MAX);
-            sink.text("ratelimit-policy", "\"a\";q=1");
-            sink.written("ratelimit", &|out| out.extend_from_slice(b"\"a\";r=0"));
+            sink.number(LIMIT, u64::MAX);
+            sink.text(POLICY, "\"a\";q=1");
+            sink.written(RATELIMIT, &|out| out.extend_from_slice(b"\"a\";r=0"));
         }
         let written: String =
             headers.iter().map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap())).collect();

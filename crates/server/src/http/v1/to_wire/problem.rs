@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
+use axum::http::header::ALLOW;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,9 +12,6 @@ use super::V1Response;
 use crate::body::BodyError;
 use crate::service::ServiceError;
 use tollgate_http::response::{HeaderSink, PROBLEM_JSON};
-
-/// Which methods a path takes.
-const ALLOW: &str = "allow";
 
 /// Why a call got no answer (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
