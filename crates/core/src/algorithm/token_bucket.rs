@@ -46,6 +46,7 @@ fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
 
 /// What is missing from a bucket after the step. A denied request that counts
 /// takes what is left, but never leaves a debt. A debt ends with time itself.
+#[inline]
 pub(super) fn step_missing(ask: &Ask<'_>, step: UsageStep, missing: Span, take: Span) -> Span {
     let limit = ask.limit;
     match step {

@@ -22,14 +22,10 @@ impl Limit {
     /// The most that may be missing for what takes `take` at the limit's rate to fit.
     #[inline]
     pub(crate) fn most_missing(&self, take: Span) -> Span {
-        let beyond = match self.exceed_percent {
-            0 => Span::ZERO,
-            _ => self.pace.sub(self.hard_span, self.base_span),
-        };
-        if take >= beyond {
+        if self.exceed_percent == 0 {
             return self.pace.sub(self.hard_span, take);
         }
-        self.pace.sub(self.full_span, self.shortened(take))
+        self.most_missing_beyond(take)
     }
 
     /// What is missing once `take` is taken.
@@ -39,9 +35,7 @@ impl Limit {
         if self.exceed_percent == 0 || sum <= self.base_span {
             return sum;
         }
-        let start = missing.max(self.base_span);
-        let beyond = if missing > self.base_span { take } else { self.pace.sub(sum, start) };
-        self.pace.add(start, self.shortened(beyond))
+        self.missing_beyond_with(missing, take)
     }
 
     /// What is missing once `take` is given back.
@@ -50,12 +44,7 @@ impl Limit {
         if self.exceed_percent == 0 || missing <= self.base_span {
             return self.pace.sub(missing, take);
         }
-        let (beyond, short) = (self.pace.sub(missing, self.base_span), self.shortened(take));
-        if short <= beyond {
-            return self.pace.sub(missing, short);
-        }
-        let rest = self.pace.sub(take, self.lengthened(beyond));
-        self.pace.sub(self.base_span, rest)
+        self.missing_beyond_without(missing, take)
     }
 
     /// How many tokens are missing, a started one counting as a whole.
@@ -64,6 +53,40 @@ impl Limit {
         if self.exceed_percent == 0 || missing <= self.base_span {
             return self.pace.tokens_ceil(missing);
         }
+        self.missing_tokens_beyond(missing)
+    }
+
+    // Few limits are soft, and fewer callers beyond their base: what they need stands apart, so that the
+    // rest is as short as for a hard limit.
+
+    #[inline(never)]
+    fn most_missing_beyond(&self, take: Span) -> Span {
+        if take >= self.pace.sub(self.hard_span, self.base_span) {
+            return self.pace.sub(self.hard_span, take);
+        }
+        self.pace.sub(self.full_span, self.shortened(take))
+    }
+
+    #[inline(never)]
+    fn missing_beyond_with(&self, missing: Span, take: Span) -> Span {
+        let start = missing.max(self.base_span);
+        let is_beyond = missing > self.base_span;
+        let beyond = if is_beyond { take } else { self.pace.sub(self.pace.add(missing, take), start) };
+        self.pace.add(start, self.shortened(beyond))
+    }
+
+    #[inline(never)]
+    fn missing_beyond_without(&self, missing: Span, take: Span) -> Span {
+        let (beyond, short) = (self.pace.sub(missing, self.base_span), self.shortened(take));
+        if short <= beyond {
+            return self.pace.sub(missing, short);
+        }
+        let rest = self.pace.sub(take, self.lengthened(beyond));
+        self.pace.sub(self.base_span, rest)
+    }
+
+    #[inline(never)]
+    fn missing_tokens_beyond(&self, missing: Span) -> u64 {
         let beyond = self.lengthened(self.pace.sub(missing, self.base_span));
         let all = self.pace.add(self.base_span, beyond);
         let all = if missing <= self.full_span { all.min(self.hard_span) } else { all };
