@@ -19,6 +19,7 @@
 //! | `forward` | a request → an upstream's answer: which one, connections, retries, timeouts |
 //! | `request_body`, `response_body`, `timed_body` | bodies in both directions, piece by piece |
 //! | [`access_log`] | a line for every request |
+//! | [`wake_note`] | asks timers and signals once, and again only when they have something to say |
 //! | `error`, `problem` | why there is no answer from the upstream, and what the client is told |
 //! | [`bounds`] | every bound on clients and upstreams |
 //!
@@ -49,6 +50,7 @@ mod route_table;
 mod strict;
 mod target;
 mod timed_body;
+pub mod wake_note;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -14,9 +14,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
@@ -24,6 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::buffers;
 use crate::bounds::{HEAD_MAX, KEEP_ALIVE_MAX, LINGER_MAX, WRITE_WAIT_MAX};
 use crate::connection_context::CloseSignal;
+use crate::wake_note::WakeNote;
 
 /// Bytes of one read, from clients and upstreams.
 const READ: usize = 64 << 10;
@@ -72,8 +71,8 @@ pub(super) struct ClientStream<'c, 'f, I, F> {
 }
 
 impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientStream<'c, 'f, I, F> {
-    pub(super) const fn new(io: I, close: &'c mut CloseSignal<'f, F>) -> Self {
-        let watchers = Watchers { close, timer: None, note: None };
+    pub(super) fn new(io: I, close: &'c mut CloseSignal<'f, F>) -> Self {
+        let watchers = Watchers { close, timer: None, note: WakeNote::default() };
         Self { io, watchers, ahead: Vec::new() }
     }
 
@@ -171,46 +170,24 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
 struct Watchers<'c, 'f, F> {
     close: &'c mut CloseSignal<'f, F>,
     timer: Option<Pin<Box<Sleep>>>,
-    note: Option<Arc<WakeNote>>,
-}
-
-/// Wakes a connection, and notes that it was a watcher who did.
-struct WakeNote {
-    task: Waker,
-    is_set: AtomicBool,
-}
-
-impl Wake for WakeNote {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_set.store(true, Ordering::Release);
-        self.task.wake_by_ref();
-    }
+    note: WakeNote,
 }
 
 impl<F: Future<Output = ()>> Watchers<'_, '_, F> {
     /// Ready at the deadline; whether the server stops, the close signal knows afterwards.
     fn poll(&mut self, cx: &Context<'_>, deadline: Option<Instant>) -> Poll<()> {
-        if self.note.as_ref().is_some_and(|note| !note.task.will_wake(cx.waker())) {
-            (self.note, self.timer) = (None, None);
-        }
-        let is_quiet = self.note.as_ref().is_some_and(|note| !note.is_set.load(Ordering::Acquire));
         let is_in_time = |deadline| self.timer.as_ref().is_some_and(|timer| timer.deadline() <= deadline);
-        if is_quiet && deadline.is_none_or(is_in_time) {
+        if self.note.is_quiet(cx) && deadline.is_none_or(is_in_time) {
             return Poll::Pending;
         }
-        let note = self.note.get_or_insert_with(|| {
-            Arc::new(WakeNote { task: cx.waker().clone(), is_set: AtomicBool::new(false) })
-        });
-        // Before they are asked, so that nothing they say from now on is missed.
-        note.is_set.store(false, Ordering::Release);
-        let waker = Waker::from(Arc::clone(note));
+        let waker = self.note.waker(cx);
         let cx = &mut Context::from_waker(&waker);
         let _is_closing = self.close.poll(cx);
-        let Some(deadline) = deadline else { return Poll::Pending };
+        let Some(deadline) = deadline else {
+            // Another task may ask now, of which the timer does not know.
+            self.timer = None;
+            return Poll::Pending;
+        };
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if timer.deadline() > deadline {
             timer.as_mut().reset(deadline);

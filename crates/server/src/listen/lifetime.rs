@@ -21,7 +21,7 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::poll_immediate;
@@ -35,6 +35,7 @@ use super::stream::{ByteCount, ByteTraffic, Io};
 use super::worker_pool::WorkerSlot;
 use crate::bounds::{BODY_WAIT_MAX, DRAIN_MAX, DRAIN_SILENCE_MAX, LOOK_EVERY, OPENING_MAX, READ_LEAST};
 use crate::shutdown::stopped;
+use tollgate_gateway::wake_note::WakeNote;
 
 /// How long the connections of a listener may stay.
 #[derive(Debug, Clone, Copy, Default)]
@@ -224,6 +225,8 @@ pub(crate) struct Lifetime {
     /// making it takes locks that all workers share.
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     has_stopped: bool,
+    /// Whether timer and stop signal have anything to say.
+    note: WakeNote,
     /// What the drain waits for.
     _drained: watch::Receiver<bool>,
 }
@@ -262,6 +265,7 @@ impl Lifetime {
             state,
             stop: Box::pin(async move { stopped(&mut signal).await }),
             has_stopped: false,
+            note: WakeNote::default(),
             _drained: stop,
         }
     }
@@ -275,14 +279,23 @@ impl Lifetime {
     /// lost if it is dropped before.
     async fn due(&mut self) -> Due {
         std::future::poll_fn(|cx| {
-            self.has_stopped = self.has_stopped || self.stop.as_mut().poll(cx).is_ready();
-            if self.has_stopped && self.state.phase != LifetimePhase::Draining {
-                return Poll::Ready(Due::Stop);
+            if self.note.is_quiet(cx) {
+                return Poll::Pending;
             }
-            ready!(self.timer.as_mut().poll(cx));
-            Poll::Ready(Due::Check)
+            let waker = self.note.waker(cx);
+            let due = ready!(self.poll_due(&mut Context::from_waker(&waker)));
+            self.note.forget();
+            Poll::Ready(due)
         })
         .await
+    }
+
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
+        self.has_stopped = self.has_stopped || self.stop.as_mut().poll(cx).is_ready();
+        if self.has_stopped && self.state.phase != LifetimePhase::Draining {
+            return Poll::Ready(Due::Stop);
+        }
+        self.timer.as_mut().poll(cx).map(|()| Due::Check)
     }
 
     /// Waits for bytes, for the next check or for the server to stop. Bytes come first.
@@ -317,6 +330,7 @@ impl Lifetime {
 
     fn wait(&mut self, wait: Duration) {
         self.timer.set(tokio::time::sleep(wait));
+        self.note.forget();
     }
 
     /// Lets hyper serve a connection until it ends or must end.
