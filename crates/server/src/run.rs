@@ -380,17 +380,20 @@ impl RunningServer<'_> {
     fn follow_rules(&self, done: &watch::Sender<bool>) {
         let source = RuleSource::new(&self.settings.rules, Arc::new(SystemClock::new()));
         let mut status = source.status();
-        let health = Arc::clone(self.service.health());
+        let service = Arc::clone(&self.service);
+        let curl = banner::curl(self.settings.http_tls.as_ref(), self.addresses.http);
         tokio::spawn(async move {
+            let mut is_first = true;
             while status.changed().await.is_ok() {
                 let now = status.borrow_and_update().clone();
-                health.set_rules(now);
+                if now.is_loaded() && std::mem::take(&mut is_first) {
+                    banner::what_to_try(&service.limiter().rules(), &curl);
+                }
+                service.health().set_rules(now);
             }
         });
-        let (service, addresses) = (Arc::clone(&self.service), Arc::clone(&self.addresses));
+        let service = Arc::clone(&self.service);
         let rules_loaded = Arc::clone(&self.rules_loaded);
-        let curl = banner::curl(self.settings.http_tls.as_ref(), addresses.http);
-        let mut is_first = true;
         let on_load = move |outcome: Result<Loaded, LoadError>| {
             // Another process may have the folder.
             let is_owner = service.history().is_some_and(|history| history.is_open());
@@ -401,9 +404,6 @@ impl RunningServer<'_> {
                     service.health().set_rules_in_force();
                     rules_loaded.notify_one();
                     let rules = service.limiter().rules();
-                    if std::mem::take(&mut is_first) {
-                        banner::what_to_try(&rules, &curl);
-                    }
                     service.rule_log().loaded(&rules, at, is_owner);
                     service.metrics().rules_loaded(rules, service.now());
                 }

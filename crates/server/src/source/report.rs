@@ -69,6 +69,8 @@ impl<F: FnMut(Result<Loaded, LoadError>)> LoadReporter<F> {
         let LoadOrigin { origin, files, mut warnings } = from;
         let (domains, rules) = (loaded.rules.domains().count(), loaded.rules.rules().len());
         warnings.extend(loaded.warnings.iter().map(ToString::to_string));
+        // Before the log says so: whoever reads it there may ask at once.
+        (self.on_load)(Ok(loaded));
         if origin == EXAMPLE_NAME {
             tracing::warn!(
                 "no rules found, so the built-in example is served; write rule files into ./rules, \
@@ -79,7 +81,6 @@ impl<F: FnMut(Result<Loaded, LoadError>)> LoadReporter<F> {
         for warning in warnings.iter().take(LINES_MAX) {
             tracing::warn!("{warning}");
         }
-        (self.on_load)(Ok(loaded));
         let at = self.clock.now();
         self.status.send_modify(|status| {
             *status = RuleStatus {
