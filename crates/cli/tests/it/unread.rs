@@ -34,6 +34,8 @@ const FIRST_CROWD: usize = 60;
 const SECOND_CROWD: usize = 120;
 /// Each sends no more than this; its answers fill every buffer by then.
 const SENT_MAX: usize = 3 << 20;
+/// What a connection holds, it holds every time; on a busy machine one process in many grows by more.
+const ATTEMPTS: usize = 3;
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 
 fn resident(server: &Serving) -> usize {
@@ -126,9 +128,13 @@ fn a_caller_who_does_not_read_holds_64_kib_beyond_what_is_documented() {
         ("RESP commands with long replies", true, info, 0),
     ];
     for (what, is_resp, bytes, share) in cases {
-        let held = held(is_resp, &bytes);
         // Bodies grow as they arrive, and what they grew out of is not always used again.
-        let kept = share / 4;
-        assert!(held <= IDLE + UNREAD + share + kept, "{what}: {held} bytes a connection");
+        let most = IDLE + UNREAD + share + share / 4;
+        let mut seen = Vec::new();
+        let fits = (0..ATTEMPTS).any(|_| {
+            seen.push(held(is_resp, &bytes));
+            seen.last().is_some_and(|held| *held <= most)
+        });
+        assert!(fits, "{what}: {seen:?} bytes a connection, and {most} are documented");
     }
 }
