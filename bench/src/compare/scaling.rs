@@ -150,7 +150,7 @@ fn connections(turns: &Turns, section: &mut Section) -> Result<()> {
 }
 
 fn nodes(turns: &Turns, section: &mut Section) -> Result<()> {
-    section.say("### By nodes on one Redis\n\nNodes share one Redis and each is loaded by callers of its own; everything runs on one machine, so that only CPU time tells anything.\nThe CPU time of Redis for a decision grows only as far as fewer requests of one moment share a call on each node, and that of a node stays as it is.");
+    section.say("### By nodes on one Redis\n\nNodes share one Redis and each is loaded by callers of its own; everything runs on one machine, so that only CPU time tells anything.\nThe CPU time of Redis for a decision must not grow with their number: the longer nodes wait for it, the more requests of one moment share a call.\nThat of a node grows a little, as they take the caches from each other.");
     let mut table = MarkdownTable::new(["nodes", "/s together", "Redis CPU µs", "±", "node CPU µs", "±"]);
     let (mut redis_points, mut node_points) = (Vec::new(), Vec::new());
     for count in NODES {
