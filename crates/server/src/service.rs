@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tollgate_core::{Limit, Micros, Operation, Request, Time};
 use tollgate_defer::DeferService;
-use tollgate_limiter::{Clock as _, LimitReply, Limiter, Reply, Store, SystemClock};
+use tollgate_limiter::{Clock as _, LimitReply, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
 use crate::history::HistoryService;
@@ -154,32 +154,6 @@ impl Service {
         let reply = self.limiter.check_within(request, now, patience).await;
         self.unknown_names.note(request, &reply);
         Ok(reply)
-    }
-
-    /// Whether the store is in this process, so that nobody has to wait for it.
-    pub fn is_immediate(&self) -> bool {
-        Store::memory(self.limiter.store()).is_some()
-    }
-
-    /// As [`Service::check_within`] where nobody has to wait; none elsewhere, and then nothing was done.
-    pub fn check_within_at_once<T>(
-        &self,
-        request: &Request<'_>,
-        now: Time,
-        patience: Micros,
-        then: impl FnOnce(&Reply) -> T,
-    ) -> Option<Result<T, ServiceError>> {
-        if !self.is_immediate() {
-            return None;
-        }
-        if let Err(error) = self.decidable(request) {
-            return Some(Err(error));
-        }
-        let checked = self.limiter.check_within_at_once(request, now, patience, |reply| {
-            self.unknown_names.note(request, reply);
-            then(reply)
-        });
-        checked.map(Ok)
     }
 
     /// Checks or peeks, counted by nobody until [`Service::count`] is called.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use tollgate_http::FieldLine;
 
 use crate::bounds::{FIELDS_MAX, HEAD_MAX};
+use crate::fields::is_hop_by_hop;
 use crate::strict;
 
 /// So many fields fit without an allocation; browsers send about fifteen.
@@ -129,19 +130,7 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
 
 /// Whether a field with this name, which is in lower case, makes a request unusual.
 fn is_unusual(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"connection"
-            | b"expect"
-            | b"host"
-            | b"keep-alive"
-            | b"proxy-authenticate"
-            | b"proxy-authorization"
-            | b"proxy-connection"
-            | b"te"
-            | b"transfer-encoding"
-            | b"upgrade"
-    )
+    matches!(name, b"expect" | b"host") || is_hop_by_hop(name)
 }
 
 /// A name or an IPv4 address, and perhaps a port.

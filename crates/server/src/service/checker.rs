@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_core::{Micros, Operation, Request, Time};
 use tollgate_http::{Checker, PathTemplates, ResponseSettings};
-use tollgate_limiter::{Clock as _, Reply};
+use tollgate_limiter::{Clock as _, Reply, Store as _};
 
 use super::{Service, ServiceError};
 
@@ -46,7 +46,7 @@ impl Checker for Service {
     }
 
     fn is_immediate(&self) -> bool {
-        self.is_immediate()
+        self.limiter.store().memory().is_some()
     }
 
     fn check_at_once<T>(
@@ -56,7 +56,17 @@ impl Checker for Service {
         patience: Micros,
         then: impl FnOnce(&Reply) -> T,
     ) -> Option<Result<T, ServiceError>> {
-        self.check_within_at_once(request, now, patience, then)
+        if !self.is_immediate() {
+            return None;
+        }
+        if let Err(error) = self.decidable(request) {
+            return Some(Err(error));
+        }
+        let checked = self.limiter.check_within_at_once(request, now, patience, |reply| {
+            self.unknown_names.note(request, reply);
+            then(reply)
+        });
+        checked.map(Ok)
     }
 
     async fn ask(
