@@ -82,8 +82,10 @@ local function missing_without(ask, missing, part)
     return span_sub(ask, missing, part, ask.take, ask.take_part)
   end
   local beyond, beyond_part = span_sub(ask, missing, part, soft.base, soft.base_part)
-  if not is_longer(soft.take, soft.take_part, beyond, beyond_part) then
-    return span_sub(ask, missing, part, soft.take, soft.take_part)
+  -- Rounded down, unlike what is taken: a refund gives back no more than its cost.
+  local given, given_part = span_times(ask, ask.take, ask.take_part, 100, soft.over, 0)
+  if not is_longer(given, given_part, beyond, beyond_part) then
+    return span_sub(ask, missing, part, given, given_part)
   end
   beyond, beyond_part = span_times(ask, beyond, beyond_part, soft.over, 100, 0)
   local rest, rest_part = span_sub(ask, ask.take, ask.take_part, beyond, beyond_part)

@@ -77,9 +77,11 @@ impl Limit {
 
     #[inline(never)]
     fn missing_beyond_without(&self, missing: Span, take: Span) -> Span {
-        let (beyond, short) = (self.pace.sub(missing, self.base_span), self.shortened(take));
-        if short <= beyond {
-            return self.pace.sub(missing, short);
+        let beyond = self.pace.sub(missing, self.base_span);
+        // Rounded down, unlike what is taken: a refund gives back no more than its cost.
+        let given = self.pace.times_floor(take, 100, 100 + u64::from(self.exceed_percent));
+        if given <= beyond {
+            return self.pace.sub(missing, given);
         }
         let rest = self.pace.sub(take, self.lengthened(beyond));
         self.pace.sub(self.base_span, rest)

@@ -169,9 +169,10 @@ impl Model for Stretching {
     fn give_back(&mut self, at: u64, cost: u64) {
         let (missing, base) = (self.missing(at), self.base());
         let beyond = (missing - base).max(0);
-        let (price, reduced) = (self.price(cost), self.reduced(self.price(cost)));
-        let left = match beyond >= reduced && beyond > 0 {
-            true => missing - reduced,
+        let price = self.price(cost);
+        let given = price * 100 / (100 + i128::from(self.numbers.percent));
+        let left = match beyond >= given && beyond > 0 {
+            true => missing - given,
             false => missing.min(base) - (price - self.full_price(beyond)),
         };
         self.put(at, left);
