@@ -9,9 +9,11 @@
 //! Deliberately not here: timers and waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use tollgate_core::{Micros, Time};
+
+use crate::ticks::Ticks;
 
 /// Where `now` comes from.
 ///
@@ -57,7 +59,7 @@ const AHEAD_MAX_US: u64 = 500_000;
 
 /// The machine's clock, made steady.
 ///
-/// Time runs with the machine's monotonic clock. Once a second the calendar
+/// Time runs with the machine's monotonic clock, read from the processor's counter. Once a second the calendar
 /// clock is looked at, and if that was set, this clock jumps with it, forward
 /// or back. States that were written meanwhile are [rewound]: nobody waits for
 /// a wrong time to come.
@@ -71,7 +73,9 @@ const AHEAD_MAX_US: u64 = 500_000;
 /// ```
 #[derive(Debug)]
 pub struct SystemClock {
-    start: Instant,
+    ticks: Ticks,
+    /// When it began, on the monotonic clock, in µs.
+    start_us: u64,
     /// What to add to the monotonic clock to get the calendar time, in µs.
     offset_us: AtomicU64,
     /// When to look at the calendar clock again, on the monotonic clock, in µs.
@@ -81,14 +85,17 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock that starts at the machine's calendar time.
     pub fn new() -> Self {
+        let ticks = Ticks::new();
         Self {
-            start: monotonic(),
+            start_us: ticks.micros(),
+            ticks,
             offset_us: AtomicU64::new(calendar_us()),
             refresh_at_us: AtomicU64::new(REFRESH_US),
         }
     }
 
     /// Compares with the calendar clock.
+    #[cold]
     fn refresh(&self, elapsed_us: u64, calendar_us: u64) {
         self.refresh_at_us.store(elapsed_us + REFRESH_US, Ordering::Relaxed);
         let offset = calendar_us.saturating_sub(elapsed_us);
@@ -107,8 +114,9 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[inline]
     fn now(&self) -> Time {
-        let elapsed_us = micros(monotonic().saturating_duration_since(self.start));
+        let elapsed_us = self.ticks.micros().saturating_sub(self.start_us);
         if elapsed_us >= self.refresh_at_us.load(Ordering::Relaxed) {
             self.refresh(elapsed_us, calendar_us());
         }
@@ -120,18 +128,10 @@ impl Clock for SystemClock {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the machine's clocks")]
-fn monotonic() -> Instant {
-    Instant::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the machine's clocks")]
+#[expect(clippy::disallowed_methods, reason = "with `ticks`, the one place that reads the machine's clocks")]
 fn calendar_us() -> u64 {
-    micros(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX / 2)
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX / 2)
 }
 
 /// A clock that goes where it is told, for tests and simulations.

@@ -9,6 +9,7 @@
 //! | [`overrides`] | [`overrides::OverrideTable`]: limits that operators bend for a while |
 //! | [`keyed`] | [`KeyedLimiter`]: one limit over keys of a type, without rules |
 //! | [`clock`] | [`Clock`]: where `now` comes from |
+//! | `ticks` | the processor's counter as a clock |
 //! | [`charge_set`] | [`ChargeSet`]: the charges of one request; all or nothing |
 //! | [`store`] | [`Store`]: where state lives |
 //! | [`memory`] | [`MemoryStore`]: sharded, bounded, in this process |
@@ -33,6 +34,7 @@ pub mod overrides;
 pub mod pending;
 pub mod reply;
 pub mod store;
+mod ticks;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{Event, EventSink, LimitEvent, NoSink};
