@@ -80,6 +80,10 @@ impl Contestant for Keyed {
     fn check(&self, key: &String) -> bool {
         !self.0.check(key).verdict.is_deny()
     }
+
+    fn check_batch(&self, keys: &[&String]) -> usize {
+        self.0.check_batch(keys).iter().filter(|decision| !decision.verdict.is_deny()).count()
+    }
 }
 
 /// [`MemoryStore`], with keys as rules make them.

@@ -25,7 +25,7 @@ pub(crate) mod window_log;
 
 use crate::decision::{Decision, Verdict};
 use crate::limit::{Limit, Shape};
-use crate::state::{State, StateRef};
+use crate::state::{Cell, State, StateRef};
 use crate::time::Time;
 
 /// The clock is read up to here, in the year 2112: two of the longest windows
@@ -71,14 +71,24 @@ pub enum Operation {
 /// assert_eq!(change, Change::Keep, "a cost of 0 changes nothing");
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<S = State> {
     /// It stays as it is.
     Keep,
     /// This is kept from now on.
-    Put(State),
+    Put(S),
     /// Nothing is kept: the key is as good as new.
     Remove,
+}
+
+impl<S> Change<S> {
+    fn map<T>(self, put: impl FnOnce(S) -> T) -> Change<T> {
+        match self {
+            Self::Keep => Change::Keep,
+            Self::Put(state) => Change::Put(put(state)),
+            Self::Remove => Change::Remove,
+        }
+    }
 }
 
 /// Decides one charge.
@@ -102,10 +112,39 @@ pub fn decide(
     operation: Operation,
     cost: u64,
 ) -> (Decision, Change) {
-    let ask = Ask { limit, now: now.min(NOW_MAX), operation, cost: cost.min(COST_MAX) };
+    let ask = Ask::new(limit, now, operation, cost);
     match state.filter(|state| rewind::is_ahead(*state, limit, ask.now)) {
         None => decide_by_shape(state, &ask),
         Some(ahead) => decide_rewound(ahead, &ask),
+    }
+}
+
+/// Decides one charge by a limit that [keeps a cell](Limit::keeps_cell). It is [`decide`] without what only
+/// logs need: a state that is sixteen bytes in registers, and never on the heap.
+///
+/// ```
+/// use tollgate_core::{Change, Limit, Micros, Operation, Shape, Time, decide_cell};
+/// let limit = Limit::new(2, Micros::from_secs(60), Shape::FixedWindow)?;
+/// assert!(limit.keeps_cell());
+/// let (_, change) = decide_cell(None, &limit, Time::EPOCH, Operation::Check, 1);
+/// let Change::Put(cell) = change else { panic!("a taken request is remembered") };
+/// let (second, _) = decide_cell(Some(cell), &limit, Time::EPOCH, Operation::Check, 1);
+/// assert_eq!(second.remaining, 0);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[inline]
+pub fn decide_cell(
+    cell: Option<Cell>,
+    limit: &Limit,
+    now: Time,
+    operation: Operation,
+    cost: u64,
+) -> (Decision, Change<Cell>) {
+    debug_assert!(limit.keeps_cell(), "the state of this limit is a log");
+    let ask = Ask::new(limit, now, operation, cost);
+    match cell.filter(|cell| rewind::is_cell_ahead(*cell, limit, ask.now)) {
+        None => decide_cell_by_shape(cell, &ask),
+        Some(ahead) => decide_cell_rewound(ahead, &ask),
     }
 }
 
@@ -120,16 +159,41 @@ fn decide_rewound(ahead: StateRef<'_>, ask: &Ask<'_>) -> (Decision, Change) {
     }
 }
 
+/// The same for what keeps a cell.
+#[cold]
+fn decide_cell_rewound(ahead: Cell, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
+    let rewound = rewind::rewound_cell(ahead, ask.limit, ask.now);
+    match decide_cell_by_shape(Some(rewound), ask) {
+        (decision, Change::Keep) => (decision, Change::Put(rewound)),
+        changed => changed,
+    }
+}
+
 fn decide_by_shape(state: Option<StateRef<'_>>, ask: &Ask<'_>) -> (Decision, Change) {
-    let cell = || state.and_then(StateRef::cell);
     let log = || state.and_then(StateRef::log);
-    match ask.limit.shape() {
-        Shape::FixedWindow => fixed_window::decide(cell(), ask),
+    let (decision, change) = match ask.limit.shape() {
         Shape::SlidingLog => sliding_log::decide(log(), ask),
-        Shape::SlidingCounter => sliding_counter::decide(cell(), ask),
         Shape::SlidingBuckets { .. } => sliding_buckets::decide(log(), ask),
-        Shape::TokenBucket { refill, .. } => token_bucket::decide(cell(), ask, refill),
-        Shape::LeakyBucket { max_wait, .. } => leaky_bucket::decide(cell(), ask, max_wait),
+        Shape::FixedWindow
+        | Shape::SlidingCounter
+        | Shape::TokenBucket { .. }
+        | Shape::LeakyBucket { .. } => {
+            let (decision, change) = decide_cell_by_shape(state.and_then(StateRef::cell), ask);
+            return (decision, change.map(State::Cell));
+        }
+    };
+    (decision, change.map(State::Log))
+}
+
+fn decide_cell_by_shape(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
+    match ask.limit.shape() {
+        Shape::SlidingCounter => sliding_counter::decide(cell, ask),
+        Shape::TokenBucket { refill, .. } => token_bucket::decide(cell, ask, refill),
+        Shape::LeakyBucket { max_wait, .. } => leaky_bucket::decide(cell, ask, max_wait),
+        // The other two keep logs and are never asked for here.
+        Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. } => {
+            fixed_window::decide(cell, ask)
+        }
     }
 }
 
@@ -165,6 +229,12 @@ pub(crate) enum UsageStep {
     CountDenied,
     /// The cost is taken off.
     GiveBack,
+}
+
+impl<'a> Ask<'a> {
+    fn new(limit: &'a Limit, now: Time, operation: Operation, cost: u64) -> Self {
+        Self { limit, now: now.min(NOW_MAX), operation, cost: cost.min(COST_MAX) }
+    }
 }
 
 impl Ask<'_> {

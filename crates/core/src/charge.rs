@@ -3,12 +3,12 @@
 //! [`crate::RuleSet::charges`] makes them; a store decides them together, all
 //! or nothing.
 
-use crate::algorithm::{Change, Operation, decide, rewound};
+use crate::algorithm::{Change, Operation, decide, decide_cell, rewound};
 use crate::decision::{Decision, Verdict};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::rule::{Mode, RuleId};
-use crate::state::{State, StateRef};
+use crate::state::{Cell, State, StateRef};
 use crate::strikes::{self, PenaltyStep};
 use crate::time::{Micros, Time};
 
@@ -148,6 +148,18 @@ impl<'a> Charge<'a> {
             return self.decide_rare(state, now);
         }
         decide(state, self.limit(), now, self.operation, self.cost)
+    }
+
+    /// Whether [`Charge::decide_cell`] decides it, as nearly every charge.
+    #[inline]
+    pub fn keeps_cell(&self) -> bool {
+        self.limit().keeps_cell() && !self.is_penalty() && !self.limit().is_postpaid()
+    }
+
+    /// [`Charge::decide`] for one that [keeps a cell](Charge::keeps_cell).
+    #[inline]
+    pub fn decide_cell(&self, cell: Option<Cell>, now: Time) -> (Decision, Change<Cell>) {
+        decide_cell(cell, self.limit(), now, self.operation, self.cost)
     }
 
     /// The same for the charges that ask for something else than what they are.

@@ -60,7 +60,7 @@ pub mod time;
 mod varint;
 mod written_log;
 
-pub use algorithm::{Change, Operation, decide};
+pub use algorithm::{Change, Operation, decide, decide_cell};
 pub use charge::Charge;
 pub use decision::{Decision, Verdict};
 pub use duration::DurationError;

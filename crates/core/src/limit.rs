@@ -530,6 +530,12 @@ impl Limit {
         self.on_store_error
     }
 
+    /// Whether the state of a key is a [`crate::Cell`] and not a log.
+    #[inline]
+    pub const fn keeps_cell(&self) -> bool {
+        !matches!(self.shape, Shape::SlidingLog | Shape::SlidingBuckets { .. })
+    }
+
     /// Whether costs become known afterwards.
     pub const fn is_postpaid(&self) -> bool {
         self.postpaid

@@ -7,6 +7,7 @@
 //!
 //! Deliberately not here: rules, shadow modes, events and other stores, which [`crate::Limiter`] has.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
@@ -64,6 +65,32 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
         self.operate(key, Operation::Check, cost)
     }
 
+    /// Checks many keys, one after the other, and takes one of each that passes. From some
+    /// hundred thousand keys on it takes a fraction of the time that as many calls of [`Self::check`] do,
+    /// because memory is read ahead; the clock is read once.
+    ///
+    /// ```
+    /// use tollgate_core::{Limit, LimitError};
+    /// use tollgate_limiter::KeyedLimiter;
+    ///
+    /// let limiter = KeyedLimiter::<str>::new(Limit::per_hour(1).build()?);
+    /// let denied = |keys: &[&str]| {
+    ///     let decisions = limiter.check_batch(keys);
+    ///     decisions.iter().filter(|decision| decision.verdict.is_deny()).count()
+    /// };
+    /// assert_eq!(denied(&["ann", "bob", "ann"]), 1);
+    /// assert_eq!(denied(&["ann", "bob", "eve"]), 2);
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    pub fn check_batch<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Decision> {
+        let hashes: Vec<u64> = keys.iter().map(|key| self.store.hash_of(key.borrow())).collect();
+        let charge = self.charge(Operation::Check, 1);
+        let mut decisions = Vec::with_capacity(keys.len());
+        let now = self.clock.now();
+        self.store.decide_batch(&hashes, |_| &charge, now, |decision| decisions.push(decision));
+        decisions
+    }
+
     /// What would [`Self::check_cost`] answer? Changes nothing.
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
         self.operate(key, Operation::Peek, cost)
@@ -101,9 +128,13 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
 
     fn operate(&self, key: &K, operation: Operation, cost: u64) -> Decision {
         let hash = self.store.hash_of(key);
+        self.store.decide_hash(hash, &self.charge(operation, cost), self.clock.now())
+    }
+
+    /// A charge of the limit, whatever the key.
+    fn charge(&self, operation: Operation, cost: u64) -> Charge<'_> {
         let key = Key { domain: "", entries: &[], shared: &[], limit: &self.limit, ordinal: 0 };
-        let charge = Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost };
-        self.store.decide_hash(hash, &charge, self.clock.now())
+        Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost }
     }
 }
 

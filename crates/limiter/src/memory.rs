@@ -10,17 +10,24 @@
 //!
 //! Deliberately not here: the maths, and names; a slot holds a hash only.
 
+mod atomics {
+    pub(super) use std::sync::atomic::{AtomicU64, fence};
+}
+mod batch;
+mod denied_cells;
 mod seed;
 pub mod snapshot;
 mod table;
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tollgate_core::{Change, Charge, Decision, Key, State, StateRef, Time};
+use tollgate_core::{Cell, Change, Charge, Decision, Key, State, StateRef, Time};
 
 use crate::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
+use denied_cells::DeniedCells;
 use seed::Seed;
 use table::{Bound, Table};
 
@@ -79,9 +86,16 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct MemoryStore {
     seed: Seed,
-    shards: Box<[Mutex<Table>]>,
+    shards: Box<[Shard]>,
     /// The bits of a hash that tell the shard.
     shard_bits: u32,
+}
+
+/// A part of all keys, with a lock of its own.
+#[derive(Debug)]
+struct Shard {
+    denied: Arc<DeniedCells>,
+    table: Mutex<Table>,
 }
 
 impl MemoryStore {
@@ -95,7 +109,11 @@ impl MemoryStore {
         let shard_bits = wanted.ilog2();
         let count = 1_usize << shard_bits;
         let bound = Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
-        let shards = (0..count).map(|_| Mutex::new(Table::new(bound, shard_bits))).collect();
+        let shard = |_| {
+            let denied = Arc::new(DeniedCells::new());
+            Shard { table: Mutex::new(Table::new(bound, shard_bits, Arc::clone(&denied))), denied }
+        };
+        let shards = (0..count).map(shard).collect();
         Self { seed, shards, shard_bits }
     }
 
@@ -103,7 +121,7 @@ impl MemoryStore {
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
         for shard in &self.shards {
-            let usage = shard.lock().usage();
+            let usage = shard.table.lock().usage();
             sum.keys += usage.keys;
             sum.slot_bytes += usage.slot_bytes;
             sum.log_bytes += usage.log_bytes;
@@ -117,7 +135,7 @@ impl MemoryStore {
     /// nobody asks. One shard is locked at a time.
     pub fn sweep(&self, now: Time) {
         for shard in &self.shards {
-            shard.lock().sweep(now);
+            shard.table.lock().sweep(now);
         }
     }
 
@@ -158,8 +176,11 @@ impl MemoryStore {
 
     /// Decides one charge over the state of a hash from [`MemoryStore::hash`], whatever key the charge
     /// has: for whoever asks for the same keys again and again.
+    #[inline]
     pub fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
-        self.lock(self.shard_of(hash)).decide(hash, now, |state| charge.decide(state, now))
+        let shard = self.shard(self.shard_of(hash));
+        let denied = shard.denied.get(hash).and_then(|words| denied_again(words, charge, now));
+        denied.unwrap_or_else(|| shard.table.lock().decide(hash, charge, now))
     }
 
     /// Forgets a key; whether there was anything to forget.
@@ -196,8 +217,12 @@ impl MemoryStore {
         clippy::indexing_slicing,
         reason = "a shard number has shard_bits bits, and there are 2^shard_bits"
     )]
+    fn shard(&self, shard: usize) -> &Shard {
+        &self.shards[shard]
+    }
+
     fn lock(&self, shard: usize) -> MutexGuard<'_, Table> {
-        self.shards[shard].lock()
+        self.shard(shard).table.lock()
     }
 
     fn decide_several(&self, set: &ChargeSet<'_>, now: Time) -> Decisions {
@@ -211,6 +236,15 @@ impl MemoryStore {
         let mut locked = Locked { store: self, hashes, shards, tables };
         decide_together(set, &mut locked, now)
     }
+}
+
+/// The decision over a copy of a state, if it is a denial that leaves the state as it is.
+fn denied_again(words: [u64; 2], charge: &Charge<'_>, now: Time) -> Option<Decision> {
+    if !charge.keeps_cell() {
+        return None;
+    }
+    let (decision, change) = charge.decide_cell(Some(Cell::unpack(words)), now);
+    (decision.verdict.is_deny() && change == Change::Keep).then_some(decision)
 }
 
 impl Default for MemoryStore {

@@ -6,10 +6,10 @@ use super::{Ask, USED_MAX, UsageStep};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
 use crate::limit::Limit;
-use crate::state::{Cell, State};
+use crate::state::Cell;
 use crate::time::{Micros, Time};
 
-pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
+pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
     let window = ask.limit.window();
     let hard = ask.limit.hard_capacity();
     let live = cell.filter(|cell| cell.deadline() > ask.now);
@@ -37,14 +37,12 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
     (decision, change(ask, step, end, used))
 }
 
-fn change(ask: &Ask<'_>, step: UsageStep, end: Time, used: u64) -> Change {
+fn change(ask: &Ask<'_>, step: UsageStep, end: Time, used: u64) -> Change<Cell> {
     match step {
         _ if ask.is_peek() => Change::Keep,
         UsageStep::Deny => Change::Keep,
         UsageStep::GiveBack if used == 0 => Change::Remove,
-        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
-            Change::Put(State::Cell(Cell::new(end, used)))
-        }
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => Change::Put(Cell::new(end, used)),
     }
 }
 

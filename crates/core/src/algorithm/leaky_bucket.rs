@@ -15,7 +15,11 @@ use crate::pace::Span;
 use crate::state::Cell;
 use crate::time::Micros;
 
-pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, max_wait: Option<Micros>) -> (Decision, Change) {
+pub(super) fn decide(
+    cell: Option<Cell>,
+    ask: &Ask<'_>,
+    max_wait: Option<Micros>,
+) -> (Decision, Change<Cell>) {
     let pace = ask.limit.pace;
     let longest = max_wait.map(Span::of);
     let take = ask.limit.cost_span(ask.cost);

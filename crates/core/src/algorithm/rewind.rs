@@ -16,7 +16,7 @@
 use super::{fixed_window, sliding_counter, token_bucket, window_log};
 use crate::limit::{Limit, Refill, Shape};
 use crate::pace;
-use crate::state::{State, StateRef};
+use crate::state::{Cell, State, StateRef};
 use crate::time::{Micros, Time};
 
 /// A clock that steps back by no more than this is waited for.
@@ -25,39 +25,55 @@ pub(crate) const STEP_BACK_MAX: Micros = Micros::SECOND;
 /// Whether a state is from a clock that was ahead.
 #[inline]
 pub(super) fn is_ahead(state: StateRef<'_>, limit: &Limit, now: Time) -> bool {
+    match state {
+        StateRef::Cell(cell) => is_cell_ahead(cell, limit, now),
+        StateRef::Log(log) => log.deadline() > now + log_life(limit) + STEP_BACK_MAX,
+    }
+}
+
+/// The same for a cell.
+#[inline]
+pub(super) fn is_cell_ahead(cell: Cell, limit: &Limit, now: Time) -> bool {
     // No live state is from the future if it ends before its life could.
-    state.deadline() > now + STEP_BACK_MAX && state.deadline() > now + life(state, limit) + STEP_BACK_MAX
+    cell.deadline() > now + STEP_BACK_MAX && cell.deadline() > now + cell_life(cell, limit) + STEP_BACK_MAX
 }
 
 /// Such a state as if it had been written now.
 pub(super) fn rewound(state: StateRef<'_>, limit: &Limit, now: Time) -> State {
-    let life = life(state, limit);
-    let cell = match (limit.shape(), state) {
-        (_, StateRef::Log(log)) => return State::Log(window_log::rewound(log, limit, now)),
-        (Shape::SlidingCounter, StateRef::Cell(cell)) => sliding_counter::rewound(cell, limit, now),
-        (Shape::TokenBucket { refill: Refill::Interval, .. }, StateRef::Cell(cell)) => {
-            token_bucket::rewound(cell, life, now)
-        }
-        (Shape::TokenBucket { .. } | Shape::LeakyBucket { .. }, StateRef::Cell(cell)) => {
-            pace::rewound(cell, limit.full_span, now)
-        }
-        (Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. }, StateRef::Cell(cell)) => {
-            fixed_window::rewound(cell, limit, now)
-        }
-    };
-    State::Cell(cell)
+    match state {
+        StateRef::Cell(cell) => State::Cell(rewound_cell(cell, limit, now)),
+        StateRef::Log(log) => State::Log(window_log::rewound(log, limit, now)),
+    }
 }
 
-/// How long a state with this usage lives at most.
-fn life(state: StateRef<'_>, limit: &Limit) -> Micros {
+/// The same for a cell.
+pub(super) fn rewound_cell(cell: Cell, limit: &Limit, now: Time) -> Cell {
+    match limit.shape() {
+        Shape::SlidingCounter => sliding_counter::rewound(cell, limit, now),
+        Shape::TokenBucket { refill: Refill::Interval, .. } => {
+            token_bucket::rewound(cell, cell_life(cell, limit), now)
+        }
+        Shape::TokenBucket { .. } | Shape::LeakyBucket { .. } => pace::rewound(cell, limit.full_span, now),
+        Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. } => {
+            fixed_window::rewound(cell, limit, now)
+        }
+    }
+}
+
+/// How long a log lives at most.
+fn log_life(limit: &Limit) -> Micros {
+    limit.window() + Micros::new(limit.tick_us - 1)
+}
+
+/// How long a cell with this usage lives at most.
+fn cell_life(cell: Cell, limit: &Limit) -> Micros {
     let window = limit.window();
-    match (limit.shape(), state) {
-        (_, StateRef::Log(_)) => window + Micros::new(limit.tick_us - 1),
-        (Shape::SlidingCounter, StateRef::Cell(_)) => window.times(2),
-        (Shape::TokenBucket { refill: Refill::Interval, .. }, StateRef::Cell(cell)) => {
+    match limit.shape() {
+        Shape::SlidingCounter => window.times(2),
+        Shape::TokenBucket { refill: Refill::Interval, .. } => {
             window.times(token_bucket::refills(cell, limit))
         }
-        (Shape::TokenBucket { .. } | Shape::LeakyBucket { .. }, StateRef::Cell(cell)) => pace::life(cell),
-        (Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. }, StateRef::Cell(_)) => window,
+        Shape::TokenBucket { .. } | Shape::LeakyBucket { .. } => pace::life(cell),
+        Shape::FixedWindow | Shape::SlidingLog | Shape::SlidingBuckets { .. } => window,
     }
 }

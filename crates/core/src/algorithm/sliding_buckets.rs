@@ -11,6 +11,6 @@ use crate::algorithm::Change;
 use crate::decision::Decision;
 use crate::state::Log;
 
-pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>) -> (Decision, Change) {
+pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>) -> (Decision, Change<Log>) {
     window_log::decide(log, ask, ask.limit.tick_us)
 }

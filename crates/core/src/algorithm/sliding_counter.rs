@@ -9,7 +9,7 @@ use super::{Ask, UsageStep};
 use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
 use crate::limit::Limit;
-use crate::state::{Cell, State};
+use crate::state::Cell;
 use crate::time::{Micros, Time};
 
 /// A window counts up to here, fifteen times the largest limit; more counts as this.
@@ -25,7 +25,7 @@ struct Windows {
     window: Micros,
 }
 
-pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
+pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
     let hard = ask.limit.hard_capacity();
     let mut windows = Windows::at(cell, ask.now, ask.limit.window());
     let fits = windows.used(ask.now).saturating_add(ask.cost) <= hard;
@@ -54,9 +54,7 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change) {
         _ if ask.is_peek() => Change::Keep,
         UsageStep::Deny => Change::Keep,
         _ if windows.previous == 0 && windows.current == 0 => Change::Remove,
-        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
-            Change::Put(State::Cell(windows.cell()))
-        }
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => Change::Put(windows.cell()),
     };
     (decision, change)
 }

@@ -13,10 +13,9 @@ use crate::algorithm::Change;
 use crate::decision::{Decision, Verdict};
 use crate::limit::Limit;
 use crate::packed_log::{Log, LogGaps, LogHead};
-use crate::state::State;
 use crate::time::Time;
 
-pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, Change) {
+pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, Change<Log>) {
     let hard = ask.limit.hard_capacity();
     let view = View { window: ask.limit.window().get(), tick };
     let mut window = log.map_or(Window::EMPTY, Window::of);
@@ -28,17 +27,15 @@ pub(super) fn decide(log: Option<&Log>, ask: &Ask<'_>, tick: u64) -> (Decision, 
         _ if ask.is_peek() => Change::Keep,
         UsageStep::Deny => Change::Keep,
         UsageStep::Take | UsageStep::CountDenied => {
-            Change::Put(State::Log(window.with(now.get() / tick, ask.cost, hard, view)))
+            Change::Put(window.with(now.get() / tick, ask.cost, hard, view))
         }
-        UsageStep::GiveBack => {
-            window.without(ask.cost, view).map_or(Change::Remove, |log| Change::Put(State::Log(log)))
-        }
+        UsageStep::GiveBack => window.without(ask.cost, view).map_or(Change::Remove, Change::Put),
     };
     // What the decision tells is told of the log as it will be; a peek tells of
     // the log as it would be.
     let put = match &change {
-        Change::Put(State::Log(log)) => Some(log),
-        Change::Put(State::Cell(_)) | Change::Keep | Change::Remove => None,
+        Change::Put(log) => Some(log),
+        Change::Keep | Change::Remove => None,
     };
     if let Some(log) = put {
         window = Window::of(log);

@@ -104,7 +104,7 @@ impl MemoryStore {
         for shard in &self.shards {
             copy.clear();
             {
-                let table = shard.lock();
+                let table = shard.table.lock();
                 for (hash, state) in table.states() {
                     write_key(hash, state, &mut copy);
                     keys += 1;

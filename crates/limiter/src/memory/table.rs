@@ -12,10 +12,13 @@
 //!
 //! Invariant: at least one slot in eight is empty, so that every probe ends.
 
+use std::sync::Arc;
+
 use slab::Slab;
-use tollgate_core::{Cell, Change, Log, State, StateRef, Time};
+use tollgate_core::{Cell, Change, Charge, Decision, Log, State, StateRef, Time};
 
 use super::Usage;
+use super::denied_cells::DeniedCells;
 
 /// Marks a slot whose state is a log; one of the bits a cell leaves free.
 const IS_LOG: u64 = 1 << 63;
@@ -51,6 +54,11 @@ impl Slot {
         Cell::packed_deadline(self.words[0]) <= now
     }
 
+    /// The state, if it is in the slot itself.
+    fn cell(self) -> Option<Cell> {
+        (self.words[0] & IS_LOG == 0).then(|| Cell::unpack(self.words))
+    }
+
     fn log_place(self) -> Option<usize> {
         if self.words[0] & IS_LOG == 0 { None } else { usize::try_from(self.words[1]).ok() }
     }
@@ -68,10 +76,12 @@ pub(super) struct Table {
     bound: Bound,
     /// High bits that all hashes of this shard have in common.
     skip_bits: u32,
+    /// Told of every change to a slot.
+    denied: Arc<DeniedCells>,
 }
 
 impl Table {
-    pub(super) fn new(bound: Bound, skip_bits: u32) -> Self {
+    pub(super) fn new(bound: Bound, skip_bits: u32, denied: Arc<DeniedCells>) -> Self {
         Self {
             slots: Box::default(),
             len: 0,
@@ -81,6 +91,7 @@ impl Table {
             evicted: 0,
             bound,
             skip_bits,
+            denied,
         }
     }
 
@@ -91,6 +102,14 @@ impl Table {
             log_bytes: self.log_bytes,
             evicted: self.evicted,
         }
+    }
+
+    /// Reads where a key wants to be, and the next line of memory, so that both are in a cache when it is
+    /// decided.
+    pub(super) fn touch(&self, hash: u64) -> u64 {
+        const LINE_SLOTS: usize = 3;
+        let at = |at: usize| self.slots.get(at).map_or(0, |slot| slot.hash);
+        self.home(hash).map_or(0, |home| at(home) ^ at(home + LINE_SLOTS))
     }
 
     /// The slot of a key.
@@ -121,26 +140,46 @@ impl Table {
 
     /// Notes that a key was asked for.
     fn mark_used(&mut self, at: usize) {
-        self.slot_mut(at).words[0] |= IN_USE;
+        let slot = self.slot_mut(at);
+        // A key that is denied again and again is only read, so that its line of memory stays clean.
+        if slot.words[0] & IN_USE == 0 {
+            slot.words[0] |= IN_USE;
+        }
     }
 
-    /// Decides over the state of a key, and makes the change that comes of it.
-    pub(super) fn decide<D>(
-        &mut self,
-        hash: u64,
-        now: Time,
-        decide: impl FnOnce(Option<StateRef<'_>>) -> (D, Change),
-    ) -> D {
+    /// Decides a charge over the state of a key, and makes the change that comes of it.
+    pub(super) fn decide(&mut self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let found = self.find(hash);
-        let (decision, change) = decide(found.and_then(|at| self.state(at)));
-        match (change, found) {
-            // What most checks do: the slot stays, and its sixteen bytes change.
-            (Change::Put(State::Cell(cell)), Some(at)) if self.slot(at).log_place().is_none() => {
+        let Some(at) = found.filter(|_| charge.keeps_cell()) else {
+            return self.decide_rare(found, hash, charge, now);
+        };
+        let Some(cell) = self.slot(at).cell() else {
+            return self.decide_rare(found, hash, charge, now);
+        };
+        // What most checks do: the slot stays, and its sixteen bytes change.
+        let (decision, change) = charge.decide_cell(Some(cell), now);
+        match change {
+            Change::Keep => {
+                self.mark_used(at);
+                if decision.verdict.is_deny() {
+                    self.denied.put(hash, self.slot(at).words);
+                }
+            }
+            Change::Put(cell) => {
                 let [first, second] = cell.pack();
+                self.denied.forget(hash);
                 self.slot_mut(at).words = [first | IN_USE, second];
             }
-            (change, found) => drop(self.change_found(found, hash, change, now)),
+            Change::Remove => drop(self.remove(at)),
         }
+        decision
+    }
+
+    /// The same for a key that is new, and for states and charges of any kind.
+    #[inline(never)]
+    fn decide_rare(&mut self, found: Option<usize>, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
+        let (decision, change) = charge.decide(found.and_then(|at| self.state(at)), now);
+        drop(self.change_found(found, hash, change, now));
         decision
     }
 
@@ -159,6 +198,7 @@ impl Table {
             }
             (Change::Remove, Some(at)) => self.remove(at),
             (Change::Put(state), Some(at)) => {
+                self.denied.forget(hash);
                 let before = self.take_state(at);
                 let words = self.pack(state);
                 self.slot_mut(at).words = [words[0] | IN_USE, words[1]];
@@ -215,6 +255,7 @@ impl Table {
 
     /// Removes a slot, and moves back those behind it that were pushed on.
     fn remove(&mut self, at: usize) -> Option<State> {
+        self.denied.forget(self.slot(at).hash);
         let state = self.take_state(at);
         let mut gap = at;
         let mut behind = self.next(gap);
@@ -305,7 +346,8 @@ impl Table {
             self.hand = at;
             return true;
         }
-        if what != Evict::Dead {
+        if what != Evict::Dead && is_in_use {
+            self.denied.forget(slot.hash);
             self.slot_mut(at).words[0] &= !IN_USE;
         }
         self.hand = self.next(at);

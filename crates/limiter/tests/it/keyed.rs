@@ -133,3 +133,56 @@ async fn a_cost_is_waited_for_whole_and_one_that_never_fits_is_returned() {
     let never = limiter.until_ready_cost("me", 3, Duration::ZERO).await.verdict;
     assert_eq!(never, Verdict::Deny { retry_after: None });
 }
+
+/// Keys that come more than once in a batch, batches longer than what is locked together, and denials.
+#[test]
+fn a_batch_is_decided_as_one_check_after_the_other() {
+    for algorithm in Algorithm::ALL {
+        let limit = Limit::per_minute(3).algorithm(algorithm).build().unwrap();
+        for limit in [limit, limit.counting_rejected(true)] {
+            let limiter =
+                |()| KeyedLimiter::<u64, _>::with(limit, Capacity::default(), ManualClock::at(Time::EPOCH));
+            let (batched, alone) = (limiter(()), limiter(()));
+            let mut denied = 0;
+            for round in 0..20_u64 {
+                let now = Time::from_secs(1_000 + 7 * round);
+                batched.clock().set(now);
+                alone.clock().set(now);
+                let keys: Vec<u64> = (0..round * 11).map(|n| (n * n + round) % 40).collect();
+                let decisions = batched.check_batch(&keys);
+                let expected: Vec<Decision> = keys.iter().map(|key| alone.check(key)).collect();
+                assert_eq!(decisions, expected, "{algorithm}, round {round}");
+                denied += decisions.iter().filter(|decision| decision.verdict.is_deny()).count();
+            }
+            assert!(denied > 100, "{algorithm}: {denied} denied");
+        }
+    }
+}
+
+/// A denial is read from a copy of the state, and the copy goes with the state.
+#[test]
+fn a_key_that_was_denied_passes_as_soon_as_it_may() {
+    for algorithm in Algorithm::ALL {
+        let limit = Limit::per_minute(2).algorithm(algorithm).build().unwrap();
+        let limiter = KeyedLimiter::<u64, _>::with(limit, Capacity::default(), ManualClock::at(Time::EPOCH));
+        let used_up = || while !limiter.check(&1).verdict.is_deny() {};
+        let is_denied = || (0..3).all(|_| limiter.check(&1).verdict.is_deny());
+        used_up();
+        assert!(is_denied() && limiter.peek(&1, 1).verdict.is_deny(), "{algorithm}");
+        limiter.refund(&1, 1);
+        assert!(!limiter.check(&1).verdict.is_deny(), "{algorithm}: one was given back");
+        assert!(is_denied(), "{algorithm}");
+        assert!(limiter.reset(&1));
+        assert!(!limiter.check(&1).verdict.is_deny(), "{algorithm}: it was forgotten");
+        used_up();
+        let Verdict::Deny { retry_after: Some(wait) } = limiter.check(&1).verdict else { panic!() };
+        limiter.clock().advance(Micros::new(wait.get() - 1));
+        assert!(is_denied(), "{algorithm}: a microsecond too early");
+        limiter.clock().advance(Micros::new(1));
+        assert!(!limiter.check(&1).verdict.is_deny(), "{algorithm}: its time has come");
+        used_up();
+        limiter.clock().set(Time::from_secs(1));
+        let Verdict::Deny { retry_after: Some(wait) } = limiter.check(&1).verdict else { panic!() };
+        assert!(wait <= Micros::from_secs(120), "{algorithm}: {wait} after the clock was set back");
+    }
+}

@@ -9,6 +9,10 @@ use super::*;
 const BIG: Bound = Bound { keys: 100_000, log_bytes: 1 << 20 };
 const NOW: Time = Time::from_secs(1_000);
 
+fn table(bound: Bound, skip_bits: u32) -> Table {
+    Table::new(bound, skip_bits, Arc::new(DeniedCells::new()))
+}
+
 /// A state with a deadline of its own: a bucket from which `cost` was taken.
 fn state(cost: u64) -> State {
     put(Shape::TokenBucket { burst: 1_000_000, refill: tollgate_core::Refill::Smooth }, cost)
@@ -41,7 +45,7 @@ fn get(table: &Table, hash: u64) -> Option<State> {
 #[test]
 fn a_table_holds_what_a_map_holds() {
     for skip_bits in [0, 8] {
-        let mut table = Table::new(BIG, skip_bits);
+        let mut table = table(BIG, skip_bits);
         let mut map = HashMap::new();
         let mut n = 1_u64;
         for step in 0..40_000_u64 {
@@ -74,7 +78,7 @@ fn a_table_holds_what_a_map_holds() {
 
 #[test]
 fn what_has_run_out_makes_room_as_others_come() {
-    let mut table = Table::new(BIG, 0);
+    let mut table = table(BIG, 0);
     for n in 0..1_000 {
         drop(table.change(hash(n), Change::Put(state(1)), NOW));
     }
@@ -93,7 +97,7 @@ fn what_has_run_out_makes_room_as_others_come() {
 
 #[test]
 fn a_flood_evicts_itself_and_not_the_keys_in_use() {
-    let mut table = Table::new(Bound { keys: 1_000, log_bytes: 0 }, 0);
+    let mut table = table(Bound { keys: 1_000, log_bytes: 0 }, 0);
     let active: Vec<u64> = (0..100).map(hash).collect();
     for key in &active {
         drop(table.change(*key, Change::Put(state(500)), NOW));
@@ -112,10 +116,45 @@ fn a_flood_evicts_itself_and_not_the_keys_in_use() {
 
 #[test]
 fn logs_stay_within_their_bytes() {
-    let mut table = Table::new(Bound { keys: 100_000, log_bytes: 10_000 }, 0);
+    let mut table = table(Bound { keys: 100_000, log_bytes: 10_000 }, 0);
     for n in 0..5_000 {
         drop(table.change(hash(n), Change::Put(log(2)), NOW));
         assert!(table.log_bytes <= 10_000, "{} bytes", table.log_bytes);
     }
     assert!(table.len > 50, "some are still there");
+}
+
+/// Keys that are denied again and again, given back to, forgotten, run out and evicted: what there is a copy
+/// of is what the table has, and out of the way of its hand.
+#[test]
+fn a_copy_of_a_denied_state_is_what_its_slot_has() {
+    const KEYS: u64 = 24;
+    let limit = Limit::new(2, Micros::from_secs(5), Shape::FixedWindow).unwrap();
+    let charge = |operation| {
+        let key = tollgate_core::Key { domain: "", entries: &[], shared: &[], limit: &limit, ordinal: 0 };
+        Charge { descriptor: 0, rule: None, key, mode: tollgate_core::Mode::Enforce, operation, cost: 1 }
+    };
+    let mut table = table(Bound { keys: 12, log_bytes: 0 }, 0);
+    let (mut n, mut copies, mut evicted) = (1_u64, 0, 0);
+    for step in 0..40_000_u64 {
+        let now = NOW + Micros::from_millis(step);
+        n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let key = hash((n >> 33) % KEYS);
+        match n >> 60 {
+            0 => drop(table.change(key, Change::Remove, now)),
+            1 => drop(table.change(key, Change::Put(state(1 + step % 1_000)), now)),
+            2 => drop(table.decide(key, &charge(Operation::Refund), now)),
+            3 if step.is_multiple_of(97) => table.sweep(now),
+            _ => drop(table.decide(key, &charge(Operation::Check), now)),
+        }
+        for key in (0..KEYS).map(hash) {
+            let Some(words) = table.denied.get(key) else { continue };
+            let slot = table.find(key).map(|at| table.slot(at).words);
+            assert_eq!(slot, Some(words), "step {step}");
+            assert_ne!(words[0] & IN_USE, 0, "step {step}");
+            copies += 1;
+        }
+        evicted = table.evicted;
+    }
+    assert!(copies > 1_000 && evicted > 100, "{copies} copies were seen, and {evicted} keys evicted");
 }
