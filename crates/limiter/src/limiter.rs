@@ -176,6 +176,20 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         Pending::new(self.decide(request, operation, now, move |reply| self.offer(request, operation, reply)))
     }
 
+    /// The same on a store in this process, which nobody has to wait for: shows the reply to `then`,
+    /// where it is. None on any other store, and then nothing was done.
+    pub fn operate_at_once<T>(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+        then: impl FnOnce(&Reply) -> T,
+    ) -> Option<T> {
+        let reply = self.decide_in_memory(self.store.memory()?, RequestStep { request, operation, now });
+        self.offer(request, operation, &reply);
+        Some(then(&reply))
+    }
+
     /// Checks for a caller who holds what is delayed, and holds nothing for
     /// longer than `patience`: what would have to wait longer is denied, and its
     /// place in the queue given back.
@@ -189,8 +203,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         Pending::new(self.check_patiently(PatientCheck { request, now, patience }, offer))
     }
 
-    /// The same on a store in this process, which nobody has to wait for: shows the reply to `then`,
-    /// where it is. None on any other store, and then nothing was done.
+    /// The same on a store in this process, as [`Limiter::operate_at_once`].
     pub fn check_within_at_once<T>(
         &self,
         request: &Request<'_>,
@@ -242,23 +255,37 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         now: Time,
     ) -> Pending<S, impl Future<Output = LimitReply>> {
         Pending::new(async move {
-            let entries = [Entry { key: "", value: name }];
-            let key = Key { domain: CALLER_LIMITS, entries: &entries, shared: &[], limit, ordinal: 0 };
-            let (mode, operation) = (Mode::Enforce, Operation::Check);
-            let charge = Charge { descriptor: 0, rule: None, key, mode, operation, cost };
-            let decided = match self.store.memory() {
-                Some(memory) => {
-                    CallerDecision { now, decision: memory.decide_one(&charge, now), degraded: false }
-                }
-                None => Box::pin(self.check_remotely(charge, now)).await,
-            };
-            let reply = LimitReply::new(decided, self.is_all_shadow);
-            // A cost of 0 is no traffic.
-            if cost > 0 || reply.verdict.is_deny() {
-                self.sink.offer_limit(LimitEvent { name, reply: &reply });
+            if let Some(reply) = self.check_limit_at_once(name, limit, cost, now) {
+                return reply;
             }
-            reply
+            let entries = [Entry { key: "", value: name }];
+            let decided = Box::pin(self.check_remotely(caller_charge(&entries, limit, cost), now)).await;
+            self.caller_reply(name, cost, decided)
         })
+    }
+
+    /// The same on a store in this process, as [`Limiter::operate_at_once`].
+    #[inline]
+    pub fn check_limit_at_once(
+        &self,
+        name: &str,
+        limit: &Limit,
+        cost: u64,
+        now: Time,
+    ) -> Option<LimitReply> {
+        let memory = self.store.memory()?;
+        let entries = [Entry { key: "", value: name }];
+        let decision = memory.decide_one(&caller_charge(&entries, limit, cost), now);
+        Some(self.caller_reply(name, cost, CallerDecision { now, decision, degraded: false }))
+    }
+
+    fn caller_reply(&self, name: &str, cost: u64, decided: CallerDecision) -> LimitReply {
+        let reply = LimitReply::new(decided, self.is_all_shadow);
+        // A cost of 0 is no traffic.
+        if cost > 0 || reply.verdict.is_deny() {
+            self.sink.offer_limit(LimitEvent { name, reply: &reply });
+        }
+        reply
     }
 
     async fn check_remotely(&self, charge: Charge<'_>, now: Time) -> CallerDecision {
@@ -434,6 +461,13 @@ impl<'r, 'a> PatientCheck<'r, 'a> {
     fn is_too_long(self, reply: &Reply) -> bool {
         matches!(reply.verdict, Verdict::Delay { wait } if wait > self.patience)
     }
+}
+
+/// The charge of a limit that the caller brings along.
+fn caller_charge<'a>(entries: &'a [Entry<'a>], limit: &'a Limit, cost: u64) -> Charge<'a> {
+    let key = Key { domain: CALLER_LIMITS, entries, shared: &[], limit, ordinal: 0 };
+    let (mode, operation) = (Mode::Enforce, Operation::Check);
+    Charge { descriptor: 0, rule: None, key, mode, operation, cost }
 }
 
 /// Whether all that a request does is give back.

@@ -139,6 +139,28 @@ impl Service {
         Ok(reply)
     }
 
+    /// The same where counters are in this process: shows the reply to `then`, where it is. None with a
+    /// remote store, and then nothing was done.
+    pub fn operate_at_once<T>(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        now: Time,
+        then: impl FnOnce(Result<&Reply, ServiceError>) -> T,
+    ) -> Option<T> {
+        if self.limiter.store().is_remote() {
+            return None;
+        }
+        if let Err(error) = self.decidable(request) {
+            return Some(then(Err(error)));
+        }
+        self.limiter.operate_at_once(request, operation, now, |reply| {
+            self.postpaid_hint.note(reply);
+            self.unknown_names.note(request, reply);
+            then(Ok(reply))
+        })
+    }
+
     /// Checks for a caller who holds what is delayed for no longer than
     /// `patience`; what would have to wait longer is denied and takes nothing.
     ///
@@ -191,6 +213,17 @@ impl Service {
     /// Takes `cost` from the counter `name` of a limit that the caller brings along.
     pub async fn check_limit(&self, name: &str, limit: &Limit, cost: u64, now: Time) -> LimitReply {
         self.limiter.check_limit(name, limit, cost, now).await
+    }
+
+    /// The same where counters are in this process.
+    pub fn check_limit_at_once(
+        &self,
+        name: &str,
+        limit: &Limit,
+        cost: u64,
+        now: Time,
+    ) -> Option<LimitReply> {
+        self.limiter.check_limit_at_once(name, limit, cost, now)
     }
 
     /// Takes one of all requests of the gateway, at whatever path; an error says when to come again.

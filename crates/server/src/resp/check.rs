@@ -58,6 +58,18 @@ impl<'a> RespCheckRequest<'a> {
         let request = Request::new(self.domain, &descriptors).with_cost(self.cost);
         service.operate(&request, Operation::Check, now).await
     }
+
+    /// The same where counters are in memory.
+    pub(super) fn decide_at_once<T>(
+        &self,
+        service: &Service,
+        now: Time,
+        then: impl FnOnce(Result<&Reply, ServiceError>) -> T,
+    ) -> Option<T> {
+        let descriptors = [Descriptor::new(&self.entries)];
+        let request = Request::new(self.domain, &descriptors).with_cost(self.cost);
+        service.operate_at_once(&request, Operation::Check, now, then)
+    }
 }
 
 /// The pairs without the cost, and the cost. Only the last of several pairs is a cost.

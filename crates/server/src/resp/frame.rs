@@ -23,10 +23,10 @@ const LENGTH_BYTES_MAX: usize = 16;
 pub(super) type CommandWords<'a> = SmallVec<[&'a [u8]; WORDS_USUAL]>;
 
 /// What some bytes begin with.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum RespFrame<'a> {
-    /// A command and how many bytes it took; no words if there is nothing to answer.
-    Command(CommandWords<'a>, usize),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RespFrame {
+    /// A command, and how many bytes it took.
+    Command(usize),
     /// The beginning of a command.
     Partial,
 }
@@ -59,24 +59,24 @@ fn shown(byte: u8) -> char {
     if byte.is_ascii_graphic() { char::from(byte) } else { '?' }
 }
 
-/// Reads the command that `bytes` begin with.
-pub(super) fn next(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
+/// Reads the command that `bytes` begin with into `words`, which were empty; they stay so if there is
+/// nothing to answer.
+pub(super) fn next<'a>(bytes: &'a [u8], words: &mut CommandWords<'a>) -> Result<RespFrame, FramingError> {
     match bytes.first() {
         None => Ok(RespFrame::Partial),
-        Some(b'*') => array(bytes),
+        Some(b'*') => array(bytes, words),
         // A TLS handshake begins with it, and no command does.
         Some(0x16) => Err(FramingError::Tls),
-        Some(_) => line(bytes),
+        Some(_) => line(bytes, words),
     }
 }
 
-fn array(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
+fn array<'a>(bytes: &'a [u8], words: &mut CommandWords<'a>) -> Result<RespFrame, FramingError> {
     let Some((count, mut at)) = length(bytes, 0)? else { return Ok(RespFrame::Partial) };
-    let Some(count) = count else { return Ok(RespFrame::Command(CommandWords::new(), at)) };
+    let Some(count) = count else { return Ok(RespFrame::Command(at)) };
     if count > RESP_WORDS_MAX {
         return Err(FramingError::TooManyWords { found: count });
     }
-    let mut words = CommandWords::new();
     for _ in 0..count {
         match bytes.get(at) {
             None => return partial(at),
@@ -96,11 +96,11 @@ fn array(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
         }
         at = end + 2;
     }
-    if at > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Command(words, at)) }
+    if at > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Command(at)) }
 }
 
 /// The rest is to come, unless the command is already known to be too long.
-fn partial<'a>(known: usize) -> Result<RespFrame<'a>, FramingError> {
+fn partial(known: usize) -> Result<RespFrame, FramingError> {
     if known > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Partial) }
 }
 
@@ -130,7 +130,7 @@ fn length(bytes: &[u8], at: usize) -> Result<Option<(Option<u64>, usize)>, Frami
     if digits.len() < LENGTH_BYTES_MAX { Ok(None) } else { Err(FramingError::Length) }
 }
 
-fn line(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
+fn line<'a>(bytes: &'a [u8], words: &mut CommandWords<'a>) -> Result<RespFrame, FramingError> {
     let looked_at = bytes.get(..RESP_INLINE_MAX).unwrap_or(bytes);
     let Some(end) = looked_at.iter().position(|byte| *byte == b'\n') else {
         return if bytes.len() < RESP_INLINE_MAX {
@@ -140,12 +140,11 @@ fn line(bytes: &[u8]) -> Result<RespFrame<'_>, FramingError> {
         };
     };
     let text = looked_at.get(..end).unwrap_or_default();
-    let words: CommandWords<'_> =
-        text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    words.extend(text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()));
     let is_request = words.len() == 3 && words.last().is_some_and(|word| word.starts_with(b"HTTP/"));
     let is_host = words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"host:"));
     // Otherwise a page in a browser could send us commands in its body.
-    if is_request || is_host { Err(FramingError::Http) } else { Ok(RespFrame::Command(words, end + 1)) }
+    if is_request || is_host { Err(FramingError::Http) } else { Ok(RespFrame::Command(end + 1)) }
 }
 
 #[cfg(test)]

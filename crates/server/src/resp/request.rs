@@ -59,6 +59,28 @@ impl RespRequest<'_> {
         }
     }
 
+    /// Decides it and writes the reply, where its counters are in memory.
+    fn answer_at_once(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
+        let mut span = service.tracer().call(self.name(), |_| None);
+        let answered = match self {
+            Self::Throttle(request) => request.decide_at_once(service, now).map(|reply| {
+                span.decided(None, reply.outcome);
+                request.dialect().reply(&reply, writer);
+            }),
+            Self::Check(request) => request.decide_at_once(service, now, |decided| match decided {
+                Ok(reply) => {
+                    span.decided(Some(request.domain()), reply.outcome());
+                    check::reply(reply, writer);
+                }
+                Err(error) => {
+                    span.failed(&error.to_string());
+                    writer.error(&format_args!("ERR {error}"));
+                }
+            }),
+        };
+        debug_assert!(answered.is_some(), "counters are in memory");
+    }
+
     /// The command, which its span is called by.
     const fn name(&self) -> &'static str {
         match self {
@@ -98,7 +120,7 @@ impl<'a> Pipeline<'a> {
         writer: &mut RespWriter<'_>,
     ) {
         if !service.limiter().store().is_remote() {
-            request.decide(service, now).await.write(writer);
+            request.answer_at_once(service, now, writer);
             return self.turn.decided(1).await;
         }
         self.open.push(request);

@@ -18,7 +18,7 @@ use tollgate_core::Time;
 
 use super::check::RespCheckRequest;
 use super::commands::{self, CommandKind, RespCommand};
-use super::frame::{self, FramingError, RespFrame};
+use super::frame::{self, CommandWords, FramingError, RespFrame};
 use super::request::{Pipeline, RespRequest};
 use super::throttle::{Dialect, LimitCache, ThrottleRequest};
 use super::to_wire::{RespVersion, RespWriter};
@@ -106,14 +106,16 @@ impl RespSession {
     pub(super) async fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> InputProgress {
         let service = Arc::clone(&self.context.service);
         let (mut progress, mut pipeline) = (InputProgress::default(), Pipeline::default());
+        let mut words = CommandWords::new();
         while !progress.is_over {
             if out.len() >= RESPONSE_PART {
                 progress.has_more = true;
                 break;
             }
-            match frame::next(input.get(progress.used..).unwrap_or_default()) {
+            words.clear();
+            match frame::next(input.get(progress.used..).unwrap_or_default(), &mut words) {
                 Ok(RespFrame::Partial) => break,
-                Ok(RespFrame::Command(words, bytes)) => {
+                Ok(RespFrame::Command(bytes)) => {
                     progress.used += bytes;
                     if words.is_empty() {
                         continue;

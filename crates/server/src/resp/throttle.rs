@@ -99,6 +99,11 @@ impl<'a> ThrottleRequest<'a> {
     pub(super) async fn decide(&self, service: &Service, now: Time) -> LimitReply {
         service.check_limit(self.key, &self.limit, self.cost, now).await
     }
+
+    /// The same where counters are in memory.
+    pub(super) fn decide_at_once(&self, service: &Service, now: Time) -> Option<LimitReply> {
+        service.check_limit_at_once(self.key, &self.limit, self.cost, now)
+    }
 }
 
 impl LimitCache {
