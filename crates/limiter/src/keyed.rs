@@ -84,10 +84,9 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     /// ```
     pub fn check_batch<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Decision> {
         let hashes: Vec<u64> = keys.iter().map(|key| self.store.hash_of(key.borrow())).collect();
-        let charge = self.charge(Operation::Check, 1);
         let mut decisions = Vec::with_capacity(keys.len());
-        let now = self.clock.now();
-        self.store.decide_batch(&hashes, |_| &charge, now, |decision| decisions.push(decision));
+        let (now, charge) = (self.clock.now(), |_| self.charge(Operation::Check, 1));
+        self.store.decide_batch(&hashes, charge, now, |_, decision| decisions.push(decision));
         decisions
     }
 

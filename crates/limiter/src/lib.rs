@@ -40,7 +40,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{Event, EventSink, LimitEvent, NoSink};
 pub use keyed::KeyedLimiter;
 pub use limit_reply::LimitReply;
-pub use limiter::Limiter;
+pub use limiter::{CallerCheck, Limiter};
 pub use load::{Load, LoadGauge, LoadReading, LoadSource};
 pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};

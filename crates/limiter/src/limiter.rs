@@ -5,6 +5,8 @@
 //!
 //! Deliberately not here: waiting out a delay, and wire formats.
 
+mod batch;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +24,8 @@ use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
 use crate::store::{Store, StoreReply};
+
+pub use batch::CallerCheck;
 
 /// The domain of counters whose limits callers bring along. No rule file has
 /// it, so that rules and callers never share one.
@@ -266,13 +270,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     /// The same on a store in this process, as [`Limiter::operate_at_once`].
     #[inline]
-    pub fn check_limit_at_once(
-        &self,
-        name: &str,
-        limit: &Limit,
-        cost: u64,
-        now: Time,
-    ) -> Option<LimitReply> {
+    pub fn check_limit_at_once(&self, name: &str, limit: &Limit, cost: u64, now: Time) -> Option<LimitReply> {
         let memory = self.store.memory()?;
         let entries = [Entry { key: "", value: name }];
         let decision = memory.decide_one(&caller_charge(&entries, limit, cost), now);
@@ -375,11 +373,16 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         rules: &RuleSet,
         step: RequestStep<'_, '_>,
     ) -> Option<RuleDecision> {
-        if self.is_all_quota || self.has_overrides.load(Ordering::Acquire) {
+        if !self.may_be_single() {
             return None;
         }
         let charge = rules.single_charge(step.request, step.operation)?;
         Some(RuleDecision::new(&charge, &memory.decide_one(&charge, step.now)))
+    }
+
+    /// Whether a request may take the short way, if its rule lets it.
+    fn may_be_single(&self) -> bool {
+        !self.is_all_quota && !self.has_overrides.load(Ordering::Acquire)
     }
 
     async fn decide_remotely(&self, step: RequestStep<'_, '_>) -> Reply {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tollgate_core::{Limit, Micros, Operation, Request, Time};
 use tollgate_defer::DeferService;
-use tollgate_limiter::{Clock as _, LimitReply, Limiter, Reply, SystemClock};
+use tollgate_limiter::{CallerCheck, Clock as _, LimitReply, Limiter, Reply, SystemClock};
 
 use crate::health::Health;
 use crate::history::HistoryService;
@@ -161,6 +161,30 @@ impl Service {
         })
     }
 
+    /// Checks several requests one after the other where counters are in this process, and shows each reply
+    /// to `then` with its number. False with a remote store, and then nothing was done.
+    pub fn check_batch_at_once(
+        &self,
+        requests: &[Request<'_>],
+        now: Time,
+        mut then: impl FnMut(usize, Result<&Reply, ServiceError>),
+    ) -> bool {
+        let is_decidable = |request: &&Request<'_>| self.refusal(request).is_none();
+        if requests.iter().take_while(is_decidable).count() == requests.len() {
+            return self.limiter.check_batch_at_once(requests, now, |at, reply| {
+                self.postpaid_hint.note(reply);
+                if let Some(request) = requests.get(at) {
+                    self.unknown_names.note(request, reply);
+                }
+                then(at, Ok(reply));
+            });
+        }
+        let one = |(at, request)| {
+            self.operate_at_once(request, Operation::Check, now, |decided| then(at, decided)).is_some()
+        };
+        requests.iter().enumerate().map(one).fold(true, |all, done| all && done)
+    }
+
     /// Checks for a caller who holds what is delayed for no longer than
     /// `patience`; what would have to wait longer is denied and takes nothing.
     ///
@@ -215,14 +239,19 @@ impl Service {
         self.limiter.check_limit(name, limit, cost, now).await
     }
 
-    /// The same where counters are in this process.
-    pub fn check_limit_at_once(
+    /// Several, one after the other, where counters are in this process; each reply is shown to `then` with
+    /// its number. False with a remote store, and then nothing was done.
+    pub fn check_limits_at_once(
         &self,
-        name: &str,
-        limit: &Limit,
-        cost: u64,
+        checks: &[CallerCheck<'_>],
         now: Time,
-    ) -> Option<LimitReply> {
+        then: impl FnMut(usize, &LimitReply),
+    ) -> bool {
+        self.limiter.check_limits_at_once(checks, now, then)
+    }
+
+    /// One, where counters are in this process.
+    pub fn check_limit_at_once(&self, name: &str, limit: &Limit, cost: u64, now: Time) -> Option<LimitReply> {
         self.limiter.check_limit_at_once(name, limit, cost, now)
     }
 
@@ -261,7 +290,14 @@ impl Service {
 
     /// Whether there is something to decide, and something to decide by.
     fn decidable(&self, request: &Request<'_>) -> Result<(), ServiceError> {
-        let refusal = if request.domain.is_empty() {
+        let Some(error) = self.refusal(request) else { return Ok(()) };
+        self.limiter.sink().metrics.failed(CallFailure::Service);
+        Err(error)
+    }
+
+    /// Why there is not.
+    fn refusal(&self, request: &Request<'_>) -> Option<ServiceError> {
+        if request.domain.is_empty() {
             Some(ServiceError::NoDomain)
         } else if request.descriptors.is_empty() {
             Some(ServiceError::NoDescriptors)
@@ -269,10 +305,7 @@ impl Service {
             Some(ServiceError::NoRules)
         } else {
             None
-        };
-        let Some(error) = refusal else { return Ok(()) };
-        self.limiter.sink().metrics.failed(CallFailure::Service);
-        Err(error)
+        }
     }
 
     /// What is set, and where.

@@ -52,15 +52,18 @@ impl ShardBits {
 }
 
 impl MemoryStore {
-    /// Decides a charge for each hash, one after the other, and hands out the decisions in that order.
+    /// Decides a charge for each hash, one after the other, and hands out the decisions in that order, with
+    /// their numbers, while nothing is locked.
     pub(crate) fn decide_batch<'a>(
         &self,
         hashes: &[u64],
-        charge: impl Fn(usize) -> &'a Charge<'a>,
+        charge: impl Fn(usize) -> Charge<'a>,
         now: Time,
-        mut decided: impl FnMut(Decision),
+        mut decided: impl FnMut(usize, Decision),
     ) {
+        let mut decisions: SmallVec<[Decision; TOGETHER_MAX]> = SmallVec::new();
         for (part, hashes) in hashes.chunks(TOGETHER_MAX).enumerate() {
+            let first = part * TOGETHER_MAX;
             let mut shards = ShardBits::default();
             hashes.iter().for_each(|hash| shards.insert(self.shard_of(*hash)));
             let mut tables: SmallVec<[MutexGuard<'_, Table>; TOGETHER_MAX]> =
@@ -71,8 +74,12 @@ impl MemoryStore {
             black_box(touched.fold(0, |sum, word| sum ^ word));
             for (at, hash) in hashes.iter().enumerate() {
                 if let Some(table) = tables.get_mut(shards.rank(self.shard_of(*hash))) {
-                    decided(table.decide(*hash, charge(part * TOGETHER_MAX + at), now));
+                    decisions.push(table.decide(*hash, &charge(first + at), now));
                 }
+            }
+            drop(tables);
+            for (at, decision) in decisions.drain(..).enumerate() {
+                decided(first + at, decision);
             }
         }
     }

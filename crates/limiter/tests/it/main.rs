@@ -6,6 +6,7 @@
     reason = "a test that cannot go on says so by failing"
 )]
 
+mod batches;
 mod clock_ahead;
 mod deferring;
 mod events;

@@ -8,6 +8,7 @@ use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time, Verdict
 use tollgate_limiter::{Reply, RuleDecision};
 
 use super::from_wire::{self, Excerpt, TextError};
+use super::request::PIPELINE_MAX;
 use super::to_wire::{RespVersion, RespWriter};
 use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
 use crate::service::{Service, ServiceError};
@@ -69,6 +70,31 @@ impl<'a> RespCheckRequest<'a> {
         let descriptors = [Descriptor::new(&self.entries)];
         let request = Request::new(self.domain, &descriptors).with_cost(self.cost);
         service.operate_at_once(&request, Operation::Check, now, then)
+    }
+}
+
+/// Decides requests together where counters are in memory, and replies.
+pub(super) fn answer_at_once(
+    checks: &[&RespCheckRequest<'_>],
+    service: &Service,
+    now: Time,
+    writer: &mut RespWriter<'_>,
+) {
+    let descriptors: SmallVec<[[Descriptor<'_>; 1]; PIPELINE_MAX]> =
+        checks.iter().map(|check| [Descriptor::new(&check.entries)]).collect();
+    let requests: SmallVec<[Request<'_>; PIPELINE_MAX]> = checks
+        .iter()
+        .zip(&descriptors)
+        .map(|(check, descriptors)| Request::new(check.domain, descriptors).with_cost(check.cost))
+        .collect();
+    service.check_batch_at_once(&requests, now, |_, decided| write(decided, writer));
+}
+
+/// Writes what was decided.
+pub(super) fn write(decided: Result<&Reply, ServiceError>, writer: &mut RespWriter<'_>) {
+    match decided {
+        Ok(decided) => reply(decided, writer),
+        Err(error) => writer.error(&format_args!("ERR {error}")),
     }
 }
 
@@ -139,7 +165,7 @@ impl<'a> RespCheckReply<'a> {
 }
 
 /// Writes the reply.
-pub(super) fn reply(reply: &Reply, writer: &mut RespWriter<'_>) {
+fn reply(reply: &Reply, writer: &mut RespWriter<'_>) {
     let reply = RespCheckReply::new(reply);
     match writer.version() {
         RespVersion::Resp2 => flat(&reply, writer),

@@ -1,26 +1,27 @@
 //! Commands that ask for a decision, and their replies.
 //!
-//! Such commands that follow each other on a connection make up a [`Pipeline`].
-//! With counters in memory each is decided as it comes. With a remote store they
-//! are sent together, in order, so that a pipeline waits for one round trip and
-//! not for many.
+//! Such commands that follow each other on a connection make up a [`Pipeline`], and are decided together,
+//! in order: with counters in memory so that these are fetched side by side, and with a remote store so that
+//! a pipeline waits for one round trip and not for many.
 
 use std::future::poll_fn;
+use std::mem::discriminant;
 use std::task::Poll;
 
 use futures_util::FutureExt as _;
 use futures_util::future::maybe_done;
+use smallvec::SmallVec;
 use tollgate_core::Time;
 use tollgate_limiter::{LimitReply, Reply};
 
 use super::check::{self, RespCheckRequest};
-use super::throttle::{Dialect, ThrottleRequest};
+use super::throttle::{self, Dialect, ThrottleRequest};
 use super::to_wire::RespWriter;
 use crate::service::{Service, ServiceError};
 use crate::turn::Turn;
 
-/// Requests that are sent together; more would only queue at the store.
-const PIPELINE_MAX: usize = 64;
+/// Requests that are decided together; more would only queue at a remote store.
+pub(super) const PIPELINE_MAX: usize = 64;
 
 /// A command that asks for a decision.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ enum RespReply {
     Check(Result<Reply, ServiceError>),
 }
 
-impl RespRequest<'_> {
+impl<'a> RespRequest<'a> {
     async fn decide(&self, service: &Service, now: Time) -> RespReply {
         let mut span = service.tracer().call(self.name(), |_| None);
         match self {
@@ -67,18 +68,23 @@ impl RespRequest<'_> {
                 span.decided(None, reply.outcome);
                 request.dialect().reply(&reply, writer);
             }),
-            Self::Check(request) => request.decide_at_once(service, now, |decided| match decided {
-                Ok(reply) => {
-                    span.decided(Some(request.domain()), reply.outcome());
-                    check::reply(reply, writer);
+            Self::Check(request) => request.decide_at_once(service, now, |decided| {
+                match &decided {
+                    Ok(reply) => span.decided(Some(request.domain()), reply.outcome()),
+                    Err(error) => span.failed(&error.to_string()),
                 }
-                Err(error) => {
-                    span.failed(&error.to_string());
-                    writer.error(&format_args!("ERR {error}"));
-                }
+                check::write(decided, writer);
             }),
         };
         debug_assert!(answered.is_some(), "counters are in memory");
+    }
+
+    const fn throttle(&self) -> Option<&ThrottleRequest<'a>> {
+        if let Self::Throttle(request) = self { Some(request) } else { None }
+    }
+
+    const fn check(&self) -> Option<&RespCheckRequest<'a>> {
+        if let Self::Check(request) = self { Some(request) } else { None }
     }
 
     /// The command, which its span is called by.
@@ -97,8 +103,7 @@ impl RespReply {
     fn write(&self, writer: &mut RespWriter<'_>) {
         match self {
             Self::Throttle(dialect, reply) => dialect.reply(reply, writer),
-            Self::Check(Ok(reply)) => check::reply(reply, writer),
-            Self::Check(Err(error)) => writer.error(&format_args!("ERR {error}")),
+            Self::Check(decided) => check::write(decided.as_ref().map_err(|error| *error), writer),
         }
     }
 }
@@ -111,7 +116,7 @@ pub(super) struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Decides a request now if its counters are in memory, and later otherwise.
+    /// Takes a request that is decided with those that follow it.
     pub(super) async fn push(
         &mut self,
         request: RespRequest<'a>,
@@ -119,10 +124,6 @@ impl<'a> Pipeline<'a> {
         now: Time,
         writer: &mut RespWriter<'_>,
     ) {
-        if !service.limiter().store().is_remote() {
-            request.answer_at_once(service, now, writer);
-            return self.turn.decided(1).await;
-        }
         self.open.push(request);
         if self.open.len() >= PIPELINE_MAX {
             self.flush(service, now, writer).await;
@@ -134,6 +135,34 @@ impl<'a> Pipeline<'a> {
         if self.open.is_empty() {
             return;
         }
+        if service.limiter().store().is_remote() {
+            self.flush_remotely(service, now, writer).await;
+            return self.open.clear();
+        }
+        match self.open.as_slice() {
+            [_, _, ..] if !service.tracer().is_on() => self.flush_at_once(service, now, writer),
+            // A request that has a span is decided within it.
+            open => open.iter().for_each(|request| request.answer_at_once(service, now, writer)),
+        }
+        let decided = self.open.len();
+        self.open.clear();
+        self.turn.decided(decided).await;
+    }
+
+    /// Decides commands of one kind that follow each other together.
+    fn flush_at_once(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
+        for alike in self.open.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
+            let throttles: SmallVec<[&ThrottleRequest<'_>; PIPELINE_MAX]> =
+                alike.iter().filter_map(RespRequest::throttle).collect();
+            let checks: SmallVec<[&RespCheckRequest<'_>; PIPELINE_MAX]> =
+                alike.iter().filter_map(RespRequest::check).collect();
+            throttle::answer_at_once(&throttles, service, now, writer);
+            check::answer_at_once(&checks, service, now, writer);
+        }
+    }
+
+    /// Sends all to the store, and waits until all are decided.
+    async fn flush_remotely(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
         let mut deciding: Vec<_> =
             self.open.iter().map(|request| Box::pin(maybe_done(request.decide(service, now)))).collect();
         // All are polled in order each time, so that each is sent before the
@@ -149,6 +178,5 @@ impl<'a> Pipeline<'a> {
                 reply.write(writer);
             }
         }
-        self.open.clear();
     }
 }

@@ -12,10 +12,12 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
-use tollgate_limiter::LimitReply;
+use tollgate_limiter::{CallerCheck, LimitReply};
 
 use super::from_wire::{self, Excerpt, TextError};
+use super::request::PIPELINE_MAX;
 use super::to_wire::RespWriter;
 use crate::bounds::VALUE_MAX;
 use crate::service::Service;
@@ -104,6 +106,24 @@ impl<'a> ThrottleRequest<'a> {
     pub(super) fn decide_at_once(&self, service: &Service, now: Time) -> Option<LimitReply> {
         service.check_limit_at_once(self.key, &self.limit, self.cost, now)
     }
+}
+
+/// Decides requests together where counters are in memory, and replies.
+pub(super) fn answer_at_once(
+    requests: &[&ThrottleRequest<'_>],
+    service: &Service,
+    now: Time,
+    writer: &mut RespWriter<'_>,
+) {
+    let checks: SmallVec<[CallerCheck<'_>; PIPELINE_MAX]> = requests
+        .iter()
+        .map(|request| CallerCheck { name: request.key, limit: &request.limit, cost: request.cost })
+        .collect();
+    service.check_limits_at_once(&checks, now, |at, reply| {
+        if let Some(request) = requests.get(at) {
+            request.dialect.reply(reply, writer);
+        }
+    });
 }
 
 impl LimitCache {

@@ -1,0 +1,129 @@
+//! Requests that arrived together, where counters are in memory.
+//!
+//! Whoever has several, such as a pipeline of commands, hands them over at once: those that meet one limit
+//! and nothing else are decided by `MemoryStore::decide_batch`, which fetches their counters side by side.
+//! All others take the long way, each in its turn.
+//!
+//! Invariant: replies, counters and events are those of one request after the other.
+//!
+//! Deliberately not here: stores that have to be waited for, which send together what comes together.
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Entry, Limit, Operation, Request, RuleSet, Time};
+
+use super::{Limiter, RequestStep, caller_charge};
+use crate::clock::Clock;
+use crate::event::EventSink;
+use crate::limit_reply::{CallerDecision, LimitReply};
+use crate::memory::MemoryStore;
+use crate::reply::{Reply, RuleDecision};
+use crate::store::Store;
+
+/// Requests that are mostly handed over at once; more cost an allocation.
+const REQUESTS_USUAL: usize = 64;
+
+/// A check of a limit that the caller brings along.
+#[derive(Debug, Clone, Copy)]
+pub struct CallerCheck<'a> {
+    /// The name of the counter.
+    pub name: &'a str,
+    /// The limit.
+    pub limit: &'a Limit,
+    /// What is taken.
+    pub cost: u64,
+}
+
+/// What some requests are charged for, each for one limit and nothing else.
+#[derive(Default)]
+struct SingleCharges<'a> {
+    hashes: SmallVec<[u64; REQUESTS_USUAL]>,
+    charges: SmallVec<[Charge<'a>; REQUESTS_USUAL]>,
+}
+
+impl<'a> SingleCharges<'a> {
+    /// Of the first of these requests, up to one that is charged for more, or for nothing.
+    fn of_first(memory: &MemoryStore, rules: &'a RuleSet, requests: &[Request<'a>]) -> Self {
+        let mut single = Self::default();
+        for charge in requests.iter().map_while(|request| rules.single_charge(request, Operation::Check)) {
+            single.hashes.push(memory.hash(&charge.key));
+            single.charges.push(charge);
+        }
+        single
+    }
+
+    fn charge(&self, at: usize) -> Charge<'a> {
+        *self.charges.get(at).expect("there is a charge for each hash")
+    }
+}
+
+impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
+    /// Checks requests one after the other, and shows each reply to `then`, with the number of its
+    /// request. False on a store that is not in this process, and then nothing was done.
+    pub fn check_batch_at_once(
+        &self,
+        requests: &[Request<'_>],
+        now: Time,
+        mut then: impl FnMut(usize, &Reply),
+    ) -> bool {
+        let Some(memory) = self.store.memory() else { return false };
+        let rules = self.rules.load_full();
+        let mut show = |at: usize, request: &Request<'_>, reply: &Reply| {
+            self.offer(request, Operation::Check, reply);
+            then(at, reply);
+        };
+        let mut first = 0;
+        while let Some(rest) = requests.get(first..).filter(|rest| !rest.is_empty()) {
+            let single = match self.may_be_single() {
+                true => SingleCharges::of_first(memory, &rules, rest),
+                false => SingleCharges::default(),
+            };
+            memory.decide_batch(
+                &single.hashes,
+                |at| single.charge(at),
+                now,
+                |at, decision| {
+                    let decision = RuleDecision::new(&single.charge(at), &decision);
+                    let rules = Guard::from_inner(Arc::clone(&rules));
+                    let reply = Reply::single(rules, now, decision, self.is_all_shadow);
+                    if let Some(request) = rest.get(at) {
+                        show(first + at, request, &reply);
+                    }
+                },
+            );
+            let decided = single.hashes.len();
+            if let Some(request) = rest.get(decided) {
+                let step = RequestStep { request, operation: Operation::Check, now };
+                show(first + decided, request, &self.decide_in_memory(memory, step));
+            }
+            first += decided + 1;
+        }
+        true
+    }
+
+    /// Checks limits that callers bring along one after the other, and shows each reply to `then`, with the
+    /// number of its check. False on a store that is not in this process, and then nothing was done.
+    pub fn check_limits_at_once(
+        &self,
+        checks: &[CallerCheck<'_>],
+        now: Time,
+        mut then: impl FnMut(usize, &LimitReply),
+    ) -> bool {
+        let Some(memory) = self.store.memory() else { return false };
+        let hash = |check: &CallerCheck<'_>| {
+            let entries = [Entry { key: "", value: check.name }];
+            memory.hash(&caller_charge(&entries, check.limit, check.cost).key)
+        };
+        let hashes: SmallVec<[u64; REQUESTS_USUAL]> = checks.iter().map(hash).collect();
+        let check = |at: usize| checks.get(at).expect("there is a hash for each check");
+        // The name is in the hash, and nothing else is decided by it.
+        let charge = |at: usize| caller_charge(&[], check(at).limit, check(at).cost);
+        memory.decide_batch(&hashes, charge, now, |at, decision| {
+            let decided = CallerDecision { now, decision, degraded: false };
+            then(at, &self.caller_reply(check(at).name, check(at).cost, decided));
+        });
+        true
+    }
+}
