@@ -51,6 +51,40 @@ async fn a_conversation_may_come_byte_by_byte() {
     caller.expect(b"", &heard).await;
 }
 
+/// Commands of one kind that follow each other are decided together; nobody can tell.
+#[tokio::test]
+async fn a_pipeline_is_decided_in_order_whatever_its_commands_are() {
+    let server = setup().start().await;
+    let user = |user: &str| command(&format!("TOLLGATE.CHECK shop user_id {user}"));
+    let nobody = b"*4\r\n$14\r\nTOLLGATE.CHECK\r\n$0\r\n\r\n$7\r\nuser_id\r\n$1\r\n7\r\n".to_vec();
+    let throttle = command("THROTTLE together 1 1 86400");
+    let said = [
+        user("7"),
+        user("8"),
+        user("7"),
+        user("7"),
+        throttle.clone(),
+        throttle,
+        user("7"),
+        nobody,
+        user("8"),
+    ];
+    let mut caller = Caller::new(&server).await;
+    caller.send(&[said.concat(), command("QUIT")].concat()).await;
+    let heard = caller.last_words().await;
+    let is_telling = |line: &&str| ["allow", "deny", "+OK"].contains(line) || line.starts_with(['-', '*']);
+    let mut told = heard.lines().filter(is_telling);
+    let mut expect = |lines: &[&str]| {
+        for line in lines {
+            assert_eq!(told.next(), Some(*line), "{heard}");
+        }
+    };
+    expect(&["*6", "allow", "*6", "allow", "*6", "allow", "*6", "deny"]);
+    expect(&["*5", "*5", "*6", "deny"]);
+    expect(&["-ERR the domain is empty; send the domain of a rule file", "*6", "allow", "+OK"]);
+    assert!(heard.contains("*5\r\n:1\r\n:1\r\n:0\r\n:86400\r\n:0\r\n*5\r\n:0\r\n"), "one passes: {heard}");
+}
+
 #[tokio::test]
 async fn ten_thousand_commands_at_once_are_answered_in_order() {
     let server = setup().start().await;
