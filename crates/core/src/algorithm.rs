@@ -82,6 +82,7 @@ pub enum Change<S = State> {
 }
 
 impl<S> Change<S> {
+    #[inline]
     fn map<T>(self, put: impl FnOnce(S) -> T) -> Change<T> {
         match self {
             Self::Keep => Change::Keep,
@@ -170,17 +171,15 @@ fn decide_cell_rewound(ahead: Cell, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
 }
 
 fn decide_by_shape(state: Option<StateRef<'_>>, ask: &Ask<'_>) -> (Decision, Change) {
+    let cell = || state.and_then(StateRef::cell);
     let log = || state.and_then(StateRef::log);
     let (decision, change) = match ask.limit.shape() {
         Shape::SlidingLog => sliding_log::decide(log(), ask),
         Shape::SlidingBuckets { .. } => sliding_buckets::decide(log(), ask),
-        Shape::FixedWindow
-        | Shape::SlidingCounter
-        | Shape::TokenBucket { .. }
-        | Shape::LeakyBucket { .. } => {
-            let (decision, change) = decide_cell_by_shape(state.and_then(StateRef::cell), ask);
-            return (decision, change.map(State::Cell));
-        }
+        Shape::FixedWindow => return fixed_window::decide(cell(), ask),
+        Shape::SlidingCounter => return sliding_counter::decide(cell(), ask),
+        Shape::TokenBucket { refill, .. } => return token_bucket::decide(cell(), ask, refill),
+        Shape::LeakyBucket { max_wait, .. } => return leaky_bucket::decide(cell(), ask, max_wait),
     };
     (decision, change.map(State::Log))
 }
@@ -232,6 +231,7 @@ pub(crate) enum UsageStep {
 }
 
 impl<'a> Ask<'a> {
+    #[inline]
     fn new(limit: &'a Limit, now: Time, operation: Operation, cost: u64) -> Self {
         Self { limit, now: now.min(NOW_MAX), operation, cost: cost.min(COST_MAX) }
     }

@@ -120,6 +120,12 @@ impl State {
     }
 }
 
+impl From<Cell> for State {
+    fn from(cell: Cell) -> Self {
+        Self::Cell(cell)
+    }
+}
+
 /// A [`State`] as the maths reads it.
 ///
 /// ```

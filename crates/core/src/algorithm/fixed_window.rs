@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::state::Cell;
 use crate::time::{Micros, Time};
 
-pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
+pub(super) fn decide<S: From<Cell>>(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<S>) {
     let window = ask.limit.window();
     let hard = ask.limit.hard_capacity();
     let live = cell.filter(|cell| cell.deadline() > ask.now);
@@ -37,12 +37,14 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cel
     (decision, change(ask, step, end, used))
 }
 
-fn change(ask: &Ask<'_>, step: UsageStep, end: Time, used: u64) -> Change<Cell> {
+fn change<S: From<Cell>>(ask: &Ask<'_>, step: UsageStep, end: Time, used: u64) -> Change<S> {
     match step {
         _ if ask.is_peek() => Change::Keep,
         UsageStep::Deny => Change::Keep,
         UsageStep::GiveBack if used == 0 => Change::Remove,
-        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => Change::Put(Cell::new(end, used)),
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
+            Change::Put(Cell::new(end, used).into())
+        }
     }
 }
 

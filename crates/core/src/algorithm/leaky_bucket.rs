@@ -15,11 +15,11 @@ use crate::pace::Span;
 use crate::state::Cell;
 use crate::time::Micros;
 
-pub(super) fn decide(
+pub(super) fn decide<S: From<Cell>>(
     cell: Option<Cell>,
     ask: &Ask<'_>,
     max_wait: Option<Micros>,
-) -> (Decision, Change<Cell>) {
+) -> (Decision, Change<S>) {
     let pace = ask.limit.pace;
     let longest = max_wait.map(Span::of);
     let take = ask.limit.cost_span(ask.cost);

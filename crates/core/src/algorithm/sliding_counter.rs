@@ -25,7 +25,7 @@ struct Windows {
     window: Micros,
 }
 
-pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
+pub(super) fn decide<S: From<Cell>>(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<S>) {
     let hard = ask.limit.hard_capacity();
     let mut windows = Windows::at(cell, ask.now, ask.limit.window());
     let fits = windows.used(ask.now).saturating_add(ask.cost) <= hard;
@@ -54,7 +54,7 @@ pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cel
         _ if ask.is_peek() => Change::Keep,
         UsageStep::Deny => Change::Keep,
         _ if windows.previous == 0 && windows.current == 0 => Change::Remove,
-        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => Change::Put(windows.cell()),
+        UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => Change::Put(windows.cell().into()),
     };
     (decision, change)
 }

@@ -13,14 +13,18 @@ use crate::pace::Span;
 use crate::state::Cell;
 use crate::time::{Micros, Time};
 
-pub(super) fn decide(cell: Option<Cell>, ask: &Ask<'_>, refill: Refill) -> (Decision, Change<Cell>) {
+pub(super) fn decide<S: From<Cell>>(
+    cell: Option<Cell>,
+    ask: &Ask<'_>,
+    refill: Refill,
+) -> (Decision, Change<S>) {
     match refill {
         Refill::Smooth => smooth(cell, ask),
         Refill::Interval => interval(cell, ask),
     }
 }
 
-fn smooth(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
+fn smooth<S: From<Cell>>(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<S>) {
     let pace = ask.limit.pace;
     let take = ask.limit.cost_span(ask.cost);
     let missing = pace.until(cell, ask.now);
@@ -63,14 +67,14 @@ pub(super) fn is_soft(ask: &Ask<'_>, verdict: Verdict, missing: Span) -> bool {
 }
 
 /// The change to a state that is one instant, `missing` from now.
-pub(super) fn span_change(ask: &Ask<'_>, step: UsageStep, missing: Span) -> Change<Cell> {
+pub(super) fn span_change<S: From<Cell>>(ask: &Ask<'_>, step: UsageStep, missing: Span) -> Change<S> {
     if ask.is_peek() || step == UsageStep::Deny {
         return Change::Keep;
     }
-    ask.limit.pace.cell(ask.now, missing).map_or(Change::Remove, Change::Put)
+    ask.limit.pace.cell(ask.now, missing).map_or(Change::Remove, |cell| Change::Put(cell.into()))
 }
 
-fn interval(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
+fn interval<S: From<Cell>>(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<S>) {
     let hard = ask.limit.hard_capacity();
     let mut bucket = Refills::at(cell, ask);
     let step = ask.step(bucket.missing.saturating_add(ask.cost) <= hard);
@@ -95,7 +99,7 @@ fn interval(cell: Option<Cell>, ask: &Ask<'_>) -> (Decision, Change<Cell>) {
         UsageStep::Deny => Change::Keep,
         _ if bucket.missing == 0 => Change::Remove,
         UsageStep::Take | UsageStep::CountDenied | UsageStep::GiveBack => {
-            Change::Put(Cell::new(full_at, bucket.missing))
+            Change::Put(Cell::new(full_at, bucket.missing).into())
         }
     };
     (decision, change)
