@@ -168,6 +168,10 @@ pub const RESP_COMMAND_MAX: usize = 256 << 10;
 /// Bytes of a command over RESP that is typed as a line.
 pub const RESP_INLINE_MAX: usize = 4 << 10;
 
+/// Commands of a pipeline that are decided together over RESP, before their replies are written. More would
+/// only queue at a remote store, and hold the locks of more counters in memory.
+pub const RESP_PIPELINE: usize = 64;
+
 /// Bytes that one read over RESP takes at most, which is what a connection
 /// holds. Some 200 commands fit, so that a pipeline of 64 is one batch.
 pub const RESP_READ: usize = 16 << 10;

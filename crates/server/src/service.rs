@@ -179,10 +179,9 @@ impl Service {
                 then(at, Ok(reply));
             });
         }
-        let one = |(at, request)| {
+        requests.iter().enumerate().all(|(at, request)| {
             self.operate_at_once(request, Operation::Check, now, |decided| then(at, decided)).is_some()
-        };
-        requests.iter().enumerate().map(one).fold(true, |all, done| all && done)
+        })
     }
 
     /// Checks for a caller who holds what is delayed for no longer than

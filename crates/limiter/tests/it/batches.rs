@@ -16,9 +16,9 @@ use tollgate_limiter::{CallerCheck, Event, EventSink, LimitEvent, Limiter, Manua
 use crate::support::{START, limit, node, rule, rules, shapes};
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<String>>);
+struct EventLog(Mutex<Vec<String>>);
 
-impl EventSink for Seen {
+impl EventSink for EventLog {
     fn offer(&self, event: Event<'_>) {
         let Event { request, decision, operation, is_request, .. } = event;
         self.0.lock().unwrap().push(format!("{request:?} {decision:?} {operation:?} {is_request}"));
@@ -29,7 +29,7 @@ impl EventSink for Seen {
     }
 }
 
-type Watched = Limiter<MemoryStore, ManualClock, Arc<Seen>>;
+type Watched = Limiter<MemoryStore, ManualClock, Arc<EventLog>>;
 
 fn descriptors(shape: Shape) -> Vec<DescriptorSpec> {
     let one = |label: &str, count, mode| rule(label, limit(count, shape), mode);
@@ -40,11 +40,9 @@ fn descriptors(shape: Shape) -> Vec<DescriptorSpec> {
     ]
 }
 
-fn watched(shape: Shape, is_all_quota: bool, is_all_shadow: bool) -> Watched {
+fn watched(shape: Shape) -> Watched {
     let (clock, sink) = (ManualClock::at(START), Arc::default());
     Limiter::with(rules(descriptors(shape)), MemoryStore::default(), clock, sink)
-        .with_all_quota(is_all_quota)
-        .with_all_shadow(is_all_shadow)
 }
 
 fn told(reply: &Reply) -> String {
@@ -95,7 +93,7 @@ fn requests_together_are_decided_as_one_after_the_other() {
     let mut runner = TestRunner::new(Config { cases: 30, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&(batches, any::<[bool; 2]>()), |(batches, [quota, shadow])| {
         for shape in shapes(3) {
-            let limiters = [watched(shape, quota, shadow), watched(shape, quota, shadow)];
+            let limiters = [(); 2].map(|()| watched(shape).with_all_quota(quota).with_all_shadow(shadow));
             for (asked, minutes, change) in &batches {
                 for limiter in &limiters {
                     match change {
@@ -123,7 +121,7 @@ fn limits_of_callers_together_are_decided_as_one_after_the_other() {
     let large = Limit::per_minute(5).build().unwrap();
     let shape = Shape::FixedWindow;
     for is_all_shadow in [false, true] {
-        let [batched, alone] = [(); 2].map(|()| watched(shape, false, is_all_shadow));
+        let [batched, alone] = [(); 2].map(|()| watched(shape).with_all_shadow(is_all_shadow));
         let checks: Vec<CallerCheck<'_>> = (0..150_u64)
             .map(|n| CallerCheck {
                 name: ["ann", "bob", "eve"][usize::try_from(n * n % 3).unwrap()],

@@ -8,9 +8,8 @@ use tollgate_core::{Descriptor, Entry, Micros, Operation, Request, Time, Verdict
 use tollgate_limiter::{Reply, RuleDecision};
 
 use super::from_wire::{self, Excerpt, TextError};
-use super::request::PIPELINE_MAX;
 use super::to_wire::{RespVersion, RespWriter};
-use crate::bounds::{ENTRIES_MAX, KEY_MAX, VALUE_MAX};
+use crate::bounds::{ENTRIES_MAX, KEY_MAX, RESP_PIPELINE, VALUE_MAX};
 use crate::service::{Service, ServiceError};
 
 /// Most descriptors have no more entries; more cost an allocation.
@@ -80,9 +79,9 @@ pub(super) fn answer_at_once(
     now: Time,
     writer: &mut RespWriter<'_>,
 ) {
-    let descriptors: SmallVec<[[Descriptor<'_>; 1]; PIPELINE_MAX]> =
+    let descriptors: SmallVec<[[Descriptor<'_>; 1]; RESP_PIPELINE]> =
         checks.iter().map(|check| [Descriptor::new(&check.entries)]).collect();
-    let requests: SmallVec<[Request<'_>; PIPELINE_MAX]> = checks
+    let requests: SmallVec<[Request<'_>; RESP_PIPELINE]> = checks
         .iter()
         .zip(&descriptors)
         .map(|(check, descriptors)| Request::new(check.domain, descriptors).with_cost(check.cost))

@@ -17,11 +17,9 @@ use tollgate_limiter::{LimitReply, Reply};
 use super::check::{self, RespCheckRequest};
 use super::throttle::{self, Dialect, ThrottleRequest};
 use super::to_wire::RespWriter;
+use crate::bounds::RESP_PIPELINE;
 use crate::service::{Service, ServiceError};
 use crate::turn::Turn;
-
-/// Requests that are decided together; more would only queue at a remote store.
-pub(super) const PIPELINE_MAX: usize = 64;
 
 /// A command that asks for a decision.
 #[derive(Debug)]
@@ -125,7 +123,7 @@ impl<'a> Pipeline<'a> {
         writer: &mut RespWriter<'_>,
     ) {
         self.open.push(request);
-        if self.open.len() >= PIPELINE_MAX {
+        if self.open.len() >= RESP_PIPELINE {
             self.flush(service, now, writer).await;
         }
     }
@@ -152,9 +150,9 @@ impl<'a> Pipeline<'a> {
     /// Decides commands of one kind that follow each other together.
     fn flush_at_once(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
         for alike in self.open.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
-            let throttles: SmallVec<[&ThrottleRequest<'_>; PIPELINE_MAX]> =
+            let throttles: SmallVec<[&ThrottleRequest<'_>; RESP_PIPELINE]> =
                 alike.iter().filter_map(RespRequest::throttle).collect();
-            let checks: SmallVec<[&RespCheckRequest<'_>; PIPELINE_MAX]> =
+            let checks: SmallVec<[&RespCheckRequest<'_>; RESP_PIPELINE]> =
                 alike.iter().filter_map(RespRequest::check).collect();
             throttle::answer_at_once(&throttles, service, now, writer);
             check::answer_at_once(&checks, service, now, writer);

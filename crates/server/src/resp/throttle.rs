@@ -17,9 +17,8 @@ use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
 use tollgate_limiter::{CallerCheck, LimitReply};
 
 use super::from_wire::{self, Excerpt, TextError};
-use super::request::PIPELINE_MAX;
 use super::to_wire::RespWriter;
-use crate::bounds::VALUE_MAX;
+use crate::bounds::{RESP_PIPELINE, VALUE_MAX};
 use crate::service::Service;
 
 /// Whose command.
@@ -115,7 +114,7 @@ pub(super) fn answer_at_once(
     now: Time,
     writer: &mut RespWriter<'_>,
 ) {
-    let checks: SmallVec<[CallerCheck<'_>; PIPELINE_MAX]> = requests
+    let checks: SmallVec<[CallerCheck<'_>; RESP_PIPELINE]> = requests
         .iter()
         .map(|request| CallerCheck { name: request.key, limit: &request.limit, cost: request.cost })
         .collect();
