@@ -234,28 +234,28 @@ impl AdmissionControl {
         facts: &HttpRequestFacts<'_>,
         told: &mut (impl HeaderSink + Send),
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
-        // Nobody waits for a store in this process. What does not wait is no part of this future, so
-        // that it is small, and nothing of it is copied.
-        if checker.is_immediate()
-            && let Some(admitted) = self.admit_at_once(checker, facts, told)
-        {
+        // What does not wait is no part of this future, so that it is small, and nothing of it is copied.
+        if let Some(admitted) = self.admit_at_once(checker, facts, told) {
             return admitted;
         }
         Box::pin(self.admit_later(checker, facts, told)).await
     }
 
-    /// None if the answer must be waited for.
-    fn admit_at_once<C: Checker>(
+    /// The same for whoever need not be a future: nobody waits for a store in this process. None if the
+    /// answer must be waited for, and then nothing was done.
+    pub fn admit_at_once<C: Checker>(
         &self,
         checker: &Arc<C>,
         facts: &HttpRequestFacts<'_>,
         told: &mut impl HeaderSink,
     ) -> Option<Result<Admission<C>, AdmissionError<C::Error>>> {
-        let now = checker.now();
-        let mapped = match self.map(&**checker, facts, now) {
-            Ok(mapped) => mapped,
-            Err(denial) => return Some(Err(AdmissionError::Mapping(denial))),
-        };
+        if !checker.is_immediate() {
+            return None;
+        }
+        let (now, mut mapped) = (checker.now(), MappedRequest::default());
+        if let Err(denial) = self.map(&**checker, &mut mapped, facts, now) {
+            return Some(Err(AdmissionError::Mapping(denial)));
+        }
         let route = self.route(&**checker, facts);
         if mapped.is_empty() {
             return Some(Ok(Admission::free(&**checker, route.as_deref(), now)));
@@ -274,8 +274,8 @@ impl AdmissionControl {
         facts: &HttpRequestFacts<'_>,
         told: &mut (impl HeaderSink + Send),
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
-        let now = checker.now();
-        let mapped = self.map(&**checker, facts, now).map_err(AdmissionError::Mapping)?;
+        let (now, mut mapped) = (checker.now(), MappedRequest::default());
+        self.map(&**checker, &mut mapped, facts, now).map_err(AdmissionError::Mapping)?;
         let route = self.route(&**checker, facts);
         if mapped.is_empty() {
             return Ok(Admission::free(&**checker, route.as_deref(), now));
@@ -290,10 +290,12 @@ impl AdmissionControl {
     fn map<'a, C: Checker>(
         &'a self,
         checker: &C,
+        mapped: &mut MappedRequest<'a>,
         facts: &HttpRequestFacts<'a>,
         now: Time,
-    ) -> Result<MappedRequest<'a>, MappingDenial> {
-        self.mapping.map(facts, if self.mapping.verifies_tokens() { checker.calendar() } else { now })
+    ) -> Result<(), MappingDenial> {
+        let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
+        self.mapping.map_into(mapped, facts, calendar)
     }
 
     /// What the request is counted under.

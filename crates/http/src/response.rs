@@ -9,6 +9,7 @@
 //! | `denial_text` | what denials of one limit have in common, kept for the next one |
 //! | `fields` | the IETF's `RateLimit` and `RateLimit-Policy` |
 //! | `header_sink` | who takes the headers: names and values, or bytes |
+//! | `pass_text` | what requests that pass are told alike, kept for the next one |
 //! | `problem` | the body of a refusal, `application/problem+json` |
 //!
 //! Invariants: a time is rounded up and chance only adds to it, so that nobody
@@ -19,6 +20,7 @@
 mod denial_text;
 mod fields;
 mod header_sink;
+mod pass_text;
 mod problem;
 
 use std::time::Duration;
@@ -29,6 +31,7 @@ use tollgate_limiter::{Reply, RuleDecision};
 
 pub use denial_text::DenialTexts;
 pub use header_sink::{HeaderLines, HeaderSink};
+pub use pass_text::{PassNumbers, PassText};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
 
 /// What the limit lets through at once.
@@ -125,6 +128,12 @@ impl<'a> CallerView<'a> {
 
     /// The headers but for [`WAIT`]: whoever holds requests has waited for that.
     pub fn tell(&self, headers: &mut impl HeaderSink) {
+        if !pass_text::with(self, |text, numbers| headers.pass(text, numbers)) {
+            self.tell_all(headers);
+        }
+    }
+
+    fn tell_all(&self, headers: &mut impl HeaderSink) {
         let Some(chosen) = self.reply.binding() else { return };
         // No limit denies it, so that there are no numbers to tell.
         if self.reply.exception().is_some() {

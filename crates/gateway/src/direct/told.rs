@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use http::{HeaderName, StatusCode};
 use tollgate_http::CallerView;
-use tollgate_http::response::{DenialTexts, HeaderLines, HeaderSink};
+use tollgate_http::response::{DenialTexts, HeaderLines, HeaderSink, PassNumbers, PassText};
 
 use super::buffers;
 
@@ -44,6 +44,10 @@ impl HeaderSink for Told {
 
     fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>)) {
         self.lines.written(name, write);
+    }
+
+    fn pass(&mut self, text: &PassText, numbers: PassNumbers) {
+        self.lines.pass(text, numbers);
     }
 
     fn take_denial(&mut self, view: &CallerView<'_>) -> bool {

@@ -30,6 +30,10 @@ const PARTITION_MAX: usize = 96;
 const DECISIONS_USUAL: usize = 4;
 /// What stands between the values of a partition key.
 const UNIT_SEPARATOR: u8 = 0x1f;
+/// The parameter of what is left.
+const LEFT: &str = ";r=";
+/// The parameter of how long to make do with it.
+pub(super) const FOR_SECONDS: &str = ";t=";
 /// The name of a limit that came with the request.
 const BROUGHT: &str = "request";
 
@@ -53,6 +57,18 @@ pub(super) fn draft_11(view: &CallerView<'_>, headers: &mut impl HeaderSink) {
     };
     headers.written(POLICY, &|out| list(out, policy));
     headers.written(RATELIMIT, &|out| list(out, available));
+}
+
+/// The policy of a decision that is told alone, without a partition key.
+pub(super) fn start_of_policy(out: &mut Vec<u8>, view: &CallerView<'_>, decision: &RuleDecision) {
+    name(out, view.name_of(decision));
+    policy(out, decision);
+}
+
+/// What is left of it, up to the number.
+pub(super) fn start_of_available(out: &mut Vec<u8>, view: &CallerView<'_>, decision: &RuleDecision) {
+    name(out, view.name_of(decision));
+    out.extend_from_slice(LEFT.as_bytes());
 }
 
 /// The decisions to list: one for each rule, the tightest of it.
@@ -117,13 +133,13 @@ fn policy(out: &mut Vec<u8>, decision: &RuleDecision) {
 
 /// What is left, and for how long.
 fn available(out: &mut Vec<u8>, decision: &RuleDecision) {
-    parameter(out, ";r=", decision.remaining);
+    parameter(out, LEFT, decision.remaining);
     let span = match decision.verdict {
         Verdict::Deny { retry_after } => retry_after,
         Verdict::Allow | Verdict::Delay { .. } => Some(decision.reset_after),
     };
     if let Some(span) = span {
-        parameter(out, ";t=", span.as_secs_ceil());
+        parameter(out, FOR_SECONDS, span.as_secs_ceil());
     }
 }
 
