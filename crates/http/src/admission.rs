@@ -71,11 +71,15 @@ pub trait Checker: Send + Sync + 'static {
     /// Counts a request that no descriptor was made of.
     fn passed(&self, route: &str, now: Time);
 
-    /// Takes one of all requests of the gateway together; an error says when to come again.
+    /// Takes one of all requests of the gateway together, whose path and templates are those of
+    /// [`Checker::route`]; an error says when to come again.
     ///
     /// # Errors
     /// If none is left.
-    fn take_request(&self, _path: &[u8], _mapped: Option<&PathTemplates>) -> Result<(), Micros> {
+    fn take_request<'a>(
+        &'a self,
+        _asked: impl FnOnce() -> (&'a [u8], Option<&'a PathTemplates>),
+    ) -> Result<(), Micros> {
         Ok(())
     }
 

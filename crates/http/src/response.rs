@@ -29,7 +29,7 @@ use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
-pub use denial_text::DenialTexts;
+pub use denial_text::{DenialParts, DenialTexts};
 pub use header_sink::{HeaderLines, HeaderSink};
 pub use pass_text::{PassNumbers, PassText};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
