@@ -183,7 +183,7 @@ where
         };
         let gateway = self.gateway;
         let calendar = || gateway.checker.calendar();
-        let mut told = Told::new(self.own_answers(&calendar));
+        let mut told = Told::new(self.own_answers(&calendar), access.is_some());
         let admitted = match gateway.admit_at_once(route, &facts, &mut told) {
             Some(admitted) => admitted,
             None => gateway.admit(route, &facts, &mut told).await,

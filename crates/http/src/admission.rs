@@ -175,7 +175,7 @@ pub struct Admission<C: Checker> {
     pub headers: ResponseHeaders,
     /// The body of a denial; none if whoever is told has written that already.
     pub problem: Option<Box<QuotaProblem>>,
-    /// The name of the limit that the verdict comes from.
+    /// The name of the limit that the verdict comes from, if whoever is told [wants it](HeaderSink::wants_rule).
     pub rule: Option<String>,
     /// It may be taken now and sent later; if it is not, it is denied as the rest says.
     pub deferral: Option<Box<Deferral>>,
@@ -317,11 +317,13 @@ impl AdmissionControl {
     ) -> Admission<C> {
         let pending = self.pending(checker, request, mapped, reply);
         let view = CallerView::new(checker.responses(), request, reply);
-        if reply.verdict.is_deny() && told.take_denial(&view) {
-            return Admission::decided(&view, None, None);
+        let is_denied = reply.verdict.is_deny();
+        let wants_rule = told.wants_rule(is_denied);
+        if is_denied && told.take_denial(&view) {
+            return Admission::decided(&view, wants_rule, None, None);
         }
         view.tell(told);
-        Admission::decided(&view, problem(&view), pending)
+        Admission::decided(&view, wants_rule, problem(&view), pending)
     }
 
     /// What is left to do about a request that was decided like this, if anything is.
@@ -380,17 +382,19 @@ impl<C: Checker> Admission<C> {
     fn told(view: &CallerView<'_>, pending: Option<Box<PendingRequest<C>>>) -> Self {
         let mut headers = ResponseHeaders::new();
         view.tell(&mut headers);
-        Self { headers, ..Self::decided(view, problem(view), pending) }
+        Self { headers, ..Self::decided(view, true, problem(view), pending) }
     }
 
     /// Decided like this; somebody else is told.
     fn decided(
         view: &CallerView<'_>,
+        wants_rule: bool,
         problem: Option<Box<QuotaProblem>>,
         pending: Option<Box<PendingRequest<C>>>,
     ) -> Self {
         let reply = view.reply();
-        let rule = reply.binding().and_then(|decision| reply.rule(decision));
+        let binding = reply.binding().filter(|_| wants_rule);
+        let rule = binding.and_then(|decision| reply.rule(decision));
         Self {
             verdict: reply.verdict,
             outcome: Some(reply.outcome()),

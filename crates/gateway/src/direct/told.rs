@@ -22,14 +22,16 @@ pub(super) struct Told<'a> {
     pub(super) lines: HeaderLines,
     /// Who writes denials.
     answers: OwnAnswers<'a>,
+    /// There is an access log.
+    is_logged: bool,
     /// Bytes of the body of a denial, if one was written.
     pub(super) denied_bytes: Option<usize>,
 }
 
 impl<'a> Told<'a> {
     /// Nothing as yet.
-    pub(super) fn new(answers: OwnAnswers<'a>) -> Self {
-        Self { lines: HeaderLines::default(), answers, denied_bytes: None }
+    pub(super) fn new(answers: OwnAnswers<'a>, is_logged: bool) -> Self {
+        Self { lines: HeaderLines::default(), answers, is_logged, denied_bytes: None }
     }
 
     /// The lines, with room for more.
@@ -56,6 +58,11 @@ impl HeaderSink for Told<'_> {
 
     fn pass(&mut self, text: &PassText, numbers: PassNumbers) {
         self.lines().pass(text, numbers);
+    }
+
+    /// The upstream gets it, and the log.
+    fn wants_rule(&self, is_denied: bool) -> bool {
+        self.is_logged || !is_denied
     }
 
     fn take_denial(&mut self, view: &CallerView<'_>) -> bool {

@@ -40,6 +40,11 @@ pub trait HeaderSink {
     /// All that a request that passes is told.
     fn pass(&mut self, text: &PassText, numbers: PassNumbers);
 
+    /// Whether the name of the limit is wanted, too, for a request that is denied or passes.
+    fn wants_rule(&self, _is_denied: bool) -> bool {
+        true
+    }
+
     /// Takes all that a denial says, body and headers, if it has a way of its own to write that.
     fn take_denial(&mut self, _view: &CallerView<'_>) -> bool {
         false
