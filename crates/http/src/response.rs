@@ -10,6 +10,7 @@
 //! | `fields` | the IETF's `RateLimit` and `RateLimit-Policy` |
 //! | `header_sink` | who takes the headers: names and values, or bytes |
 //! | `pass_text` | what requests that pass are told alike, kept for the next one |
+//! | `policy_text` | the name of a policy and its numbers |
 //! | `problem` | the body of a refusal, `application/problem+json` |
 //!
 //! Invariants: a time is rounded up and chance only adds to it, so that nobody
@@ -21,6 +22,7 @@ mod denial_text;
 mod fields;
 mod header_sink;
 mod pass_text;
+mod policy_text;
 mod problem;
 
 use std::time::Duration;
@@ -53,6 +55,9 @@ pub const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The IETF's field of what is left.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// The name of a limit that came with the request.
+const BROUGHT: &str = "request";
 
 /// Response headers, in the order in which they are sent.
 pub type ResponseHeaders = Vec<(HeaderName, HeaderValue)>;
@@ -162,6 +167,15 @@ impl<'a> CallerView<'a> {
     /// The body of a refusal that is answered with `status`.
     pub fn problem(&self, status: u16) -> QuotaProblem {
         QuotaProblem::new(self, status)
+    }
+
+    /// What the rule of a decision is called.
+    fn name_of(&self, decision: &RuleDecision) -> &'a str {
+        match (self.reply.rule(decision), decision.exception) {
+            (Some(rule), _) => rule.name(),
+            (None, Some(exception)) => exception.reason(),
+            (None, None) => BROUGHT,
+        }
     }
 
     /// In how many seconds the next request passes: at once where something is

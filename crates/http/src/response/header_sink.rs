@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use itoa::Buffer;
 
-use super::fields::FOR_SECONDS;
+use super::policy_text::FOR_SECONDS;
 use super::{
     CallerView, LIMIT, LIMIT_RETRY_AFTER, POLICY, PassNumbers, PassText, RATELIMIT, REMAINING,
     ResponseHeaders,

@@ -17,7 +17,7 @@ use http::HeaderValue;
 use tollgate_core::{Micros, RuleId, RuleSet};
 use tollgate_limiter::RuleDecision;
 
-use super::{CallerView, LIMIT, POLICY, RATELIMIT, REMAINING, RateLimitFields, fields};
+use super::{CallerView, LIMIT, POLICY, RATELIMIT, REMAINING, RateLimitFields, policy_text};
 
 /// So many limits have their texts kept by each thread; those of others take their places.
 const LIMITS_KEPT: usize = 64;
@@ -98,8 +98,10 @@ impl PassText {
         let mut lines_middle = Vec::new();
         let is_told = key.fields == RateLimitFields::Draft11;
         if is_told {
-            fields::start_of_policy(&mut policy, view, decision);
-            fields::start_of_available(&mut available, view, decision);
+            policy_text::name(&mut policy, view.name_of(decision));
+            policy_text::policy(&mut policy, decision);
+            policy_text::name(&mut available, view.name_of(decision));
+            available.extend_from_slice(policy_text::LEFT.as_bytes());
             for part in [
                 b"\r\n",
                 POLICY.as_str().as_bytes(),
