@@ -48,9 +48,9 @@ use std::sync::Arc;
 use http::{StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-use tollgate_core::Verdict;
+use tollgate_core::{Time, Verdict};
 use tollgate_http::response::HeaderLines;
-use tollgate_http::{Checker, HeaderFields, HttpRequestFacts};
+use tollgate_http::{Admission, Checker, HeaderFields, HttpRequestFacts};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
@@ -67,7 +67,7 @@ pub(crate) use client_stream::poll_read_with;
 use date::DateHeader;
 use forwarding::{Forwarding, ForwardingEnd};
 use request::{DirectRequest, Fields};
-use response_head::Additions;
+use response_head::{OwnAnswer, OwnAnswers};
 use told::Told;
 
 /// What became of a connection.
@@ -181,8 +181,15 @@ where
             host: Some(request.host),
             headers: fields,
         };
-        let mut told = Told::new();
-        let mut admission = match self.gateway.admit(route, &facts, &mut told).await {
+        let gateway = self.gateway;
+        let calendar = || gateway.checker.calendar();
+        let mut told = Told::new(self.own_answers(&calendar), access.is_some());
+        let admitted = match gateway.admit_at_once(route, &facts, &mut told) {
+            Some(admitted) => admitted,
+            None => gateway.admit(route, &facts, &mut told).await,
+        };
+        let Told { lines: told, denied_bytes, .. } = told;
+        let mut admission = match admitted {
             Ok(admission) => admission,
             Err(error) => return self.refuse(&error, access).await,
         };
@@ -191,14 +198,7 @@ where
             access.decided(client, (admission.verdict, admission.outcome), admission.rule.as_deref());
         }
         if admission.verdict.is_deny() {
-            if let Some(problem) = admission.problem.take() {
-                problem.write(&mut told.body);
-            }
-            let verdict = Some(admission.verdict.word());
-            let said = (told.body.as_slice(), &told.lines);
-            let answered = self.answer_own(StatusCode::TOO_MANY_REQUESTS, verdict, said, access).await;
-            told.give_back();
-            return answered;
+            return self.deny(&mut admission, &told, denied_bytes, access).await;
         }
         self.flush().await?;
         if matches!(admission.verdict, Verdict::Delay { .. }) {
@@ -213,14 +213,35 @@ where
         }
         let origin = origin(self.context, route, fields, Version::HTTP_11);
         let decided = (admission.verdict, admission.rule.as_deref());
-        let forwarding = Forwarding { request, route, origin: &origin, decided, told: &told.lines };
+        let forwarding = Forwarding { request, route, origin: &origin, decided, told: &told };
         let forwarded = self.forward(&forwarding, access.as_deref_mut()).await;
-        told.give_back();
+        buffers::give(told.into());
         match forwarded {
             Ok(()) => Ok(()),
             Err(ForwardingEnd::Refused(error)) => self.refuse(&error, access).await,
             Err(ForwardingEnd::Over) => Err(ConnectionOver),
         }
+    }
+
+    /// Tells the client that it is denied, if it was not told already, by `denied_bytes` of a body.
+    async fn deny(
+        &mut self,
+        admission: &mut Admission<C>,
+        told: &HeaderLines,
+        denied_bytes: Option<usize>,
+        access: Option<Box<AccessRecord>>,
+    ) -> Result<(), ConnectionOver> {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        if let Some(bytes) = denied_bytes {
+            note_answer(access, status, bytes);
+            return self.flush_if_large().await;
+        }
+        let mut body = Vec::new();
+        if let Some(problem) = admission.problem.take() {
+            problem.write(&mut body);
+        }
+        let (verdict, body) = (Some(admission.verdict.word()), [body.as_slice(), b"", b""]);
+        self.answer_own(&OwnAnswer { status, verdict, told: told.as_bytes(), body }, access).await
     }
 
     /// Tells the client why there is no answer.
@@ -229,30 +250,37 @@ where
         error: &GatewayError,
         access: Option<Box<AccessRecord>>,
     ) -> Result<(), ConnectionOver> {
-        let body = problem::body(error);
-        self.answer_own(error.status(), None, (&body, &HeaderLines::default()), access).await
+        let (status, body) = (error.status(), problem::body(error));
+        let body = [body.as_slice(), b"", b""];
+        self.answer_own(&OwnAnswer { status, verdict: None, told: &[], body }, access).await
     }
 
     /// An answer of our own; it is written with those to other requests of the same read.
     async fn answer_own(
         &mut self,
-        status: StatusCode,
-        verdict: Option<&str>,
-        (body, told): (&[u8], &HeaderLines),
+        answer: &OwnAnswer<'_>,
         access: Option<Box<AccessRecord>>,
     ) -> Result<(), ConnectionOver> {
-        if let Some(mut access) = access {
-            access.answered(status.as_u16(), access.upstream_time());
-            access.sent(body.len());
-        }
+        note_answer(access, answer.status, answer.body.iter().map(|part| part.len()).sum());
+        let gateway = self.gateway;
+        let calendar = || gateway.checker.calendar();
+        self.own_answers(&calendar).write(answer);
+        self.flush_if_large().await
+    }
+
+    /// Who writes answers of our own.
+    fn own_answers<'a>(&'a mut self, calendar: &'a (dyn Fn() -> Time + Sync)) -> OwnAnswers<'a> {
         self.is_last = self.client.is_closing();
-        let calendar = || self.gateway.checker.calendar();
-        let mut additions =
-            Additions { told, is_last: self.is_last, date: &mut self.date, calendar: &calendar };
-        if self.out.capacity() == 0 {
-            self.out = buffers::take();
+        OwnAnswers {
+            out: &mut self.out,
+            is_last: self.is_last,
+            date: &mut self.date,
+            calendar,
+            written_at: &mut self.client.seen_at,
         }
-        response_head::write_own(status, verdict, body, &mut additions, &mut self.out);
+    }
+
+    async fn flush_if_large(&mut self) -> Result<(), ConnectionOver> {
         if self.out.len() >= DIRECT_OUT_BYTES { self.flush().await } else { Ok(()) }
     }
 
@@ -265,5 +293,13 @@ where
         self.out.clear();
         buffers::give(std::mem::take(&mut self.out));
         written.map_err(|_| ConnectionOver)
+    }
+}
+
+/// Tells the access log of an answer of our own.
+fn note_answer(access: Option<Box<AccessRecord>>, status: StatusCode, bytes: usize) {
+    if let Some(mut access) = access {
+        access.answered(status.as_u16(), access.upstream_time());
+        access.sent(bytes);
     }
 }

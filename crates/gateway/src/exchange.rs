@@ -184,6 +184,27 @@ impl<C: Checker> Gateway<C> {
         self.admitted(route.admission.admit_telling(&self.checker, facts, told).await)
     }
 
+    /// The same for whoever need not be a future; none if the answer must be waited for, and then nothing
+    /// was done.
+    pub(crate) fn admit_at_once(
+        &self,
+        route: &Route,
+        facts: &HttpRequestFacts<'_>,
+        told: &mut impl HeaderSink,
+    ) -> Option<Result<Admission<C>, GatewayError>> {
+        if !self.checker.is_immediate() {
+            return None;
+        }
+        if let Some(denied) = self.denied_by_level(route, facts, told) {
+            return Some(Ok(denied));
+        }
+        let admitted = route.admission.admit_at_once(&self.checker, facts, told);
+        if admitted.is_none() {
+            self.checker.give_back_request();
+        }
+        Some(self.admitted(admitted?))
+    }
+
     /// The same, with what the client is told.
     async fn admit_told(
         &self,
@@ -217,8 +238,8 @@ impl<C: Checker> Gateway<C> {
         facts: &HttpRequestFacts<'_>,
         told: &mut impl HeaderSink,
     ) -> Option<Admission<C>> {
-        let templates = route.admission.mapping().paths();
-        let retry_after = self.checker.take_request(facts.path(), templates).err()?;
+        let asked = || (facts.path(), route.admission.mapping().paths());
+        let retry_after = self.checker.take_request(asked).err()?;
         let detail = "there are too many requests of all clients together";
         told.number(RETRY_AFTER, retry_after.as_secs_ceil());
         Some(Admission::denied_by(REQUEST_LEVEL, detail, retry_after))

@@ -71,11 +71,15 @@ pub trait Checker: Send + Sync + 'static {
     /// Counts a request that no descriptor was made of.
     fn passed(&self, route: &str, now: Time);
 
-    /// Takes one of all requests of the gateway together; an error says when to come again.
+    /// Takes one of all requests of the gateway together, whose path and templates are those of
+    /// [`Checker::route`]; an error says when to come again.
     ///
     /// # Errors
     /// If none is left.
-    fn take_request(&self, _path: &[u8], _mapped: Option<&PathTemplates>) -> Result<(), Micros> {
+    fn take_request<'a>(
+        &'a self,
+        _asked: impl FnOnce() -> (&'a [u8], Option<&'a PathTemplates>),
+    ) -> Result<(), Micros> {
         Ok(())
     }
 
@@ -171,7 +175,7 @@ pub struct Admission<C: Checker> {
     pub headers: ResponseHeaders,
     /// The body of a denial; none if whoever is told has written that already.
     pub problem: Option<Box<QuotaProblem>>,
-    /// The name of the limit that the verdict comes from.
+    /// The name of the limit that the verdict comes from, if whoever is told [wants it](HeaderSink::wants_rule).
     pub rule: Option<String>,
     /// It may be taken now and sent later; if it is not, it is denied as the rest says.
     pub deferral: Option<Box<Deferral>>,
@@ -234,28 +238,28 @@ impl AdmissionControl {
         facts: &HttpRequestFacts<'_>,
         told: &mut (impl HeaderSink + Send),
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
-        // Nobody waits for a store in this process. What does not wait is no part of this future, so
-        // that it is small, and nothing of it is copied.
-        if checker.is_immediate()
-            && let Some(admitted) = self.admit_at_once(checker, facts, told)
-        {
+        // What does not wait is no part of this future, so that it is small, and nothing of it is copied.
+        if let Some(admitted) = self.admit_at_once(checker, facts, told) {
             return admitted;
         }
         Box::pin(self.admit_later(checker, facts, told)).await
     }
 
-    /// None if the answer must be waited for.
-    fn admit_at_once<C: Checker>(
+    /// The same for whoever need not be a future: nobody waits for a store in this process. None if the
+    /// answer must be waited for, and then nothing was done.
+    pub fn admit_at_once<C: Checker>(
         &self,
         checker: &Arc<C>,
         facts: &HttpRequestFacts<'_>,
         told: &mut impl HeaderSink,
     ) -> Option<Result<Admission<C>, AdmissionError<C::Error>>> {
-        let now = checker.now();
-        let mapped = match self.map(&**checker, facts, now) {
-            Ok(mapped) => mapped,
-            Err(denial) => return Some(Err(AdmissionError::Mapping(denial))),
-        };
+        if !checker.is_immediate() {
+            return None;
+        }
+        let (now, mut mapped) = (checker.now(), MappedRequest::default());
+        if let Err(denial) = self.map(&**checker, &mut mapped, facts, now) {
+            return Some(Err(AdmissionError::Mapping(denial)));
+        }
         let route = self.route(&**checker, facts);
         if mapped.is_empty() {
             return Some(Ok(Admission::free(&**checker, route.as_deref(), now)));
@@ -274,8 +278,8 @@ impl AdmissionControl {
         facts: &HttpRequestFacts<'_>,
         told: &mut (impl HeaderSink + Send),
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
-        let now = checker.now();
-        let mapped = self.map(&**checker, facts, now).map_err(AdmissionError::Mapping)?;
+        let (now, mut mapped) = (checker.now(), MappedRequest::default());
+        self.map(&**checker, &mut mapped, facts, now).map_err(AdmissionError::Mapping)?;
         let route = self.route(&**checker, facts);
         if mapped.is_empty() {
             return Ok(Admission::free(&**checker, route.as_deref(), now));
@@ -290,10 +294,12 @@ impl AdmissionControl {
     fn map<'a, C: Checker>(
         &'a self,
         checker: &C,
+        mapped: &mut MappedRequest<'a>,
         facts: &HttpRequestFacts<'a>,
         now: Time,
-    ) -> Result<MappedRequest<'a>, MappingDenial> {
-        self.mapping.map(facts, if self.mapping.verifies_tokens() { checker.calendar() } else { now })
+    ) -> Result<(), MappingDenial> {
+        let calendar = if self.mapping.verifies_tokens() { checker.calendar() } else { now };
+        self.mapping.map_into(mapped, facts, calendar)
     }
 
     /// What the request is counted under.
@@ -311,11 +317,13 @@ impl AdmissionControl {
     ) -> Admission<C> {
         let pending = self.pending(checker, request, mapped, reply);
         let view = CallerView::new(checker.responses(), request, reply);
-        if reply.verdict.is_deny() && told.take_denial(&view) {
-            return Admission::decided(&view, None, None);
+        let is_denied = reply.verdict.is_deny();
+        let wants_rule = told.wants_rule(is_denied);
+        if is_denied && told.take_denial(&view) {
+            return Admission::decided(&view, wants_rule, None, None);
         }
         view.tell(told);
-        Admission::decided(&view, problem(&view), pending)
+        Admission::decided(&view, wants_rule, problem(&view), pending)
     }
 
     /// What is left to do about a request that was decided like this, if anything is.
@@ -374,17 +382,19 @@ impl<C: Checker> Admission<C> {
     fn told(view: &CallerView<'_>, pending: Option<Box<PendingRequest<C>>>) -> Self {
         let mut headers = ResponseHeaders::new();
         view.tell(&mut headers);
-        Self { headers, ..Self::decided(view, problem(view), pending) }
+        Self { headers, ..Self::decided(view, true, problem(view), pending) }
     }
 
     /// Decided like this; somebody else is told.
     fn decided(
         view: &CallerView<'_>,
+        wants_rule: bool,
         problem: Option<Box<QuotaProblem>>,
         pending: Option<Box<PendingRequest<C>>>,
     ) -> Self {
         let reply = view.reply();
-        let rule = reply.binding().and_then(|decision| reply.rule(decision));
+        let binding = reply.binding().filter(|_| wants_rule);
+        let rule = binding.and_then(|decision| reply.rule(decision));
         Self {
             verdict: reply.verdict,
             outcome: Some(reply.outcome()),

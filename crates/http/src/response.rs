@@ -9,6 +9,8 @@
 //! | `denial_text` | what denials of one limit have in common, kept for the next one |
 //! | `fields` | the IETF's `RateLimit` and `RateLimit-Policy` |
 //! | `header_sink` | who takes the headers: names and values, or bytes |
+//! | `pass_text` | what requests that pass are told alike, kept for the next one |
+//! | `policy_text` | the name of a policy and its numbers |
 //! | `problem` | the body of a refusal, `application/problem+json` |
 //!
 //! Invariants: a time is rounded up and chance only adds to it, so that nobody
@@ -19,6 +21,8 @@
 mod denial_text;
 mod fields;
 mod header_sink;
+mod pass_text;
+mod policy_text;
 mod problem;
 
 use std::time::Duration;
@@ -27,8 +31,9 @@ use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
-pub use denial_text::DenialTexts;
+pub use denial_text::{DenialParts, DenialTexts};
 pub use header_sink::{HeaderLines, HeaderSink};
+pub use pass_text::{PassNumbers, PassText};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};
 
 /// What the limit lets through at once.
@@ -50,6 +55,9 @@ pub const VERDICT: HeaderName = HeaderName::from_static("x-tollgate-verdict");
 pub const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The IETF's field of what is left.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// The name of a limit that came with the request.
+const BROUGHT: &str = "request";
 
 /// Response headers, in the order in which they are sent.
 pub type ResponseHeaders = Vec<(HeaderName, HeaderValue)>;
@@ -125,6 +133,12 @@ impl<'a> CallerView<'a> {
 
     /// The headers but for [`WAIT`]: whoever holds requests has waited for that.
     pub fn tell(&self, headers: &mut impl HeaderSink) {
+        if !pass_text::with(self, |text, numbers| headers.pass(text, numbers)) {
+            self.tell_all(headers);
+        }
+    }
+
+    fn tell_all(&self, headers: &mut impl HeaderSink) {
         let Some(chosen) = self.reply.binding() else { return };
         // No limit denies it, so that there are no numbers to tell.
         if self.reply.exception().is_some() {
@@ -153,6 +167,15 @@ impl<'a> CallerView<'a> {
     /// The body of a refusal that is answered with `status`.
     pub fn problem(&self, status: u16) -> QuotaProblem {
         QuotaProblem::new(self, status)
+    }
+
+    /// What the rule of a decision is called.
+    fn name_of(&self, decision: &RuleDecision) -> &'a str {
+        match (self.reply.rule(decision), decision.exception) {
+            (Some(rule), _) => rule.name(),
+            (None, Some(exception)) => exception.reason(),
+            (None, None) => BROUGHT,
+        }
     }
 
     /// In how many seconds the next request passes: at once where something is

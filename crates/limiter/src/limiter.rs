@@ -215,8 +215,9 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         patience: Micros,
         then: impl FnOnce(&Reply) -> T,
     ) -> Option<T> {
-        let check = PatientCheck { request, now, patience };
-        let reply = self.check_patiently_in_memory(self.store.memory()?, check);
+        let (memory, check) = (self.store.memory()?, PatientCheck { request, now, patience });
+        let mut reply = self.decide_in_memory(memory, check.step(Operation::Check));
+        self.keep_patience(memory, check, &mut reply);
         self.offer(request, Operation::Check, &reply);
         Some(then(&reply))
     }
@@ -327,7 +328,11 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
 
     async fn check_patiently(&self, check: PatientCheck<'_, '_>, then: impl FnOnce(&Reply)) -> Reply {
         let reply = match self.store.memory() {
-            Some(memory) => self.check_patiently_in_memory(memory, check),
+            Some(memory) => {
+                let mut reply = self.decide_in_memory(memory, check.step(Operation::Check));
+                self.keep_patience(memory, check, &mut reply);
+                reply
+            }
             None => {
                 Box::pin(async {
                     let mut reply = self.decide_remotely(check.step(Operation::Check)).await;
@@ -344,13 +349,12 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         reply
     }
 
-    fn check_patiently_in_memory(&self, memory: &MemoryStore, check: PatientCheck<'_, '_>) -> Reply {
-        let mut reply = self.decide_in_memory(memory, check.step(Operation::Check));
-        if check.is_too_long(&reply) {
+    /// Denies what would have to wait for too long. The reply stays where it is: it is large.
+    fn keep_patience(&self, memory: &MemoryStore, check: PatientCheck<'_, '_>, reply: &mut Reply) {
+        if check.is_too_long(reply) {
             self.decide_in_memory(memory, check.step(Operation::Refund));
             reply.deny_waits_above(check.patience);
         }
-        reply
     }
 
     fn decide_in_memory(&self, memory: &MemoryStore, step: RequestStep<'_, '_>) -> Reply {

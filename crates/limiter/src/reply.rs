@@ -399,9 +399,15 @@ impl Reply {
 
     /// How the request as a whole is counted.
     pub fn outcome(&self) -> Outcome {
-        let shadow_denied = self.is_all_shadow_denied()
-            || self.decisions.iter().any(|decision| decision.mode.is_shadow() && decision.verdict.is_deny());
-        let flags = OutcomeFlags { degraded: self.is_degraded(), soft: self.is_soft(), shadow_denied };
+        let is_denied = self.verdict.is_deny();
+        let mut flags =
+            OutcomeFlags { shadow_denied: self.is_all_shadow_denied(), ..OutcomeFlags::default() };
+        // Once over them: several ask this about every request.
+        for decision in &self.decisions {
+            flags.degraded |= decision.degraded;
+            flags.soft |= decision.soft && !is_denied && !self.is_shadow(decision);
+            flags.shadow_denied |= decision.mode.is_shadow() && decision.verdict.is_deny();
+        }
         Outcome::new(self.counted(self.verdict), flags)
     }
 

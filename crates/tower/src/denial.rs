@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use tollgate_http::MappingDenial;
 use tollgate_http::response::{PROBLEM_JSON, QuotaProblem};
@@ -23,25 +22,25 @@ const PERMISSION_DENIED: u16 = 7;
 const RESOURCE_EXHAUSTED: u16 = 8;
 
 /// A limit denies it.
-pub(crate) fn respond(parts: &Parts, problem: &QuotaProblem) -> Response<Full<Bytes>> {
-    if is_grpc(parts) {
-        return grpc(RESOURCE_EXHAUSTED, &problem.detail);
+pub(crate) fn respond(headers: &HeaderMap, problem: Option<&QuotaProblem>) -> Response<Full<Bytes>> {
+    if is_grpc(headers) {
+        return grpc(RESOURCE_EXHAUSTED, problem.map_or("", |problem| &problem.detail));
     }
-    with_problem(StatusCode::TOO_MANY_REQUESTS, problem.to_bytes())
+    with_problem(StatusCode::TOO_MANY_REQUESTS, problem.map(QuotaProblem::to_bytes).unwrap_or_default())
 }
 
 /// The mapping denies it.
-pub(crate) fn refuse(parts: &Parts, denial: &MappingDenial) -> Response<Full<Bytes>> {
+pub(crate) fn refuse(headers: &HeaderMap, denial: &MappingDenial) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(denial.status()).unwrap_or(StatusCode::FORBIDDEN);
-    if is_grpc(parts) {
+    if is_grpc(headers) {
         let code = if status == StatusCode::FORBIDDEN { PERMISSION_DENIED } else { INVALID_ARGUMENT };
         return grpc(code, &denial.to_string());
     }
     with_problem(status, denial.problem())
 }
 
-fn is_grpc(parts: &Parts) -> bool {
-    let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.and_then(|kind| kind.strip_prefix(GRPC)).is_some_and(|rest| !rest.starts_with("-web"))
 }
 

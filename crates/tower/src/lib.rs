@@ -18,6 +18,7 @@
 //! |---|---|
 //! | [`layer`] | [`TollgateLayer`]: what a service is wrapped with |
 //! | [`service`] | [`LimitedService`]: asks, holds, denies, and tells |
+//! | [`response_future`] | [`ResponseFuture`]: the response, now or later |
 //! | `denial` | the response of a request that goes no further |
 //!
 //! Invariants: a denied request never reaches the service; a delayed one reaches it after its wait,
@@ -27,7 +28,9 @@
 
 mod denial;
 pub mod layer;
+pub mod response_future;
 pub mod service;
 
 pub use layer::{PeerAddress, TollgateLayer};
-pub use service::{LimitedService, TollgateBody};
+pub use response_future::{ResponseFuture, TollgateBody};
+pub use service::LimitedService;

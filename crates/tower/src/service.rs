@@ -2,29 +2,29 @@
 //!
 //! A request comes in; the mapping makes descriptors of it; the limiter decides; the service behind gets
 //! it, at once or after its wait, or never. What callers are told is what a Tollgate server tells.
+//!
+//! On the memory store a request is decided by the time [`Service::call`] returns: what passes or is denied
+//! needs no future around the service's own.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::convert::Infallible;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use http_body_util::{Either, Full};
-use tollgate_http::{AdmissionError, HttpRequestFacts, MeteredBody};
+use http_body_util::Either;
+use tollgate_core::Verdict;
+use tollgate_http::response::ResponseHeaders;
+use tollgate_http::{Admission, AdmissionError, Checker, HttpRequestFacts, LimiterChecker};
 use tollgate_limiter::{Clock, EventSink, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::denial;
 use crate::layer::{Policy, TollgateLayer};
+use crate::response_future::{self, BoxedResponse, ResponseFuture};
 
-/// The body of a response: the service's own, or that of a denial.
-pub type TollgateBody<B> = Either<MeteredBody<B>, Full<Bytes>>;
-
-/// An error of a service is counted as the status that servers make of it.
-const FAILED: u16 = 500;
+pub use crate::response_future::TollgateBody;
 
 /// A service whose requests are limited; made by [`TollgateLayer`].
 #[derive(Debug)]
@@ -59,56 +59,100 @@ where
 {
     type Response = Response<TollgateBody<R>>;
     type Error = Inner::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+    type Future = ResponseFuture<Inner::Future, LimiterChecker<S, C, E>, R, Inner::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready is called, and its clone is asked next time.
-        let next = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, next);
-        let TollgateLayer { checker, policy } = self.layer.clone();
-        Box::pin(async move {
-            let (parts, body) = request.into_parts();
-            let mut admission = match policy.admission.admit(&checker, &facts(&policy, &parts)).await {
-                Ok(admission) => admission,
-                Err(AdmissionError::Mapping(denial)) => {
-                    return Ok(denial::refuse(&parts, &denial).map(Either::Right));
-                }
-                Err(AdmissionError::Check(never)) => match never {},
-            };
-            if let Some(problem) = &admission.problem {
-                let mut response = denial::respond(&parts, problem);
-                response.headers_mut().extend(admission.headers);
-                return Ok(response.map(Either::Right));
+        let (TollgateLayer { checker, policy }, mut told) = (&self.layer, ResponseHeaders::new());
+        let decided = policy.admission.admit_at_once(checker, &facts(policy, &request), &mut told);
+        let Some(decided) = decided else { return ResponseFuture::waiting(self.call_later(request)) };
+        let mut admission = match decided {
+            Ok(admission) => admission,
+            Err(error) => return ResponseFuture::denied(refuse(&request, error)),
+        };
+        admission.headers = told;
+        match admission.verdict {
+            Verdict::Allow => ResponseFuture::passed(self.inner.call(request), admission),
+            Verdict::Deny { .. } => ResponseFuture::denied(deny(&request, &mut admission)),
+            Verdict::Delay { .. } => {
+                let mut inner = self.ready_service();
+                ResponseFuture::waiting(Box::pin(async move {
+                    admission.turn().await;
+                    response_future::answered(inner.call(request).await, &mut admission)
+                }))
             }
-            admission.turn().await;
-            let answered = inner.call(Request::from_parts(parts, body)).await;
-            let mut response = answered.inspect_err(|_| admission.failed(FAILED))?;
-            let meter = admission.answered(response.status().as_u16(), response.headers());
-            response.headers_mut().reserve(admission.headers.len());
-            response.headers_mut().extend(admission.headers);
-            Ok(response.map(|body| Either::Left(MeteredBody::new(body, meter))))
+        }
+    }
+}
+
+impl<Inner: Clone, S, C, E> LimitedService<Inner, S, C, E> {
+    /// The service that is ready; its clone is asked next time.
+    fn ready_service(&mut self) -> Inner {
+        let next = self.inner.clone();
+        std::mem::replace(&mut self.inner, next)
+    }
+
+    /// Decides a request by a store that takes its time.
+    fn call_later<B, R>(&mut self, request: Request<B>) -> BoxedResponse<R, Inner::Error>
+    where
+        Inner: Service<Request<B>, Response = Response<R>> + Send + 'static,
+        Inner::Future: Send,
+        S: Store + Send + Sync + 'static,
+        C: Clock + 'static,
+        E: EventSink + Send + Sync + 'static,
+        B: Send + 'static,
+        R: Body<Data = Bytes>,
+    {
+        let (TollgateLayer { checker, policy }, mut inner) = (self.layer.clone(), self.ready_service());
+        Box::pin(async move {
+            // The body is no part of what is asked about, and need not be shared while that takes time.
+            let (parts, body) = request.into_parts();
+            let head = Request::from_parts(parts, ());
+            let admitted = policy.admission.admit(&checker, &facts(&policy, &head)).await;
+            match admitted {
+                Ok(mut admission) if admission.verdict.is_deny() => Ok(deny(&head, &mut admission)),
+                Ok(mut admission) => {
+                    admission.turn().await;
+                    response_future::answered(inner.call(head.map(|()| body)).await, &mut admission)
+                }
+                Err(error) => Ok(refuse(&head, error)),
+            }
         })
     }
 }
 
-fn facts<'a>(policy: &Policy, parts: &'a Parts) -> HttpRequestFacts<'a> {
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+/// The response of a request that a limit denies.
+fn deny<B, R, C: Checker>(request: &Request<B>, admission: &mut Admission<C>) -> Response<TollgateBody<R>> {
+    let mut response = denial::respond(request.headers(), admission.problem.as_deref());
+    response.headers_mut().extend(std::mem::take(&mut admission.headers));
+    response.map(Either::Right)
+}
+
+/// The response of a request that cannot be decided.
+fn refuse<B, R>(request: &Request<B>, error: AdmissionError<Infallible>) -> Response<TollgateBody<R>> {
+    match error {
+        AdmissionError::Mapping(denial) => denial::refuse(request.headers(), &denial).map(Either::Right),
+        AdmissionError::Check(never) => match never {},
+    }
+}
+
+fn facts<'a, B>(policy: &Policy, request: &'a Request<B>) -> HttpRequestFacts<'a> {
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     HttpRequestFacts {
-        peer: (policy.find_peer)(&parts.extensions),
+        peer: (policy.find_peer)(request.extensions()),
         peer_name: None,
-        method: parts.method.as_str(),
+        method: request.method().as_str(),
         target: target.as_bytes(),
-        host: host(parts),
-        headers: (&parts.headers).into(),
+        host: host(request),
+        headers: request.headers().into(),
     }
 }
 
 /// The authority of HTTP/2 is in the URI.
-fn host(parts: &Parts) -> Option<&str> {
-    let authority = parts.uri.authority().map(|authority| authority.as_str());
-    authority.or_else(|| parts.headers.get(http::header::HOST)?.to_str().ok())
+fn host<B>(request: &Request<B>) -> Option<&str> {
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    authority.or_else(|| request.headers().get(http::header::HOST)?.to_str().ok())
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use http::HeaderMap;
 use http::header::AGE;
 
+use crate::bounds::TOLD_MAX;
 use crate::retry_after;
 
 /// What a response says.
@@ -49,7 +50,11 @@ impl ResponseLimits {
             .or_else(|| triple(headers, "ratelimit-", server_now))
             .or_else(|| triple(headers, "x-ratelimit-", server_now))
             .or_else(|| triple(headers, "x-rate-limit-", server_now));
-        Self { retry_after, quotas: quotas.unwrap_or_default() }
+        let mut quotas = quotas.unwrap_or_default();
+        for quota in &mut quotas {
+            quota.reset = quota.reset.min(TOLD_MAX);
+        }
+        Self { retry_after, quotas }
     }
 
     /// How long a request that was refused has to wait, as far as that is said.

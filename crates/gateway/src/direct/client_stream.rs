@@ -68,12 +68,14 @@ pub(super) struct ClientStream<'c, 'f, I, F> {
     watchers: Watchers<'c, 'f, F>,
     /// What came after the request that is being answered.
     pub(super) ahead: Vec<u8>,
+    /// When the last answer was written, if somebody knows that already: reading a clock takes its time.
+    pub(super) seen_at: Option<Instant>,
 }
 
 impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientStream<'c, 'f, I, F> {
     pub(super) fn new(io: I, close: &'c mut CloseSignal<'f, F>) -> Self {
         let watchers = Watchers { close, timer: None, note: WakeNote::default() };
-        Self { io, watchers, ahead: Vec::new() }
+        Self { io, watchers, ahead: Vec::new(), seen_at: None }
     }
 
     /// Whether the server stops, so that the next answer is the last.
@@ -83,7 +85,7 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
 
     /// Reads the beginning of the next request into a buffer of its own.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<NextRead> {
-        let deadline = Instant::now() + KEEP_ALIVE_MAX;
+        let deadline = self.seen_at.take().unwrap_or_else(Instant::now) + KEEP_ALIVE_MAX;
         poll_fn(|cx| {
             let read = poll_read_with(&mut self.io, cx, |bytes| {
                 if !bytes.is_empty() {
@@ -147,6 +149,7 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
                 if let Poll::Ready(written) = Pin::new(&mut self.io).poll_write(cx, bytes) {
                     return Poll::Ready(written);
                 }
+                self.seen_at = None;
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
                 self.watchers.poll(cx, Some(deadline)).map(|()| Err(io::ErrorKind::TimedOut.into()))
             })

@@ -1,26 +1,32 @@
-//! The value of the `Date` field, which changes once a second.
+//! The `Date` field, which changes once a second.
 
 use std::time::{Duration, SystemTime};
 
 use httpdate::HttpDate;
+use tokio::time::Instant;
 use tollgate_core::Time;
 
-/// The value of the `Date` field at some second.
+/// A second in µs, as times of the calendar are counted.
+const SECOND_US: u64 = 1_000_000;
+
+/// The line of the `Date` field at some second.
 #[derive(Debug, Default)]
 pub(super) struct DateHeader {
-    seconds: u64,
-    text: String,
+    line: Vec<u8>,
+    /// When the next second of the calendar begins; none before the first line.
+    fresh_until: Option<Instant>,
 }
 
 impl DateHeader {
-    /// The value at this time of the calendar.
-    pub(super) fn at(&mut self, now: Time) -> &[u8] {
-        let seconds = now.get() / 1_000_000;
-        if seconds != self.seconds || self.text.is_empty() {
-            let date = HttpDate::from(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-            *self = Self { seconds, text: date.to_string() };
+    /// The line now, with its end. The calendar is asked once a second.
+    pub(super) fn line(&mut self, now: Instant, calendar: impl FnOnce() -> Time) -> &[u8] {
+        if self.fresh_until.is_none_or(|until| until <= now) {
+            let time_us = calendar().get();
+            let date = SystemTime::UNIX_EPOCH + Duration::from_secs(time_us / SECOND_US);
+            self.line = format!("date: {}\r\n", HttpDate::from(date)).into_bytes();
+            self.fresh_until = Some(now + Duration::from_micros(SECOND_US - time_us % SECOND_US));
         }
-        self.text.as_bytes()
+        &self.line
     }
 }
 
@@ -30,9 +36,24 @@ mod tests {
 
     #[test]
     fn a_date_is_that_of_its_second() {
-        let mut date = DateHeader::default();
-        for (micros, text) in [(0, "00"), (999_999, "00"), (1_000_000, "01")] {
-            assert_eq!(date.at(Time::new(micros)), format!("Thu, 01 Jan 1970 00:00:{text} GMT").as_bytes());
+        let (mut date, start) = (DateHeader::default(), Instant::now());
+        for (at_us, second) in [(300_000, "00"), (999_999, "00"), (1_000_000, "01"), (62_000_000, "02")] {
+            let now = start + Duration::from_micros(at_us);
+            let minute = at_us / 60_000_000;
+            let line = date.line(now, || Time::new(at_us));
+            assert_eq!(line, format!("date: Thu, 01 Jan 1970 00:0{minute}:{second} GMT\r\n").as_bytes());
         }
+    }
+
+    #[test]
+    fn the_calendar_is_asked_once_a_second() {
+        let (mut date, start, mut asked) = (DateHeader::default(), Instant::now(), 0);
+        for at_us in (0..3_000_000).step_by(1_000) {
+            date.line(start + Duration::from_micros(at_us), || {
+                asked += 1;
+                Time::new(at_us)
+            });
+        }
+        assert_eq!(asked, 3);
     }
 }

@@ -43,16 +43,12 @@ impl<'a> DirectRequest<'a> {
         let (method, target) = request_line(lines.next()?)?;
         let (mut host, mut body_length) = ("", None);
         for number in 0.. {
-            let line = lines.next()?;
-            if line.is_empty() {
-                break;
-            }
-            let (name, raw) = strict::lower_name(line)?;
+            let Some((name, raw)) = lines.next_field()? else { break };
             let value = strict::trim(raw);
-            if number == FIELDS_MAX || strict::has_control(value) {
+            if number == FIELDS_MAX {
                 return None;
             }
-            match &*name {
+            match name {
                 b"host" if host.is_empty() => host = usual_host(value)?,
                 b"connection" if value.eq_ignore_ascii_case(b"keep-alive") => {}
                 b"content-length" => {
@@ -82,7 +78,9 @@ impl<'a> DirectRequest<'a> {
 
     /// The path without its query.
     pub(super) fn path(&self) -> &'a [u8] {
-        self.target.split('?').next().unwrap_or_default().as_bytes()
+        let target = self.target.as_bytes();
+        let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+        target.get(..end).unwrap_or(target)
     }
 }
 
@@ -94,16 +92,35 @@ struct HeadLines<'a> {
 }
 
 impl<'a> HeadLines<'a> {
-    /// The next one without its end, which is CR LF; none if it has another, or none yet.
-    fn next(&mut self) -> Option<&'a mut [u8]> {
-        let length = memchr(b'\n', self.rest)? + 1;
-        let (line, rest) = std::mem::take(&mut self.rest).split_at_mut_checked(length)?;
-        self.rest = rest;
-        self.length += length;
-        match line {
-            [text @ .., b'\r', b'\n'] => Some(text),
-            _ => None,
+    /// The next one without its end, which is CR LF; none if it has a control character, another end, or
+    /// none yet.
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = strict::text_length(self.rest);
+        self.take_line(end).map(|line| &*line)
+    }
+
+    /// The name of the next field, which is put into lower case, and its value with the spaces around it, or
+    /// the end of the head; none if it is no such line.
+    fn next_field(&mut self) -> Option<Option<(&'a [u8], &'a [u8])>> {
+        if self.rest.first() == Some(&b'\r') {
+            return self.take_line(0).map(|_| None);
         }
+        let name_length = strict::lower_name(self.rest)?;
+        let value_length = strict::text_length(self.rest.get(name_length + 1..)?);
+        let line = self.take_line(name_length + 1 + value_length)?;
+        let (name, value) = line.split_at_checked(name_length)?;
+        Some(Some((name, value.get(1..)?)))
+    }
+
+    /// The next bytes, which CR LF must follow.
+    fn take_line(&mut self, length: usize) -> Option<&'a mut [u8]> {
+        if self.rest.get(length..length + 2)? != b"\r\n" {
+            return None;
+        }
+        let (line, rest) = std::mem::take(&mut self.rest).split_at_mut_checked(length + 2)?;
+        self.rest = rest;
+        self.length += length + 2;
+        line.get_mut(..length)
     }
 }
 
@@ -121,8 +138,11 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
         _ => return None,
     };
     let target = target.get(1..)?;
-    let has_nul = || memchr(b'%', target).is_some() && target.windows(3).any(|escape| escape == b"%00");
-    if !target.starts_with(b"/") || !strict::is_usual_target(target) || has_nul() {
+    let has_nul = || target.windows(3).any(|escape| escape == b"%00");
+    if !target.starts_with(b"/") || !strict::is_usual_target(target) {
+        return None;
+    }
+    if target.contains(&b'%') && has_nul() {
         return None;
     }
     Some((method, std::str::from_utf8(target).ok()?))
@@ -135,17 +155,14 @@ fn is_unusual(name: &[u8]) -> bool {
 
 /// A name or an IPv4 address, and perhaps a port.
 fn usual_host(value: &[u8]) -> Option<&str> {
-    let (name, port) = match memchr(b':', value) {
-        Some(colon) => value.split_at_checked(colon)?,
-        None => (value, &b":80"[..]),
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let end = value.iter().position(|byte| !is_name(byte)).unwrap_or(value.len());
+    let is_usual = match value.get(end..)? {
+        [] => true,
+        [b':', port @ ..] => (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit),
+        _ => false,
     };
-    let is_name = |all, byte: &u8| all & (byte.is_ascii_alphanumeric() | matches!(byte, b'.' | b'-' | b'_'));
-    let port = port.get(1..)?;
-    let is_port = (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
-    if !is_port || name.is_empty() || !name.iter().fold(true, is_name) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()
+    std::str::from_utf8(value).ok().filter(|_| is_usual && end > 0)
 }
 
 #[cfg(test)]

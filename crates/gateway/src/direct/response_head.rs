@@ -7,9 +7,11 @@
 use http::StatusCode;
 use httparse::{EMPTY_HEADER, Header, Status};
 use smallvec::SmallVec;
+use tokio::time::Instant;
 use tollgate_core::Time;
 use tollgate_http::response::{HeaderLines, PROBLEM_JSON};
 
+use super::buffers;
 use super::date::DateHeader;
 use super::outgoing_head::line;
 use super::relay::BodyFraming;
@@ -164,7 +166,7 @@ impl Additions<'_> {
             line(out, b"connection", &[b"close"]);
         }
         if !has_date {
-            line(out, b"date", &[self.date.at((self.calendar)())]);
+            out.extend_from_slice(self.date.line(Instant::now(), self.calendar));
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -173,31 +175,60 @@ impl Additions<'_> {
 /// The beginning of a denial, which is what we answer most.
 const DENIAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\n";
 
-/// An answer of our own, with a problem as its body and perhaps a verdict.
-pub(super) fn write_own(
-    status: StatusCode,
-    verdict: Option<&str>,
-    body: &[u8],
-    additions: &mut Additions<'_>,
-    out: &mut Vec<u8>,
-) {
-    out.reserve(body.len() + additions.told.as_bytes().len() + 2 * OWN_BYTES);
-    if status == StatusCode::TOO_MANY_REQUESTS {
-        out.extend_from_slice(DENIAL);
-    } else {
-        let reason = status.canonical_reason().unwrap_or_default();
-        for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\n"] {
-            out.extend_from_slice(part.as_bytes());
+/// An answer of our own: a problem, and perhaps what was decided.
+pub(super) struct OwnAnswer<'a> {
+    pub(super) status: StatusCode,
+    pub(super) verdict: Option<&'a str>,
+    /// Lines about limits.
+    pub(super) told: &'a [u8],
+    /// The body, in parts.
+    pub(super) body: [&'a [u8]; 3],
+}
+
+/// Who writes them.
+pub(super) struct OwnAnswers<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    /// The connection ends with this answer.
+    pub(super) is_last: bool,
+    pub(super) date: &'a mut DateHeader,
+    pub(super) calendar: &'a (dyn Fn() -> Time + Sync),
+    /// When the last one was written, for whoever wants to know the time, too.
+    pub(super) written_at: &'a mut Option<Instant>,
+}
+
+impl OwnAnswers<'_> {
+    pub(super) fn write(&mut self, answer: &OwnAnswer<'_>) {
+        let OwnAnswer { status, verdict, told, body } = answer;
+        let out = &mut *self.out;
+        if out.capacity() == 0 {
+            *out = buffers::take();
         }
-        line(out, b"content-type", &[PROBLEM_JSON.as_bytes()]);
+        let length: usize = body.iter().map(|part| part.len()).sum();
+        out.reserve(length + told.len() + 2 * OWN_BYTES);
+        if *status == StatusCode::TOO_MANY_REQUESTS {
+            out.extend_from_slice(DENIAL);
+        } else {
+            let reason = status.canonical_reason().unwrap_or_default();
+            for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\n"] {
+                out.extend_from_slice(part.as_bytes());
+            }
+            line(out, b"content-type", &[PROBLEM_JSON.as_bytes()]);
+        }
+        out.extend_from_slice(told);
+        if let Some(verdict) = verdict {
+            line(out, b"x-tollgate-verdict", &[verdict.as_bytes()]);
+        }
+        line(out, b"content-length", &[itoa::Buffer::new().format(length).as_bytes()]);
+        if self.is_last {
+            line(out, b"connection", &[b"close"]);
+        }
+        let now = *self.written_at.insert(Instant::now());
+        out.extend_from_slice(self.date.line(now, self.calendar));
+        out.extend_from_slice(b"\r\n");
+        for part in body {
+            out.extend_from_slice(part);
+        }
     }
-    out.extend_from_slice(additions.told.as_bytes());
-    if let Some(verdict) = verdict {
-        line(out, b"x-tollgate-verdict", &[verdict.as_bytes()]);
-    }
-    line(out, b"content-length", &[itoa::Buffer::new().format(body.len()).as_bytes()]);
-    additions.end(false, out);
-    out.extend_from_slice(body);
 }
 
 #[cfg(test)]

@@ -1,54 +1,81 @@
-//! What a client is told about its limits, as bytes: the lines of a head, and the body of a denial.
+//! What a client is told about its limits, as bytes.
+//!
+//! Filled in while a request is decided. A request that passes gets its lines with the upstream's answer, so
+//! they wait here; a denial is written where it leaves from, at once.
 
 use std::cell::RefCell;
 
 use http::{HeaderName, StatusCode};
+use itoa::Buffer;
 use tollgate_http::CallerView;
-use tollgate_http::response::{DenialTexts, HeaderLines, HeaderSink};
+use tollgate_http::response::{DenialParts, DenialTexts, HeaderLines, HeaderSink, PassNumbers, PassText};
 
 use super::buffers;
+use super::response_head::{OwnAnswer, OwnAnswers};
 
 thread_local! {
     static DENIALS: RefCell<DenialTexts> = RefCell::default();
 }
 
 /// What a client is told.
-#[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Told<'a> {
     pub(super) lines: HeaderLines,
-    /// The body of a denial; empty if there is none, or somebody else writes it.
-    pub(super) body: Vec<u8>,
+    /// Who writes denials.
+    answers: OwnAnswers<'a>,
+    /// There is an access log.
+    is_logged: bool,
+    /// Bytes of the body of a denial, if one was written.
+    pub(super) denied_bytes: Option<usize>,
 }
 
-impl Told {
+impl<'a> Told<'a> {
     /// Nothing as yet.
-    pub(super) fn new() -> Self {
-        Self { lines: HeaderLines::from(buffers::take()), body: Vec::new() }
+    pub(super) fn new(answers: OwnAnswers<'a>, is_logged: bool) -> Self {
+        Self { lines: HeaderLines::default(), answers, is_logged, denied_bytes: None }
     }
 
-    /// Lets others have the room.
-    pub(super) fn give_back(self) {
-        buffers::give(self.lines.into());
-        buffers::give(self.body);
+    /// The lines, with room for more.
+    fn lines(&mut self) -> &mut HeaderLines {
+        if self.lines.as_bytes().is_empty() {
+            self.lines = HeaderLines::from(buffers::take());
+        }
+        &mut self.lines
     }
 }
 
-impl HeaderSink for Told {
+impl HeaderSink for Told<'_> {
     fn number(&mut self, name: HeaderName, value: u64) {
-        self.lines.number(name, value);
+        self.lines().number(name, value);
     }
 
     fn text(&mut self, name: HeaderName, value: &str) {
-        self.lines.text(name, value);
+        self.lines().text(name, value);
     }
 
     fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>)) {
-        self.lines.written(name, write);
+        self.lines().written(name, write);
+    }
+
+    fn pass(&mut self, text: &PassText, numbers: PassNumbers) {
+        self.lines().pass(text, numbers);
+    }
+
+    /// The upstream gets it, and the log.
+    fn wants_rule(&self, is_denied: bool) -> bool {
+        self.is_logged || !is_denied
     }
 
     fn take_denial(&mut self, view: &CallerView<'_>) -> bool {
-        self.body = buffers::take();
-        let status = StatusCode::TOO_MANY_REQUESTS.as_u16();
-        DENIALS.with_borrow_mut(|texts| texts.write(view, status, &mut self.lines, &mut self.body))
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        DENIALS.with_borrow_mut(|texts| {
+            let Some(parts) = texts.find(view, status.as_u16()) else { return false };
+            let mut wait = Buffer::new();
+            let wait = wait.format(parts.retry_after_ms).as_bytes();
+            let body = [parts.body, wait, DenialParts::END];
+            let verdict = Some(view.reply().verdict.word());
+            self.answers.write(&OwnAnswer { status, verdict, told: parts.lines, body });
+            self.denied_bytes = Some(body.iter().map(|part| part.len()).sum());
+            true
+        })
     }
 }

@@ -262,8 +262,8 @@ pub(crate) fn trim(value: &[u8]) -> &[u8] {
 
 /// Whether a value has what no value may have. Without a way out of the loop, it looks at many
 /// bytes at once.
-pub(crate) fn has_control(value: &[u8]) -> bool {
-    value.iter().fold(false, |found, byte| found | (*byte < b' ' && *byte != b'\t') | (*byte == 0x7f))
+fn has_control(value: &[u8]) -> bool {
+    value.iter().fold(false, |found, byte| found | is_control(*byte))
 }
 
 /// The bytes that a token is made of, in lower case, and 0 for all others: every byte of every name
@@ -304,29 +304,67 @@ pub(crate) fn is_usual_target(target: &[u8]) -> bool {
     target.iter().all(|byte| USUAL_TARGET.get(usize::from(*byte)).is_some_and(|usual| *usual != 0))
 }
 
-/// The token before the colon of a line, whose letters are put into lower case, and what comes after
-/// the colon; none if there is no token or no colon.
-pub(crate) fn lower_name(line: &mut [u8]) -> Option<(&mut [u8], &[u8])> {
-    let mut end = 0;
-    for byte in &mut *line {
+/// Puts the token before a colon into lower case; how long it is, or none if there is no token or no colon.
+pub(crate) fn lower_name(line: &mut [u8]) -> Option<usize> {
+    for (length, byte) in line.iter_mut().enumerate() {
         if *byte == b':' {
-            break;
+            return (length > 0).then_some(length);
         }
         let own = lower(*byte);
         if own == 0 {
             return None;
         }
         *byte = own;
-        end += 1;
     }
-    let (name, value) = line.split_at_mut_checked(end)?;
-    let value = value.get(1..)?;
-    (!name.is_empty()).then_some((name, value))
+    None
+}
+
+/// How many bytes there are before the first that no value may have, which is the end of its line at the latest.
+pub(crate) fn text_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let mut length: usize = 0;
+    // Eight at once: the first byte whose high bit is set is below a space, or DEL.
+    for eight in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
+        let below = word.wrapping_sub(ONES * 0x20) & !word;
+        let no_del = word ^ (ONES * 0x7f);
+        let del = no_del.wrapping_sub(ONES) & !no_del;
+        let found = (below | del) & HIGH;
+        if found != 0 {
+            length += usize::try_from(found.trailing_zeros() / 8).unwrap_or_default();
+            break;
+        }
+        length += 8;
+    }
+    // It may be a tab, or among the last few.
+    let rest = bytes.get(length..).unwrap_or_default();
+    length + rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len())
+}
+
+/// What no value may have.
+const fn is_control(byte: u8) -> bool {
+    byte < b' ' && byte != b'\t' || byte == 0x7f
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_ends_at_the_first_control_character_wherever_that_is() {
+        let mut random = fastrand::Rng::with_seed(1309);
+        let odd = [0, 9, 10, 13, 0x1f, b' ', b'~', 0x7f, 0x80, 0x9f, 0xff];
+        for _ in 0..20_000 {
+            let mut bytes = vec![b'a'; random.usize(..40)];
+            for _ in 0..random.usize(..4).min(bytes.len()) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = odd[random.usize(..odd.len())];
+            }
+            let expected = bytes.iter().position(|byte| has_control(&[*byte])).unwrap_or(bytes.len());
+            assert_eq!(text_length(&bytes), expected, "{}", bytes.escape_ascii());
+        }
+    }
 
     fn shape(head: &str) -> Result<HeadShape, HeadError> {
         let end = end(head.as_bytes())?.expect("a whole head");

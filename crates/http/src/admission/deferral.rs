@@ -15,7 +15,7 @@ use tollgate_core::{Descriptor, Entry, Micros, Operation, Outcome, OwnedRequest,
 use tollgate_limiter::Reply;
 
 use super::{Admission, AdmissionControl, AdmissionError, Checker};
-use crate::request::HttpRequestFacts;
+use crate::request::{HttpRequestFacts, MappedRequest};
 use crate::response::CallerView;
 
 /// When a request that lines up behind others is told to come again; nobody knows better.
@@ -101,8 +101,8 @@ impl AdmissionControl {
         checker: &Arc<C>,
         facts: &HttpRequestFacts<'_>,
     ) -> Result<Admission<C>, AdmissionError<C::Error>> {
-        let now = checker.now();
-        let mapped = self.map(&**checker, facts, now).map_err(AdmissionError::Mapping)?;
+        let (now, mut mapped) = (checker.now(), MappedRequest::default());
+        self.map(&**checker, &mut mapped, facts, now).map_err(AdmissionError::Mapping)?;
         // An answer that decides what is charged must come while somebody waits for it.
         if mapped.is_empty() || mapped.needs_response() {
             return self.admit(checker, facts).await;

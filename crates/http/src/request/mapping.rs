@@ -410,10 +410,21 @@ impl Mapping {
         facts: &HttpRequestFacts<'a>,
         calendar: Time,
     ) -> Result<MappedRequest<'a>, MappingDenial> {
+        let mut mapped = MappedRequest::default();
+        self.map_into(&mut mapped, facts, calendar)?;
+        Ok(mapped)
+    }
+
+    /// The same, put into what is empty: it is large, and not copied for every request.
+    pub(crate) fn map_into<'a>(
+        &'a self,
+        mapped: &mut MappedRequest<'a>,
+        facts: &HttpRequestFacts<'a>,
+        calendar: Time,
+    ) -> Result<(), MappingDenial> {
         let mut lookup =
             FactLookup { mapping: self, facts, calendar, address: None, claims: SmallVec::new() };
-        let mut mapped =
-            MappedRequest { domain: &self.domain, entries: SmallVec::new(), ends: SmallVec::new() };
+        mapped.domain = &self.domain;
         for MappingDescriptor { actions, terms } in &self.descriptors {
             let start = mapped.entries.len();
             let mut is_whole = true;
@@ -446,7 +457,7 @@ impl Mapping {
                 mapped.entries.truncate(start);
             }
         }
-        Ok(mapped)
+        Ok(())
     }
 }
 
@@ -511,7 +522,7 @@ impl<'a> FactLookup<'_, 'a> {
 }
 
 /// What a request became.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct MappedRequest<'a> {
     domain: &'a str,
     entries: SmallVec<[(&'a str, Cow<'a, str>); ENTRIES_USUAL]>,
@@ -537,21 +548,25 @@ impl MappedRequest<'_> {
 
     /// The entries of all descriptors, for [`MappedRequest::descriptors`].
     pub fn entries(&self) -> SmallVec<[Entry<'_>; ENTRIES_USUAL]> {
-        self.entries.iter().map(|(key, value)| Entry { key, value }).collect()
+        let mut entries = SmallVec::new();
+        for (key, value) in &self.entries {
+            entries.push(Entry { key, value });
+        }
+        entries
     }
 
     /// The descriptors, made of what [`MappedRequest::entries`] gave, for [`MappedRequest::request`].
     pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>]) -> SmallVec<[Descriptor<'e>; DESCRIPTORS_USUAL]> {
-        let mut start = 0;
-        let descriptor = |(end, terms): &(usize, &Arc<ActiveTerms>)| {
+        let (mut start, mut descriptors) = (0, SmallVec::new());
+        for (end, terms) in &self.ends {
             let own = entries.get(start..*end).unwrap_or_default();
             start = *end;
-            match terms.terms.take_at_once() {
+            descriptors.push(match terms.terms.take_at_once() {
                 true => Descriptor::new(own),
                 false => Descriptor::new(own).with_operation(Operation::Peek),
-            }
-        };
-        self.ends.iter().map(descriptor).collect()
+            });
+        }
+        descriptors
     }
 
     /// Whether the answer has a say in what is charged.

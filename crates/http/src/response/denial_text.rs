@@ -2,8 +2,7 @@
 //!
 //! A flood is denied by one limit, thousands of times a second, and all that changes within a second are
 //! the milliseconds at the end of the body. Putting together headers and body took a third of such a
-//! denial, so whoever writes bytes ([`super::HeaderLines`]) keeps the last ones of a few limits here and
-//! copies them.
+//! denial, so whoever writes bytes keeps the last ones of a few limits here and copies them.
 //!
 //! Before: a [`CallerView`] of a denial. After: the lines and the body that [`CallerView::tell`] and
 //! [`super::QuotaProblem::write`] would have written, byte for byte; `tests/it/denials.rs` compares.
@@ -50,30 +49,35 @@ struct TextKey {
     status: u16,
 }
 
+/// What a denial says: the lines of its head, and its body in two parts.
+#[derive(Debug, Clone, Copy)]
+pub struct DenialParts<'a> {
+    /// About limits, each with its end.
+    pub lines: &'a [u8],
+    /// The body, up to the milliseconds.
+    pub body: &'a [u8],
+    /// The milliseconds, which [`DenialParts::END`] follows.
+    pub retry_after_ms: u64,
+}
+
+impl DenialParts<'_> {
+    /// What ends every body.
+    pub const END: &'static [u8] = b"}";
+}
+
 impl DenialTexts {
-    /// Writes the headers and the body of a denial that is answered with `status`; false if that is for
-    /// others to do.
-    pub fn write(
-        &mut self,
-        view: &CallerView<'_>,
-        status: u16,
-        lines: &mut HeaderLines,
-        body: &mut Vec<u8>,
-    ) -> bool {
-        let Some((key, retry_after)) = key(view, status) else { return false };
+    /// What a denial says that is answered with `status`; none if that is for others to put together.
+    pub fn find(&mut self, view: &CallerView<'_>, status: u16) -> Option<DenialParts<'_>> {
+        let (key, retry_after) = key(view, status)?;
         let rules = view.reply.shared_rules();
-        let Some(place) = self.0.get_mut(key.rule.index() % LIMITS_KEPT) else { return false };
+        let place = self.0.get_mut(key.rule.index() % LIMITS_KEPT)?;
         let is_known =
             |text: &&mut DenialText| text.key == key && std::ptr::eq(text.rules.as_ptr(), Arc::as_ptr(rules));
-        let text = match place.as_mut().filter(is_known) {
-            Some(text) => text,
-            None => place.insert(DenialText::new(view, Arc::downgrade(rules), key)),
-        };
-        lines.0.extend_from_slice(&text.lines);
-        body.extend_from_slice(&text.body);
-        body.extend_from_slice(itoa::Buffer::new().format(retry_after.as_millis_ceil()).as_bytes());
-        body.push(b'}');
-        true
+        if place.as_mut().filter(is_known).is_none() {
+            *place = Some(DenialText::new(view, Arc::downgrade(rules), key));
+        }
+        let DenialText { lines, body, .. } = place.as_ref()?;
+        Some(DenialParts { lines, body, retry_after_ms: retry_after.as_millis_ceil() })
     }
 }
 

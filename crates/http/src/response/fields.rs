@@ -13,26 +13,22 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use smallvec::SmallVec;
-use tollgate_core::{Micros, Verdict};
+use tollgate_core::Verdict;
 use tollgate_limiter::RuleDecision;
 
+use super::policy_text::{available, name, policy};
 use super::problem::explained;
 use super::{CallerView, HeaderSink, POLICY, RATELIMIT};
 
 /// More policies than this are not told; then it is the tightest alone, which
 /// the draft allows. A caller can hardly make use of more.
 const POLICIES_MAX: usize = 8;
-/// Characters of a policy's name; a longer one is cut.
-const NAME_MAX: usize = 128;
 /// Bytes of a partition key; a longer one is left out.
 const PARTITION_MAX: usize = 96;
 /// Most replies are about no more decisions than this.
 const DECISIONS_USUAL: usize = 4;
 /// What stands between the values of a partition key.
 const UNIT_SEPARATOR: u8 = 0x1f;
-/// The name of a limit that came with the request.
-const BROUGHT: &str = "request";
-
 /// `RateLimit-Policy` and `RateLimit`.
 pub(super) fn draft_11(view: &CallerView<'_>, headers: &mut impl HeaderSink) {
     let listed = listed(view);
@@ -80,53 +76,6 @@ fn listed<'a>(view: &CallerView<'a>) -> SmallVec<[&'a RuleDecision; DECISIONS_US
     listed
 }
 
-/// A String of RFC 9651: printable ASCII in quotes. What it cannot hold is
-/// written as in a URL.
-fn name(out: &mut Vec<u8>, name: &str) {
-    let name = name.as_bytes().get(..NAME_MAX).unwrap_or(name.as_bytes());
-    out.push(b'"');
-    // Without a way out of the loop, it looks at many letters at once.
-    let is_odd = |found, byte: &u8| found | !matches!(byte, b' '..=b'~') | matches!(byte, b'"' | b'\\');
-    if !name.iter().fold(false, is_odd) {
-        out.extend_from_slice(name);
-    } else {
-        for byte in name {
-            match byte {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
-                b' '..=b'~' => out.push(*byte),
-                _ => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            }
-        }
-    }
-    out.push(b'"');
-}
-
-/// What fits at once, and the seconds in which it comes back.
-fn policy(out: &mut Vec<u8>, decision: &RuleDecision) {
-    let window = u128::from(decision.window.get());
-    let back_us = match (decision.count, decision.limit) {
-        (0, _) | (_, 0) => window,
-        // Nearly every limit; a division of 128 bits takes long.
-        (count, limit) if u64::from(count) == limit => window,
-        (count, limit) => window * u128::from(limit) / u128::from(count),
-    };
-    let seconds = Micros::new(u64::try_from(back_us).unwrap_or(u64::MAX)).as_secs_ceil();
-    parameter(out, ";q=", decision.limit);
-    parameter(out, ";w=", seconds.max(1));
-}
-
-/// What is left, and for how long.
-fn available(out: &mut Vec<u8>, decision: &RuleDecision) {
-    parameter(out, ";r=", decision.remaining);
-    let span = match decision.verdict {
-        Verdict::Deny { retry_after } => retry_after,
-        Verdict::Allow | Verdict::Delay { .. } => Some(decision.reset_after),
-    };
-    if let Some(span) = span {
-        parameter(out, ";t=", span.as_secs_ceil());
-    }
-}
-
 /// Which counter it is: the values that the request was counted by.
 fn partition(out: &mut Vec<u8>, view: &CallerView<'_>, decision: &RuleDecision) {
     let Some(descriptor) = view.request.descriptors.get(decision.descriptor) else { return };
@@ -142,40 +91,5 @@ fn partition(out: &mut Vec<u8>, view: &CallerView<'_>, decision: &RuleDecision) 
     }
     for part in [";pk=:", &BASE64_STANDARD.encode(&key), ":"] {
         out.extend_from_slice(part.as_bytes());
-    }
-}
-
-/// A number, without the machinery of formatting: every request that passes has some.
-fn parameter(out: &mut Vec<u8>, name: &str, value: u64) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-impl<'a> CallerView<'a> {
-    /// What the rule of a decision is called.
-    pub(super) fn name_of(&self, decision: &RuleDecision) -> &'a str {
-        match (self.reply.rule(decision), decision.exception) {
-            (Some(rule), _) => rule.name(),
-            (None, Some(exception)) => exception.reason(),
-            (None, None) => BROUGHT,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_always_a_string_of_rfc_9651() {
-        let written = |text: &str| {
-            let mut out = Vec::new();
-            name(&mut out, text);
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(written("burst"), r#""burst""#);
-        assert_eq!(written(r#"a "b" \c"#), r#""a \"b\" \\c""#);
-        assert_eq!(written("grün\r\n"), r#""gr%C3%BCn%0D%0A""#);
-        assert_eq!(written(&"x".repeat(1_000)).len(), NAME_MAX + 2);
     }
 }

@@ -2,14 +2,29 @@
 //!
 //! [`super::CallerView::tell`] says each of them once. Most ways out want names and values
 //! ([`ResponseHeaders`]); whoever writes heads by itself wants the bytes ([`HeaderLines`]).
+//!
+//! A request that passes is told by [`HeaderSink::pass`], all else header by header.
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
+use itoa::Buffer;
 
-use super::{CallerView, ResponseHeaders};
+use super::policy_text::FOR_SECONDS;
+use super::{
+    CallerView, LIMIT, LIMIT_RETRY_AFTER, POLICY, PassNumbers, PassText, RATELIMIT, REMAINING,
+    ResponseHeaders,
+};
 
 /// Most values are no longer.
 const USUAL_BYTES: usize = 64;
+/// So many headers has a request that passes.
+const PASS_HEADERS: usize = 5;
+/// Bytes of the numbers that it is told, and of what is between them.
+const PASS_BYTES: usize = 128;
+/// The end of the line of what is left, and the beginning of the next one.
+const LINE_OF_WAIT: &[u8] = b"\r\nx-ratelimit-retry-after: ";
+/// Values that need no memory: most waits are over at once.
+const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Who takes the headers that a caller is told; their names are in lower case.
 pub trait HeaderSink {
@@ -22,6 +37,14 @@ pub trait HeaderSink {
     /// The same, whose value `write` appends.
     fn written(&mut self, name: HeaderName, write: &dyn Fn(&mut Vec<u8>));
 
+    /// All that a request that passes is told.
+    fn pass(&mut self, text: &PassText, numbers: PassNumbers);
+
+    /// Whether the name of the limit is wanted, too, for a request that is denied or passes.
+    fn wants_rule(&self, _is_denied: bool) -> bool {
+        true
+    }
+
     /// Takes all that a denial says, body and headers, if it has a way of its own to write that.
     fn take_denial(&mut self, _view: &CallerView<'_>) -> bool {
         false
@@ -30,7 +53,7 @@ pub trait HeaderSink {
 
 impl HeaderSink for ResponseHeaders {
     fn number(&mut self, name: HeaderName, value: u64) {
-        self.push((name, value.into()));
+        self.push((name, number(value)));
     }
 
     fn text(&mut self, name: HeaderName, value: &str) {
@@ -44,6 +67,40 @@ impl HeaderSink for ResponseHeaders {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value)).ok();
         self.extend(value.map(|value| (name, value)));
     }
+
+    fn pass(&mut self, text: &PassText, numbers: PassNumbers) {
+        self.reserve(PASS_HEADERS);
+        self.push((LIMIT, text.limit.clone()));
+        self.push((REMAINING, number(numbers.remaining)));
+        self.push((LIMIT_RETRY_AFTER, number(numbers.retry_after_s)));
+        if let Some(policy) = &text.policy {
+            self.push((POLICY, policy.clone()));
+            let available = HeaderValue::from_maybe_shared(available(text, numbers)).ok();
+            self.extend(available.map(|value| (RATELIMIT, value)));
+        }
+    }
+}
+
+/// The value of a number, in as much memory as it takes.
+fn number(value: u64) -> HeaderValue {
+    let digit = usize::try_from(value).ok().and_then(|value| DIGITS.get(value));
+    match digit {
+        Some(digit) => HeaderValue::from_static(digit),
+        None => HeaderValue::from_str(Buffer::new().format(value)).unwrap_or_else(|_| value.into()),
+    }
+}
+
+/// The value of [`RATELIMIT`], in as much memory as it takes.
+fn available(text: &PassText, numbers: PassNumbers) -> Bytes {
+    let (mut left, mut reset) = (Buffer::new(), Buffer::new());
+    let left = left.format(numbers.remaining).as_bytes();
+    let reset = reset.format(numbers.reset_after_s).as_bytes();
+    let parts = [&text.available, left, FOR_SECONDS.as_bytes(), reset];
+    let mut value = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+    for part in parts {
+        value.extend_from_slice(part);
+    }
+    value.into()
 }
 
 /// Headers as HTTP/1.1 sends them: `name: value`, each with the end of its line.
@@ -85,7 +142,7 @@ impl HeaderLines {
 
 impl HeaderSink for HeaderLines {
     fn number(&mut self, name: HeaderName, value: u64) {
-        self.line(&name, itoa::Buffer::new().format(value).as_bytes());
+        self.line(&name, Buffer::new().format(value).as_bytes());
     }
 
     fn text(&mut self, name: HeaderName, value: &str) {
@@ -97,6 +154,24 @@ impl HeaderSink for HeaderLines {
         self.0.extend_from_slice(b": ");
         write(&mut self.0);
         self.0.extend_from_slice(b"\r\n");
+    }
+
+    fn pass(&mut self, text: &PassText, numbers: PassNumbers) {
+        let PassNumbers { remaining, retry_after_s, reset_after_s } = numbers;
+        let (mut left, mut wait, mut reset) = (Buffer::new(), Buffer::new(), Buffer::new());
+        let left = left.format(remaining).as_bytes();
+        let out = &mut self.0;
+        out.reserve(text.lines_start.len() + text.lines_middle.len() + PASS_BYTES);
+        for part in [&text.lines_start, left, LINE_OF_WAIT, wait.format(retry_after_s).as_bytes()] {
+            out.extend_from_slice(part);
+        }
+        if text.policy.is_some() {
+            let reset = reset.format(reset_after_s).as_bytes();
+            for part in [&text.lines_middle, left, FOR_SECONDS.as_bytes(), reset] {
+                out.extend_from_slice(part);
+            }
+        }
+        out.extend_from_slice(b"\r\n");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Descriptor, Entry, Micros, Request, RuleSet};
-use tollgate_http::response::{DenialTexts, HeaderLines};
+use tollgate_http::response::{DenialParts, DenialTexts, HeaderLines};
 use tollgate_http::{CallerView, RateLimitFields, ResponseSettings};
 use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_rules::{Options, SourceFile};
@@ -45,15 +45,14 @@ struct KeptTexts {
 
 /// Compares both ways of writing a denial.
 fn compare(view: &CallerView<'_>, texts: &mut DenialTexts, seen: &mut KeptTexts) {
-    let (mut lines, mut body) = (HeaderLines::default(), Vec::new());
-    if !texts.write(view, 429, &mut lines, &mut body) {
-        assert!(lines.as_bytes().is_empty() && body.is_empty());
+    let Some(DenialParts { lines, body, retry_after_ms }) = texts.find(view, 429) else {
         seen.others += 1;
         return;
-    }
+    };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let body = [body, retry_after_ms.to_string().as_bytes(), DenialParts::END].concat();
     assert_eq!(text(&body), text(&view.problem(429).to_bytes()));
-    assert_eq!(text(lines.as_bytes()), text(view.headers::<HeaderLines>().as_bytes()));
+    assert_eq!(text(lines), text(view.headers::<HeaderLines>().as_bytes()));
     seen.kept += 1;
 }
 

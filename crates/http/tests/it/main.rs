@@ -4,6 +4,7 @@ mod addresses;
 mod denials;
 mod mapping;
 mod outcomes;
+mod passes;
 mod paths;
 mod problems;
 mod token_reference;

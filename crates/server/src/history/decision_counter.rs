@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tollgate_core::{Entry, Time};
 use tollgate_history::query::KeyName;
+use tollgate_history::route::normalise;
 use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
 use tollgate_http::PathTemplates;
 use tollgate_http::request::mapping::MISSING;
@@ -100,14 +101,6 @@ impl DecisionCounter {
         flush
     }
 
-    /// Whether a value of an entry must not be read. Where whole names are hashed,
-    /// there is nothing to read.
-    fn is_hidden(&self, domain: &str, entry: &Entry<'_>) -> bool {
-        let is_listed =
-            |hidden: &HiddenKeys| hidden.domain == domain && hidden.keys.iter().any(|key| key == entry.key);
-        self.keys == KeyNames::Clear && entry.value != MISSING && self.hidden.load().iter().any(is_listed)
-    }
-
     /// How many names have a series of their own.
     pub(super) fn tracked(&self) -> usize {
         self.recorder.tracked()
@@ -120,9 +113,10 @@ impl DecisionCounter {
         if let Some(template) = by_template.or_else(|| mapped?.matched(path)) {
             return Cow::Borrowed(template);
         }
-        match String::from_utf8_lossy(path) {
-            Cow::Borrowed(path) => self.routes.of_path(path),
-            Cow::Owned(path) => Cow::Owned(self.routes.of_path(&path).into_owned()),
+        match std::str::from_utf8(path) {
+            // No template matches it.
+            Ok(path) => normalise(path),
+            Err(_) => Cow::Owned(self.routes.of_path(&String::from_utf8_lossy(path)).into_owned()),
         }
     }
 
@@ -183,22 +177,46 @@ impl DecisionCounter {
             static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
         }
         TEXT.with_borrow_mut(|text| {
-            text.clear();
-            for (place, entry) in entries.iter().enumerate() {
-                if place > 0 {
-                    text.push(',');
-                }
-                pseudonyms::push_text(text, entry.key);
-                text.push('=');
-                match self.is_hidden(domain, entry) {
-                    true => pseudonyms::push_hidden(text, entry.value, self.salt.expose()),
-                    false => pseudonyms::push_text(text, entry.value),
-                }
-            }
+            self.write_key(text, domain, entries);
             act(text);
             // One long value must not keep its memory for ever.
             text.shrink_to(KEY_BYTES_KEPT);
         });
+    }
+}
+
+impl DecisionCounter {
+    fn write_key(&self, text: &mut String, domain: &str, entries: &[Entry<'_>]) {
+        // Where whole names are hashed, there is nothing to read.
+        let hidden = (self.keys == KeyNames::Clear).then(|| self.hidden.load());
+        let is_hidden = |entry: &Entry<'_>| {
+            let is_listed = |hidden: &HiddenKeys| {
+                hidden.domain == domain && hidden.keys.iter().any(|key| key == entry.key)
+            };
+            let lists = hidden.as_ref().map(|lists| lists.as_slice()).unwrap_or_default();
+            entry.value != MISSING && lists.iter().any(is_listed)
+        };
+        text.clear();
+        let mut marks = 0;
+        for entry in entries {
+            pseudonyms::push_separator(text);
+            text.push_str(entry.key);
+            text.push('=');
+            marks += pseudonyms::push_value(text, entry.value, is_hidden(entry));
+        }
+        // Nearly nobody sends marks, so that they are looked for once.
+        if pseudonyms::marks_in(text) != marks {
+            text.clear();
+            for entry in entries {
+                pseudonyms::push_separator(text);
+                pseudonyms::push_text(text, entry.key);
+                text.push('=');
+                match is_hidden(entry) {
+                    true => pseudonyms::push_hidden(text, entry.value, self.salt.expose()),
+                    false => pseudonyms::push_text(text, entry.value),
+                }
+            }
+        }
     }
 }
 

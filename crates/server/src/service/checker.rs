@@ -33,8 +33,14 @@ impl Checker for Service {
         }
     }
 
-    fn take_request(&self, path: &[u8], mapped: Option<&PathTemplates>) -> Result<(), Micros> {
-        self.take_request(|| self.route(path, mapped))
+    fn take_request<'a>(
+        &'a self,
+        asked: impl FnOnce() -> (&'a [u8], Option<&'a PathTemplates>),
+    ) -> Result<(), Micros> {
+        self.take_request(|| {
+            let (path, mapped) = asked();
+            self.route(path, mapped)
+        })
     }
 
     fn give_back_request(&self) {

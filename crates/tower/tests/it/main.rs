@@ -19,11 +19,11 @@ use tollgate_http::{
     Action, AddressPrefixes, ChargeTerms, Fact, Mapping, MappingDescriptor, MissingValue, ResponseCost,
     StatusSet,
 };
-use tollgate_limiter::{Clock, Limiter, MemoryStore, NoSink};
+use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_redis::{RedisConfig, RedisStore};
 use tollgate_rules::SourceFile;
 use tollgate_tower::{PeerAddress, TollgateLayer};
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
 /// Runs with tokio's time, which stands still but for sleeps.
 struct TokioClock(tokio::time::Instant);
@@ -136,6 +136,38 @@ async fn callers_of_grpc_get_a_status_of_grpc() {
         (answer.headers["content-type"].as_bytes(), answer.body.as_str()),
         (&b"application/grpc"[..], "")
     );
+}
+
+/// On the memory store; whoever holds a response that nobody polls has been decided about.
+#[test]
+fn a_request_is_decided_when_the_service_is_called() {
+    let clock = ManualClock::default();
+    let limiter = Limiter::with(
+        rules("algorithm: leaky_bucket, requests_per_unit: 1, unit: second, burst: 2"),
+        MemoryStore::default(),
+        clock,
+        NoSink,
+    );
+    let layer = TollgateLayer::new(Arc::new(limiter), by_user(MissingValue::Drop));
+    let mut service = layer.layer(service_fn(async |_: Request<Empty<Bytes>>| {
+        Ok::<_, Infallible>(Response::new(Full::from("served")))
+    }));
+    let (passed, held) = (service.call(from("me")), service.call(from("me")));
+    drop(service.call(from("me")));
+    // Whoever left gave its place back, and whoever passed has had its own.
+    let last = service.call(from("me"));
+    let [denied, passed] = [service.call(from("me")), passed].map(|response| poll_once(response).unwrap());
+    assert_eq!(denied.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(passed.unwrap().status(), StatusCode::OK);
+    drop((held, last));
+}
+
+/// What a future has at once, without a runtime around it.
+fn poll_once<F: Future>(future: F) -> Option<F::Output> {
+    match std::pin::pin!(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
 }
 
 #[tokio::test(start_paused = true)]
