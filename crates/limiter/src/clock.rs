@@ -83,7 +83,8 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that starts at the machine's calendar time.
+    /// A clock that starts at the machine's calendar time. The first one of a process measures how fast the
+    /// processor counts, which takes a millisecond, and up to 200 where that is disturbed.
     pub fn new() -> Self {
         let ticks = Ticks::new();
         Self {

@@ -1,4 +1,4 @@
-//! Every order in which a reader and a writer of a denied state may meet, played through by loom.
+//! The orders in which a reader and a writer of a denied state may meet, played through by loom.
 //!
 //! `denied_cells.rs` is compiled once more, with atomics that loom watches.
 

@@ -4,7 +4,8 @@
 //! and nothing else are decided by `MemoryStore::decide_batch`, which fetches their counters side by side.
 //! All others take the long way, each in its turn.
 //!
-//! Invariant: replies, counters and events are those of one request after the other.
+//! Invariant: replies, counters and events are those of one request after the other, by the rules that were
+//! in force as its turn came; no request is decided by older rules than one before it.
 //!
 //! Deliberately not here: stores that have to be waited for, which send together what comes together.
 
@@ -69,13 +70,13 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         mut then: impl FnMut(usize, &Reply),
     ) -> bool {
         let Some(memory) = self.store.memory() else { return false };
-        let rules = self.rules.load_full();
         let mut show = |at: usize, request: &Request<'_>, reply: &Reply| {
             self.offer(request, Operation::Check, reply);
             then(at, reply);
         };
         let mut first = 0;
         while let Some(rest) = requests.get(first..).filter(|rest| !rest.is_empty()) {
+            let rules = self.rules.load_full();
             let single = match self.may_be_single() {
                 true => SingleCharges::of_first(memory, &rules, rest),
                 false => SingleCharges::default(),

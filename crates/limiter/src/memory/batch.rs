@@ -17,9 +17,9 @@ use tollgate_core::{Charge, Decision, Time};
 use super::table::Table;
 use super::{MemoryStore, SHARDS_MAX};
 
-/// Checks that are decided under the same locks. More than this many lines are not fetched side by side,
-/// and others wait for these locks.
-const TOGETHER_MAX: usize = 64;
+/// Checks that are decided under the same locks. More lines than this are hardly fetched side by side, 64 gained
+/// nothing, and others wait for these locks meanwhile.
+const TOGETHER_MAX: usize = 16;
 const WORDS: usize = SHARDS_MAX / 64;
 
 /// The shards of a batch: a bit for each.

@@ -6,7 +6,7 @@
 //! looks here first, decides over the copy, and takes the decision if it is a denial that changes nothing;
 //! anything else goes to the table.
 //!
-//! Each copy is a seqlock of four words in a line of its own: a reader looks at the sequence number before
+//! Each copy is a seqlock of four words, and both of a shard share a line of memory: a reader looks at the sequence number before
 //! and after, and takes nothing that was written meanwhile. Writers hold the lock of the shard, so that
 //! there is one at a time.
 //!
@@ -14,9 +14,10 @@
 //! changes either drops the copy first. So a key that is denied from here stays out of the
 //! hand's way, and no denial outlives its state.
 //!
-//! `tests/models.rs` plays through every order in which a reader and a writer may meet.
+//! `tests/models.rs` plays through the orders in which a reader and a writer may meet.
 //!
-//! Deliberately not here: logs, which do not fit, and limits, which may differ from one check to the next.
+//! Deliberately not here: denials that are counted, which write; logs, which do not fit; and limits, which
+//! may differ from one check to the next.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

@@ -59,8 +59,8 @@ fn shown(byte: u8) -> char {
     if byte.is_ascii_graphic() { char::from(byte) } else { '?' }
 }
 
-/// Reads the command that `bytes` begin with into `words`, which were empty; they stay so if there is
-/// nothing to answer.
+/// Reads the command that `bytes` begin with into `words`, which were empty. A command without words needs no
+/// answer; of the beginning of one they hold what has arrived, which nobody needs.
 pub(super) fn next<'a>(bytes: &'a [u8], words: &mut CommandWords<'a>) -> Result<RespFrame, FramingError> {
     match bytes.first() {
         None => Ok(RespFrame::Partial),

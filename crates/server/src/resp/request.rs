@@ -109,7 +109,7 @@ impl RespReply {
 /// Requests that are not decided yet.
 #[derive(Debug, Default)]
 pub(super) struct Pipeline<'a> {
-    open: Vec<RespRequest<'a>>,
+    open: SmallVec<[RespRequest<'a>; 1]>,
     turn: Turn,
 }
 
