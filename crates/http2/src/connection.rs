@@ -11,6 +11,8 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+pub use send::MessageWriter;
+
 use std::collections::VecDeque;
 
 use crate::config::Http2Config;
@@ -172,6 +174,11 @@ impl<T: Default> Http2Connection<T> {
     /// The calls that are going on, in no order.
     pub fn calls_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.streams.iter_mut().map(|stream| (stream.id, &mut stream.call))
+    }
+
+    /// Whether no call is going on.
+    pub const fn is_idle(&self) -> bool {
+        self.streams.is_empty()
     }
 
     /// Whole frames so far: a caller that sends any is there.

@@ -31,7 +31,7 @@ mod settings;
 mod streams;
 
 pub use config::Http2Config;
-pub use connection::{Event, Http2Connection};
+pub use connection::{Event, Http2Connection, MessageWriter};
 pub use frame::ErrorCode;
 pub use head::{FieldList, RequestHead, RequestPath};
 pub use hpack::encoder::put_field;

@@ -95,6 +95,13 @@ pub const PING_EVERY: Duration = Duration::from_secs(15);
 /// middle of a frame.
 pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Bytes that one read of gRPC takes at most. Some 60 calls fit; others have their turn after them.
+pub const GRPC_READ: usize = 8 << 10;
+
+/// How long a connection that broke the protocol is read on after the goodbye, so that its caller can
+/// read why.
+pub const LINGER_MAX: Duration = Duration::from_secs(1);
+
 /// Calls at a time on one connection. Envoy's own default for a cluster is
 /// 1,024 requests, and a call takes microseconds.
 pub const STREAMS_MAX: u32 = 1_024;

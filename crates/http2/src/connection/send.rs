@@ -10,22 +10,34 @@ use crate::streams::{QueueEnd, SendQueue};
 /// Once there is this much to write, queues wait until it is written.
 const OUTPUT_ENOUGH: usize = 64 << 10;
 
+/// A message that is written where it belongs.
+#[derive(Debug)]
+pub struct MessageWriter<F> {
+    /// How many bytes it has.
+    pub length: usize,
+    /// Appends as many.
+    pub write: F,
+}
+
 impl<T: Default> Http2Connection<T> {
     /// Answers a call with a block of header fields, a message and a block of trailers. Whether all of
     /// it is in the output; else the rest follows as windows open, and the call goes on until then.
-    pub fn respond(&mut self, id: u32, head: &[u8], message: &[u8], trailers: &[u8]) -> bool {
+    pub fn respond(&mut self, id: u32, head: &[u8], message: MessageWriter<impl FnOnce(&mut Vec<u8>)>, trailers: &[u8]) -> bool {
         let Some(stream) = self.streams.get_mut(id) else { return true };
         put_headers(&mut self.output, head, 0, id);
         let window = self.send_window.min(stream.send_credit + i64::from(self.stream_window));
-        let bytes = i64::try_from(message.len()).unwrap_or(i64::MAX);
-        if bytes > window {
-            let (bytes, end) = (message.to_vec(), QueueEnd::Trailers(trailers.to_vec()));
+        let bytes = i64::try_from(message.length).unwrap_or(i64::MAX);
+        if bytes > window || message.length > PAYLOAD_MAX {
+            let mut bytes = Vec::with_capacity(message.length);
+            (message.write)(&mut bytes);
+            let end = QueueEnd::Trailers(trailers.to_vec());
             stream.queue = Some(Box::new(SendQueue { bytes, sent: 0, end }));
             self.queued.push_back(id);
             return self.send_queued(id);
         }
         self.send_window -= bytes;
-        put_data(&mut self.output, message, 0, id);
+        put_head(&mut self.output, message.length, FrameKind::Data, 0, id);
+        (message.write)(&mut self.output);
         put_headers(&mut self.output, trailers, END_STREAM, id);
         self.finish(id);
         true

@@ -4,6 +4,7 @@ use http_body_util::Full;
 use hyper::Response;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http2 as client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
