@@ -98,8 +98,8 @@ pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Bytes that one read of gRPC takes at most. Some 60 calls fit; others have their turn after them.
 pub const GRPC_READ: usize = 8 << 10;
 
-/// How long a connection that broke the protocol is read on after the goodbye, so that its caller can
-/// read why.
+/// How long a gRPC connection is read on after its end, so that its caller can read the last answers and
+/// why it has ended. Callers that close their side are let go at once.
 pub const LINGER_MAX: Duration = Duration::from_secs(1);
 
 /// Calls at a time on one connection. Envoy's own default for a cluster is

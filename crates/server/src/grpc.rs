@@ -32,15 +32,18 @@ mod side_call;
 mod to_wire;
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use hyper::body::Body as _;
 use hyper::{Request, Response};
+use tokio::time::timeout;
 use tollgate_core::Operation;
 use tonic::Status;
 use tower::Service as _;
 
+use crate::bounds::BODY_WAIT_MAX;
 use crate::service::Service;
 use reflection::Reflection;
 
@@ -93,12 +96,21 @@ impl Grpc {
             Some("grpc.reflection.v1alpha.ServerReflection") => {
                 Box::pin(self.reflection.v1alpha.clone().call(request))
             }
-            _ => Box::pin(std::future::ready(Ok(Status::unimplemented(format!(
-                "there is no {path}; use reflection to list what there is"
-            ))
-            .into_http()))),
+            _ => Box::pin(async move {
+                let status = Status::unimplemented(format!(
+                    "there is no {path}; use reflection to list what there is"
+                ));
+                // An answer before the end of the request would be followed by a reset.
+                drop(timeout(BODY_WAIT_MAX, drain(request.into_body())).await);
+                Ok(status.into_http())
+            }),
         }
     }
+}
+
+/// Takes in a body that nobody wants.
+async fn drain(mut body: tonic::body::Body) {
+    while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
 }
 
 type TonicFuture = Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>> + Send>>;

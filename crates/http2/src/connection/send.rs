@@ -22,7 +22,13 @@ pub struct MessageWriter<F> {
 impl<T: Default> Http2Connection<T> {
     /// Answers a call with a block of header fields, a message and a block of trailers. Whether all of
     /// it is in the output; else the rest follows as windows open, and the call goes on until then.
-    pub fn respond(&mut self, id: u32, head: &[u8], message: MessageWriter<impl FnOnce(&mut Vec<u8>)>, trailers: &[u8]) -> bool {
+    pub fn respond(
+        &mut self,
+        id: u32,
+        head: &[u8],
+        message: MessageWriter<impl FnOnce(&mut Vec<u8>)>,
+        trailers: &[u8],
+    ) -> bool {
         let Some(stream) = self.streams.get_mut(id) else { return true };
         put_headers(&mut self.output, head, 0, id);
         let window = self.send_window.min(stream.send_credit + i64::from(self.stream_window));

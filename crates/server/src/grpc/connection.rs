@@ -74,7 +74,7 @@ impl GrpcConnection {
                 continue;
             }
             if self.http2.is_over() {
-                self.socket.end = Some(ConnectionEnd::new(self.http2.has_failed()));
+                self.socket.end = Some(ConnectionEnd::new());
                 return self.socket.poll_end(cx);
             }
             if self.socket.has_had_its_turn() {

@@ -9,7 +9,7 @@ use hyper::{HeaderMap, StatusCode};
 use tollgate_http2::{ErrorCode, Event, MessageWriter, RequestHead, RequestPath};
 
 use super::GrpcConnection;
-use crate::bounds::SIDE_CALLS_MAX;
+use crate::bounds::{RESPONSE_LARGE, SIDE_CALLS_MAX};
 use crate::grpc::error::GrpcError;
 use crate::grpc::request_body::request_body;
 use crate::grpc::should_rate_limit::{Decided, RateLimitAnswer, RateLimitCall};
@@ -172,6 +172,9 @@ impl GrpcConnection {
 
     /// Sends what has come of the calls that tonic answers.
     pub(super) fn poll_side_calls(&mut self, cx: &mut Context<'_>) {
+        if self.side_calls.is_empty() || self.http2.output().len() > RESPONSE_LARGE {
+            return;
+        }
         let mut calls = std::mem::take(&mut self.side_calls);
         calls.retain(|stream| {
             let Some(state) = self.http2.call_mut(*stream) else { return false };

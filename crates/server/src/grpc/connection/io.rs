@@ -31,9 +31,13 @@ pub(super) fn lend_output(output: &mut Vec<u8>) {
 
 /// Takes it back if it is empty.
 pub(super) fn return_output(output: &mut Vec<u8>) {
-    if output.is_empty() && output.capacity() <= RESPONSE_LARGE {
-        OUTPUT.set(std::mem::take(output));
+    if !output.is_empty() {
+        return;
     }
+    // A connection begins with a small one of its own.
+    let (own, kept) = (std::mem::take(output), OUTPUT.take());
+    let larger = if own.capacity() > kept.capacity() { own } else { kept };
+    OUTPUT.set(if larger.capacity() <= RESPONSE_LARGE { larger } else { Vec::new() });
 }
 
 /// The socket, and what is on its way.
@@ -53,13 +57,13 @@ pub(super) struct SocketState {
 /// The end of a connection, once everything is written.
 pub(super) struct ConnectionEnd {
     is_shut_down: bool,
-    /// How long to go on reading, so that the goodbye is not lost to a reset.
-    linger: Option<Pin<Box<Sleep>>>,
+    /// How long to go on reading, so that the last answers and the goodbye are not lost to a reset.
+    linger: Pin<Box<Sleep>>,
 }
 
 impl ConnectionEnd {
-    pub(super) fn new(lingers: bool) -> Self {
-        Self { is_shut_down: false, linger: lingers.then(|| Box::pin(sleep(LINGER_MAX))) }
+    pub(super) fn new() -> Self {
+        Self { is_shut_down: false, linger: Box::pin(sleep(LINGER_MAX)) }
     }
 }
 
@@ -88,15 +92,14 @@ impl SocketState {
             ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
             end.is_shut_down = true;
         }
-        let Some(linger) = &mut end.linger else { return Poll::Ready(Ok(())) };
         let mut rest = [0; 1_024];
         loop {
             let mut buf = ReadBuf::new(&mut rest);
             match Pin::new(&mut self.io).poll_read(cx, &mut buf) {
-                Poll::Pending => return linger.as_mut().poll(cx).map(Ok),
+                Poll::Pending => return end.linger.as_mut().poll(cx).map(Ok),
                 Poll::Ready(read) => {
                     read?;
-                    if buf.filled().is_empty() || linger.as_mut().poll(cx).is_ready() {
+                    if buf.filled().is_empty() || end.linger.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(Ok(()));
                     }
                 }

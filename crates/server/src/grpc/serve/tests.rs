@@ -1,4 +1,6 @@
-//! Callers that do not read, on a clock that jumps.
+//! Callers that do not read, on a clock that jumps. Others, byte by byte: `raw`.
+
+mod raw;
 
 use http_body_util::Full;
 use hyper::Response;
