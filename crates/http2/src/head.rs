@@ -79,7 +79,7 @@ pub(crate) struct HeadBuilder {
     keeps_fields: bool,
     is_malformed: bool,
     has_ordinary: bool,
-    has_post: bool,
+    has_method: bool,
     has_scheme: bool,
     has_authority: bool,
     is_grpc: bool,
@@ -97,7 +97,7 @@ impl HeadBuilder {
             keeps_fields,
             is_malformed: false,
             has_ordinary: false,
-            has_post: false,
+            has_method: false,
             has_scheme: false,
             has_authority: false,
             is_grpc: false,
@@ -122,49 +122,42 @@ impl HeadBuilder {
         }
         match field.kind {
             FieldKind::Malformed => self.is_malformed = true,
-            FieldKind::Post
-            | FieldKind::Method
-            | FieldKind::Scheme
-            | FieldKind::Authority
-            | FieldKind::KnownPath(_)
-            | FieldKind::Path => self.pseudo(field),
-            FieldKind::GrpcContent | FieldKind::ContentLength | FieldKind::Ordinary => self.ordinary(field),
-        }
-    }
-
-    fn pseudo(&mut self, field: HeaderField<'_>) {
-        let is_repeated = match field.kind {
-            FieldKind::Post | FieldKind::Method => self.has_post || self.other_method.is_some(),
-            FieldKind::Scheme => self.has_scheme,
-            FieldKind::Authority => self.has_authority,
-            _ => self.path.is_some(),
-        };
-        self.is_malformed |= is_repeated || self.has_ordinary;
-        match field.kind {
-            FieldKind::Post => self.has_post = true,
-            FieldKind::Method => self.other_method = Some(field.value.into()),
-            FieldKind::Scheme => self.has_scheme = true,
-            FieldKind::Authority => self.has_authority = true,
-            FieldKind::KnownPath(place) => self.path = Some(RequestPath::Known(place)),
-            _ => {
-                self.is_malformed |= field.value.is_empty();
-                self.path = Some(RequestPath::Other(field.value.into()));
+            FieldKind::Post => self.pseudo(|head| std::mem::replace(&mut head.has_method, true)),
+            FieldKind::Method => {
+                self.pseudo(|head| std::mem::replace(&mut head.has_method, true));
+                self.other_method = Some(field.value.into());
             }
-        }
-    }
-
-    fn ordinary(&mut self, field: HeaderField<'_>) {
-        self.has_ordinary = true;
-        match field.kind {
-            FieldKind::GrpcContent => self.is_grpc = true,
+            FieldKind::Scheme => self.pseudo(|head| std::mem::replace(&mut head.has_scheme, true)),
+            FieldKind::Authority => self.pseudo(|head| std::mem::replace(&mut head.has_authority, true)),
+            FieldKind::KnownPath(place) => {
+                self.pseudo(|head| head.path.replace(RequestPath::Known(place)).is_some());
+            }
+            FieldKind::Path => {
+                let path = RequestPath::Other(field.value.into());
+                self.pseudo(|head| head.path.replace(path).is_some() || field.value.is_empty());
+            }
+            FieldKind::GrpcContent => {
+                self.is_grpc = true;
+                self.ordinary(field);
+            }
             FieldKind::ContentLength => {
                 let length = content_length(field.value);
                 let is_other = self.content_length.is_some() && self.content_length != length;
                 self.is_malformed |= is_other || length.is_none();
                 self.content_length = length;
+                self.ordinary(field);
             }
-            _ => {}
+            FieldKind::Ordinary => self.ordinary(field),
         }
+    }
+
+    /// Takes note of a pseudo-header field; `set` says whether it must not be there.
+    fn pseudo(&mut self, set: impl FnOnce(&mut Self) -> bool) {
+        self.is_malformed |= set(self) || self.has_ordinary;
+    }
+
+    fn ordinary(&mut self, field: HeaderField<'_>) {
+        self.has_ordinary = true;
         if self.keeps_fields || !matches!(self.path, Some(RequestPath::Known(_))) {
             self.fields.push(field.name, field.value);
         }
@@ -172,12 +165,11 @@ impl HeadBuilder {
 
     /// What all of them come to.
     pub(crate) fn finish(self) -> BuiltHead {
-        let has_method = self.has_post || self.other_method.is_some();
         if self.is_too_large {
             return BuiltHead::TooLarge;
         }
         match self.path {
-            Some(path) if has_method && self.has_scheme && !self.is_malformed => {
+            Some(path) if self.has_method && self.has_scheme && !self.is_malformed => {
                 let Self { other_method, is_grpc, fields, .. } = self;
                 BuiltHead::Request(RequestHead { other_method, path, is_grpc, fields }, self.content_length)
             }
@@ -262,10 +254,9 @@ mod tests {
         for field in odd {
             assert!(matches!(plus(field), BuiltHead::Malformed), "{field:?}");
         }
-        for missing in 0..3 {
-            let mut fields = CALL.to_vec();
-            fields.remove(missing);
-            assert!(matches!(built(&fields, 1_000), BuiltHead::Malformed), "without {:?}", CALL[missing]);
+        for missing in [":method", ":scheme", ":path"] {
+            let fields: Vec<_> = CALL.into_iter().filter(|(name, _)| *name != missing).collect();
+            assert!(matches!(built(&fields, 1_000), BuiltHead::Malformed), "without {missing}");
         }
         let late = [("x", "y"), (":method", "POST"), (":scheme", "http"), (":path", "/")];
         assert!(matches!(built(&late, 1_000), BuiltHead::Malformed), "pseudo-header fields come first");

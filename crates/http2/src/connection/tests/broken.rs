@@ -17,10 +17,22 @@ fn after(bytes: &[u8]) -> Ends {
     ends
 }
 
+/// Each ends the connection with its error.
+fn check(rows: impl IntoIterator<Item = (&'static str, Vec<u8>, u8)>) {
+    for (what, bytes, code) in rows {
+        let mut ends = after(&bytes);
+        assert_eq!(ends.failure(), Some(code), "{what}: {:?}", ends.said);
+        assert!(ends.server.is_over() && ends.server.is_idle(), "{what}");
+        ends.events.clear();
+        ends.send(&headers(END_STREAM, 21));
+        assert!(ends.events.is_empty(), "nothing is heard after {what}");
+    }
+}
+
 #[test]
-fn what_breaks_the_protocol_ends_the_connection() {
+fn what_breaks_the_rules_of_streams_ends_the_connection() {
     let on_zero = |kind: FrameKind, payload: &[u8]| frame(kind, END_HEADERS, 0, payload);
-    let rows = [
+    check([
         ("DATA on stream 0", data(0, 0, 1), PROTOCOL),
         ("DATA on an even stream", data(0, 2, 1), PROTOCOL),
         ("DATA on an idle stream", data(0, 11, 1), PROTOCOL),
@@ -58,6 +70,12 @@ fn what_breaks_the_protocol_ends_the_connection() {
         ("RST_STREAM on stream 0", reset(0), PROTOCOL),
         ("RST_STREAM on an idle stream", reset(11), PROTOCOL),
         ("RST_STREAM of a wrong length", frame(FrameKind::Reset, 0, 3, &[0; 5]), FRAME_SIZE),
+    ]);
+}
+
+#[test]
+fn what_breaks_the_rules_of_connections_ends_the_connection() {
+    check([
         ("SETTINGS on a stream", frame(FrameKind::Settings, 0, 3, &[]), PROTOCOL),
         ("SETTINGS of a wrong length", frame(FrameKind::Settings, 0, 0, &[0; 5]), FRAME_SIZE),
         ("an acknowledgement with settings", frame(FrameKind::Settings, ACK, 0, &[0; 6]), FRAME_SIZE),
@@ -81,15 +99,7 @@ fn what_breaks_the_protocol_ends_the_connection() {
             frame(FrameKind::Unknown, 0, 3, &vec![0; PAYLOAD_MAX + 1])[..9].to_vec(),
             FRAME_SIZE,
         ),
-    ];
-    for (what, bytes, code) in rows {
-        let mut ends = after(&bytes);
-        assert_eq!(ends.failure(), Some(code), "{what}: {:?}", ends.said);
-        assert!(ends.server.is_over() && ends.server.is_idle(), "{what}");
-        ends.events.clear();
-        ends.send(&headers(END_STREAM, 21));
-        assert!(ends.events.is_empty(), "nothing is heard after {what}");
-    }
+    ]);
 }
 
 #[test]
