@@ -11,11 +11,24 @@ use crate::field::{FieldKind, HeaderField};
 /// The most that the table may hold. It is what RFC 7541 gives everybody, and we never say otherwise.
 pub(crate) const TABLE_BYTES: usize = 4_096;
 
+/// Where the static table has `:path`.
+const PATH_INDEX: usize = 4;
+
+/// A known path in Huffman's code, as it came last. Envoy and nghttp2 spell paths out in every call, since
+/// those of browsers hardly come twice.
+#[derive(Debug)]
+struct CodedPath {
+    coded: Box<[u8]>,
+    path: Box<[u8]>,
+    kind: FieldKind,
+}
+
 /// What one end of a connection has to remember to read the blocks of the other.
 #[derive(Debug)]
 pub(crate) struct HpackDecoder {
     table: DynamicTable,
     known_paths: &'static [&'static str],
+    last_path: Option<Box<CodedPath>>,
     /// Where texts in Huffman's code are read into.
     name: Vec<u8>,
     value: Vec<u8>,
@@ -23,7 +36,8 @@ pub(crate) struct HpackDecoder {
 
 impl HpackDecoder {
     pub(crate) const fn new(known_paths: &'static [&'static str]) -> Self {
-        Self { table: DynamicTable::new(TABLE_BYTES), known_paths, name: Vec::new(), value: Vec::new() }
+        let table = DynamicTable::new(TABLE_BYTES);
+        Self { table, known_paths, last_path: None, name: Vec::new(), value: Vec::new() }
     }
 
     /// Shows each field of a block to `visit`.
@@ -72,6 +86,15 @@ impl HpackDecoder {
         visit: &mut impl FnMut(HeaderField<'_>),
     ) -> Result<(), HpackError> {
         let index = integer::take(block, index_bits)?;
+        let before = *block;
+        if (index, index_bits) == (PATH_INDEX, 4)
+            && let Some(last) = &self.last_path
+            && let Some(rest) = block.strip_prefix(&*last.coded)
+        {
+            *block = rest;
+            visit(HeaderField { name: b":path", value: &last.path, kind: last.kind });
+            return Ok(());
+        }
         let name = match (index, static_table::field(index)) {
             (0, _) => text(block, &mut self.name)?,
             (_, Some((name, _))) => name.as_bytes(),
@@ -80,6 +103,10 @@ impl HpackDecoder {
         let value = text(block, &mut self.value)?;
         let kind = FieldKind::of(name, value, self.known_paths);
         visit(HeaderField { name, value, kind });
+        if let (FieldKind::KnownPath(_), PATH_INDEX, 4) = (kind, index, index_bits) {
+            let coded = before.get(..before.len() - block.len()).unwrap_or_default().into();
+            self.last_path = Some(Box::new(CodedPath { coded, path: value.into(), kind }));
+        }
         if index_bits == 6 {
             let (name_bytes, entry) = (name.len(), [name, value].concat().into_boxed_slice());
             self.table.insert(entry, name_bytes, kind);

@@ -64,13 +64,14 @@ impl GrpcConnection {
     }
 
     fn serve(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.poll_timers(cx)?;
         loop {
+            // What was read may have set one.
+            self.poll_timers(cx)?;
             self.poll_pending(cx);
-            self.poll_side_calls(cx);
+            let are_put_off = self.poll_side_calls(cx);
             let has_more = self.http2.send_waiting();
             ready!(self.poll_write(cx))?;
-            if has_more {
+            if has_more || are_put_off {
                 continue;
             }
             if self.http2.is_over() {

@@ -174,3 +174,21 @@ pub(crate) async fn respond<E: From<ServiceError>>(
     span.decided(Some(request.domain), reply.outcome());
     Ok(to_wire::response(wire, &request, &reply, service.answers()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The future of a call that waits for the store is allocated for each; it may get smaller.
+    const FUTURE_BYTES_MAX: usize = 1_488;
+
+    fn future_bytes<F>(_: impl Fn(UndecidedCall) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_future_of_a_call_does_not_grow() {
+        let bytes = future_bytes(UndecidedCall::decide);
+        assert!(bytes <= FUTURE_BYTES_MAX, "it has {bytes} bytes");
+    }
+}

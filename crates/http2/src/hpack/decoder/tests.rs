@@ -138,6 +138,32 @@ fn a_field_of_the_table_keeps_what_it_means() {
 }
 
 #[test]
+fn a_known_path_that_is_spelt_out_again_is_the_same_and_another_is_not() {
+    let mut decoder = HpackDecoder::new(&["/a", "/ab"]);
+    let mut seen = Vec::new();
+    // Plain, and `/a` in Huffman's code: 011000 00011 1111.
+    let blocks: [&[u8]; 7] = [
+        b"\x04\x02/a",
+        b"\x04\x02/a\x83",
+        b"\x04\x03/ab",
+        b"\x04\x82\x60\x7f",
+        b"\x04\x82\x60\x7f",
+        b"\x04\x02/b",
+        b"\x04\x02/a",
+    ];
+    for block in blocks {
+        decoder.decode(block, |field| seen.push((field.kind, field.value.to_vec()))).unwrap();
+    }
+    let (a, path) =
+        ((FieldKind::KnownPath(0), b"/a".to_vec()), |text: &[u8]| (FieldKind::Path, text.to_vec()));
+    let post = (FieldKind::Post, b"POST".to_vec());
+    let ab = (FieldKind::KnownPath(1), b"/ab".to_vec());
+    assert_eq!(seen, [a.clone(), a.clone(), post, ab, a.clone(), a.clone(), path(b"/b"), a]);
+    // Half of it is not it.
+    assert_eq!(decoder.decode(b"\x04\x02/", |_| ()), Err(HpackError));
+}
+
+#[test]
 fn what_is_written_is_what_is_read() {
     let mut block = Vec::new();
     let long = "x".repeat(300);

@@ -170,10 +170,14 @@ impl GrpcConnection {
         }
     }
 
-    /// Sends what has come of the calls that tonic answers.
-    pub(super) fn poll_side_calls(&mut self, cx: &mut Context<'_>) {
-        if self.side_calls.is_empty() || self.http2.output().len() > RESPONSE_LARGE {
-            return;
+    /// Sends what has come of the calls that tonic answers; whether they are put off until there is less to
+    /// write.
+    pub(super) fn poll_side_calls(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.side_calls.is_empty() {
+            return false;
+        }
+        if self.http2.output().len() > RESPONSE_LARGE {
+            return true;
         }
         let mut calls = std::mem::take(&mut self.side_calls);
         calls.retain(|stream| {
@@ -184,6 +188,7 @@ impl GrpcConnection {
             state.map(|state| *state = CallState::Side(call)).is_some()
         });
         self.side_calls = calls;
+        false
     }
 
     fn poll_side_call(&mut self, stream: u32, call: &mut SideCall, cx: &mut Context<'_>) {
