@@ -9,14 +9,11 @@
 //! Deliberately not here: compression, which does nothing for a message of a
 //! few hundred bytes, and streaming.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 use tollgate_core::{Operation, Time};
 use tollgate_http2::FieldList;
-use tollgate_limiter::Store as _;
 
 use super::error::GrpcError;
 use super::from_wire::RlsRequest;
@@ -90,33 +87,21 @@ impl RateLimitCall {
             Ok(request) => request,
             Err(error) => return Decided::Now(RateLimitAnswer::new(service, Err(error), start, span)),
         };
-        if service.limiter().store().memory().is_none() {
-            let service = Arc::clone(service);
-            return Decided::Later(UndecidedCall { service, operation, request, now, start, span });
+        match respond_at_once(service, operation, &request, now, &mut span) {
+            Some(result) => {
+                let result = result.map_err(GrpcError::from);
+                Decided::Now(RateLimitAnswer::new(service, result, start, span))
+            }
+            None => {
+                let service = Arc::clone(service);
+                Decided::Later(UndecidedCall { service, operation, request, now, start, span })
+            }
         }
-        let result = decide_at_once(service, operation, &request, now, &mut span);
-        Decided::Now(RateLimitAnswer::new(service, result, start, span))
     }
 
     /// The message did not come in time, or is not wanted.
     pub(super) fn fail(self, service: &Service, error: GrpcError) -> RateLimitAnswer {
         RateLimitAnswer::new(service, Err(error), self.start, self.span)
-    }
-}
-
-/// Decides by counters in memory, which nobody waits for.
-#[expect(clippy::panic, reason = "counters in memory are decided without waiting, as `AnyStore` promises")]
-fn decide_at_once(
-    service: &Service,
-    operation: Operation,
-    request: &RlsRequest,
-    now: Time,
-    span: &mut CallSpan,
-) -> Result<RlsResponse, GrpcError> {
-    let deciding = pin!(respond::<GrpcError>(service, operation, request, now, span));
-    match deciding.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => panic!("counters in memory were waited for"),
     }
 }
 
@@ -157,6 +142,25 @@ impl RateLimitAnswer {
         service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
         Self { result, span }
     }
+}
+
+/// Decides what Envoy asks by counters in this process; none, and nothing done, if the store has to be waited
+/// for.
+fn respond_at_once(
+    service: &Service,
+    operation: Operation,
+    wire: &RlsRequest,
+    now: Time,
+    span: &mut CallSpan,
+) -> Option<Result<RlsResponse, ServiceError>> {
+    let entries = wire.entries();
+    let descriptors = wire.descriptors(&entries);
+    let request = wire.request(&descriptors);
+    service.operate_at_once(&request, operation, now, |decided| {
+        let reply = decided?;
+        span.decided(Some(request.domain), reply.outcome());
+        Ok(to_wire::response(wire, &request, reply, service.answers()))
+    })
 }
 
 /// Decides what Envoy asks, whether it came as protobuf or as JSON.
