@@ -31,8 +31,6 @@ const PAUSE: &str = "0.1";
 const GRPC: &[&str] = &[
     "2: Sends a WINDOW_UPDATE frame on half-closed (remote) stream",
     "3: Sends a PRIORITY frame on half-closed (remote) stream",
-    "2: Sends invalid connection preface",
-    "9: closed: Sends a HEADERS frame after sending RST_STREAM frame",
     "1: Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded",
 ];
 /// Failures of the gateway.

@@ -95,6 +95,12 @@ const TABLE: &[CrateRow] = &[
         why: "the page knows the server by its API alone",
     },
     CrateRow {
+        folder: "http2",
+        ours: &[],
+        theirs: Theirs::Any,
+        why: "HTTP/2 knows bytes and calls, and not what they are for",
+    },
+    CrateRow {
         folder: "server",
         ours: &[
             "dashboard",
@@ -108,6 +114,7 @@ const TABLE: &[CrateRow] = &[
             "defer",
             "metrics",
             "http",
+            "http2",
             "gateway",
         ],
         theirs: Theirs::Any,
@@ -170,6 +177,7 @@ const TABLE: &[CrateRow] = &[
             "metrics",
             "server",
             "http",
+            "http2",
             "gateway",
             "load",
             "accesslog",
@@ -193,6 +201,7 @@ const TABLE: &[CrateRow] = &[
             "metrics",
             "server",
             "http",
+            "http2",
             "gateway",
         ],
         theirs: Theirs::Any,

@@ -1,52 +1,51 @@
 //! gRPC: Envoy's rate limit service, peek and report in its messages, health and reflection.
 //!
-//! A connection hands every call to [`Grpc`], which finds the service by the
-//! path. What takes Envoy's messages is answered by `should_rate_limit`, all others by tonic.
+//! A connection answers what takes Envoy's messages by `should_rate_limit`, and hands all other calls to
+//! [`Grpc`], which finds the service of tonic's by the path.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `from_wire` | Envoy's request → request |
 //! | `to_wire` | answer → Envoy's response; errors → gRPC's |
-//! | `should_rate_limit` | one call, from its bytes to its bytes |
+//! | `serve`, `connection` | connections of HTTP/2, and one of them |
+//! | `should_rate_limit` | one call, from its message to its answer |
+//! | `side_call`, `request_body` | one call that tonic answers |
 //! | `message_wire` | the framing of a message |
-//! | `body` | the body of a response |
+//! | `response_wire` | the header fields of responses |
 //! | `error` | why a call gets no decision |
 //! | `health_wire` | `grpc.health.v1` |
 //! | `reflection` | what this server serves, for grpcurl and the like |
-//! | `lenient_authority` | lets in callers whose `:authority` is not the name of a host |
-//! | `serve` | connections of HTTP/2 |
 //!
-//! Deliberately not here: connections, TLS and their bounds (`listen`).
+//! Deliberately not here: HTTP/2 itself (`tollgate_http2`), TLS, and who gets in for how long (`listen`).
 
-mod body;
+mod connection;
 mod error;
 mod from_wire;
 mod health_wire;
-mod lenient_authority;
 mod message_wire;
 mod reflection;
+mod request_body;
+mod response_wire;
 mod serve;
 mod should_rate_limit;
+mod side_call;
 mod to_wire;
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::{Method, Request, Response};
+use hyper::body::Body as _;
+use hyper::{Request, Response};
+use tokio::time::timeout;
 use tollgate_core::Operation;
 use tonic::Status;
 use tower::Service as _;
 
-use crate::bounds::SIDE_CALLS_MAX;
-use crate::listen::stream::ByteCount;
+use crate::bounds::BODY_WAIT_MAX;
 use crate::service::Service;
-use body::{GrpcBody, TonicBody};
-use error::GrpcError;
 use reflection::Reflection;
-use should_rate_limit::GrpcCall;
 
 pub use error::BadRequest;
 pub use to_wire::WAIT_HEADER;
@@ -61,17 +60,9 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 const PEEK: &str = "/tollgate.v1.LimiterService/Peek";
 const REPORT: &str = "/tollgate.v1.LimiterService/Report";
 
-type GrpcFuture = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infallible>> + Send>>;
-
-/// What a path asks for, of those that take Envoy's messages.
-fn operation(path: &str) -> Option<Operation> {
-    match path {
-        SHOULD_RATE_LIMIT => Some(Operation::Check),
-        PEEK => Some(Operation::Peek),
-        REPORT => Some(Operation::Report),
-        _ => None,
-    }
-}
+/// The paths that take Envoy's messages, and what they ask for.
+const KNOWN_PATHS: &[&str] = &[SHOULD_RATE_LIMIT, PEEK, REPORT];
+const OPERATIONS: [Operation; 3] = [Operation::Check, Operation::Peek, Operation::Report];
 
 /// All gRPC services of this server.
 #[derive(Clone)]
@@ -94,14 +85,9 @@ impl Grpc {
         Self { service, health, reflection: Reflection::new() }
     }
 
-    /// The services for the calls of a connection whose bytes are counted in `bytes`.
-    fn for_connection(&self, bytes: Arc<ByteCount>) -> GrpcConnection {
-        GrpcConnection { grpc: self.clone(), bytes, side_calls: Arc::default() }
-    }
-
     /// Hands a call to one of tonic's services.
-    fn call_tonic(&self, request: Request<Incoming>) -> TonicFuture {
-        let (path, request) = (request.uri().path().to_owned(), request.map(tonic::body::Body::new));
+    fn call_tonic(&self, request: Request<tonic::body::Body>) -> TonicFuture {
+        let path = request.uri().path().to_owned();
         let service =
             path.strip_prefix('/').and_then(|path| path.split_once('/')).map(|(service, _)| service);
         match service {
@@ -110,48 +96,21 @@ impl Grpc {
             Some("grpc.reflection.v1alpha.ServerReflection") => {
                 Box::pin(self.reflection.v1alpha.clone().call(request))
             }
-            _ => Box::pin(std::future::ready(Ok(Status::unimplemented(format!(
-                "there is no {path}; use reflection to list what there is"
-            ))
-            .into_http()))),
+            _ => Box::pin(async move {
+                let status = Status::unimplemented(format!(
+                    "there is no {path}; use reflection to list what there is"
+                ));
+                // An answer before the end of the request would be followed by a reset.
+                drop(timeout(BODY_WAIT_MAX, drain(request.into_body())).await);
+                Ok(status.into_http())
+            }),
         }
     }
+}
+
+/// Takes in a body that nobody wants.
+async fn drain(mut body: tonic::body::Body) {
+    while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
 }
 
 type TonicFuture = Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>> + Send>>;
-
-/// The services, for the calls of one connection.
-pub(crate) struct GrpcConnection {
-    grpc: Grpc,
-    bytes: Arc<ByteCount>,
-    /// Every call that tonic answers holds a clone.
-    side_calls: Arc<()>,
-}
-
-impl GrpcConnection {
-    fn call_tonic(&self, request: Request<Incoming>) -> GrpcFuture {
-        let side_call = Arc::clone(&self.side_calls);
-        if Arc::strong_count(&self.side_calls) > SIDE_CALLS_MAX + 1 {
-            return Box::pin(std::future::ready(Ok(to_wire::status(&GrpcError::SideCalls).into_http())));
-        }
-        let (call, connection) = (self.grpc.call_tonic(request), Arc::clone(&self.bytes));
-        Box::pin(async move {
-            Ok(call.await?.map(|body| GrpcBody::Tonic(TonicBody::new(body, connection, side_call))))
-        })
-    }
-}
-
-impl hyper::service::Service<Request<Incoming>> for GrpcConnection {
-    type Response = Response<GrpcBody>;
-    type Error = Infallible;
-    type Future = GrpcFuture;
-
-    fn call(&self, request: Request<Incoming>) -> GrpcFuture {
-        let Some(operation) = operation(request.uri().path()).filter(|_| request.method() == Method::POST)
-        else {
-            return self.call_tonic(request);
-        };
-        let (service, connection) = (Arc::clone(&self.grpc.service), Arc::clone(&self.bytes));
-        should_rate_limit::answer(GrpcCall { service, connection, operation }, request)
-    }
-}

@@ -28,8 +28,6 @@ pub(super) enum GrpcError {
     /// There is nothing to decide, or nothing to decide by.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    #[error("the answer is too large")]
-    AnswerTooLarge,
     #[error("answers to earlier calls on this connection wait to be read; read them, and call again")]
     NotRead,
     #[error(

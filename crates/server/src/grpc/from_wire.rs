@@ -9,7 +9,6 @@
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use hyper::body::Bytes;
 use smallvec::SmallVec;
 use tollgate_core::{Descriptor, Entry, Limit, Operation, Override, Request, Shape, Unit};
 
@@ -42,7 +41,7 @@ pub(crate) type RlsDescriptors<'a> = SmallVec<[Descriptor<'a>; DESCRIPTORS_USUAL
 
 impl RlsRequest {
     /// The request in the body of a call.
-    pub(super) fn decode(body: Bytes, count_rejected: bool) -> Result<Self, GrpcError> {
+    pub(super) fn decode(body: &[u8], count_rejected: bool) -> Result<Self, GrpcError> {
         Ok(Self::new(message_wire::decode(body)?, count_rejected)?)
     }
 

@@ -1,6 +1,5 @@
 //! A message as gRPC frames it: a flag for compression, a length, and the bytes.
 
-use hyper::body::Bytes;
 use prost::Message;
 
 use super::error::GrpcError;
@@ -10,8 +9,8 @@ use crate::bounds::GRPC_MESSAGE_MAX;
 pub(super) const HEAD: usize = 5;
 
 /// The one message of a unary call.
-pub(super) fn decode<M: Message + Default>(body: Bytes) -> Result<M, GrpcError> {
-    let Some((&[flag, a, b, c, d], _)) = body.split_first_chunk::<HEAD>() else {
+pub(super) fn decode<M: Message + Default>(body: &[u8]) -> Result<M, GrpcError> {
+    let Some((&[flag, a, b, c, d], message)) = body.split_first_chunk::<HEAD>() else {
         return Err(GrpcError::NoMessage);
     };
     let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
@@ -21,22 +20,23 @@ pub(super) fn decode<M: Message + Default>(body: Bytes) -> Result<M, GrpcError> 
     if length > GRPC_MESSAGE_MAX {
         return Err(GrpcError::TooLarge { length });
     }
-    let message = body.slice(HEAD..);
     if message.len() != length {
         return Err(GrpcError::Length { found: message.len(), length });
     }
     M::decode(message).map_err(|error| GrpcError::Decode { reason: error.to_string() })
 }
 
-/// A message as it goes out.
-pub(super) fn encode(message: &impl Message) -> Result<Bytes, GrpcError> {
-    let length = message.encoded_len();
-    let head = u32::try_from(length).map_err(|_| GrpcError::AnswerTooLarge)?;
-    let mut framed = Vec::with_capacity(HEAD + length);
-    framed.push(0);
-    framed.extend_from_slice(&head.to_be_bytes());
-    message.encode(&mut framed).map_err(|_| GrpcError::AnswerTooLarge)?;
-    Ok(framed.into())
+/// The bytes of a message as it goes out.
+pub(super) fn framed_bytes(message: &impl Message) -> usize {
+    HEAD + message.encoded_len()
+}
+
+/// Appends a message as it goes out, which has `framed` bytes.
+pub(super) fn encode(message: &impl Message, framed: usize, out: &mut Vec<u8>) {
+    out.push(0);
+    // No answer comes near 4 GB: descriptors are bounded, and so is what is said about each.
+    out.extend_from_slice(&u32::try_from(framed - HEAD).unwrap_or(u32::MAX).to_be_bytes());
+    message.encode_raw(out);
 }
 
 #[cfg(test)]
@@ -46,15 +46,15 @@ mod tests {
 
     #[test]
     fn what_is_encoded_can_be_decoded() {
-        let framed = encode(&"four".to_owned()).unwrap();
-        assert_eq!(framed.first_chunk(), Some(&[0, 0, 0, 0, 6]));
-        assert_eq!(decode::<String>(framed).unwrap(), "four");
+        let (mut framed, message) = (Vec::new(), "four".to_owned());
+        encode(&message, framed_bytes(&message), &mut framed);
+        assert_eq!((framed.first_chunk(), framed.len()), (Some(&[0, 0, 0, 0, 6]), framed_bytes(&message)));
+        assert_eq!(decode::<String>(&framed).unwrap(), "four");
     }
 
     #[test]
     fn bytes_that_are_not_a_message_get_a_status_by_kind() {
-        let code =
-            |bytes: &'static [u8]| status(&decode::<String>(Bytes::from_static(bytes)).unwrap_err()).code();
+        let code = |bytes: &[u8]| status(&decode::<String>(bytes).unwrap_err()).code();
         assert_eq!(code(b""), tonic::Code::InvalidArgument);
         assert_eq!(code(&[0, 0, 0, 0]), tonic::Code::InvalidArgument);
         assert_eq!(code(&[0, 0, 0, 0, 9, 1]), tonic::Code::InvalidArgument);

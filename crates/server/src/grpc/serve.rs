@@ -3,17 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tollgate_http2::Http2Config;
 
-use super::Grpc;
-use super::lenient_authority::LenientAuthority;
-use crate::bounds::{
-    CONNECTION_WINDOW, HEADERS_MAX, PING_EVERY, PING_WAIT_MAX, RESETS_MAX, STREAM_WINDOW, STREAMS_MAX,
-};
+use super::connection::GrpcConnection;
+use super::{Grpc, KNOWN_PATHS};
+use crate::bounds::{CONNECTION_WINDOW, HEADERS_MAX, RESETS_MAX, STREAM_WINDOW, STREAMS_MAX};
 use crate::listen::accept::{Serve, ServerConnection};
 use crate::listen::lifetime::LifetimePolicy;
-use crate::listen::stream::FilteredStream;
 use crate::tls::Tls;
 use tollgate_settings::LimitedListener;
 
@@ -23,10 +19,10 @@ const OPENING_BYTES: u64 = 24 + 9;
 /// Serves connections of HTTP/2.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeGrpc {
-    grpc: Grpc,
+    grpc: Arc<Grpc>,
     tls: Option<Arc<Tls>>,
     policy: LifetimePolicy,
-    builder: http2::Builder<TokioExecutor>,
+    config: Http2Config,
 }
 
 impl ServeGrpc {
@@ -37,20 +33,18 @@ impl ServeGrpc {
         age: Option<Duration>,
         grace: Option<Duration>,
     ) -> Self {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .max_concurrent_streams(STREAMS_MAX)
-            .max_header_list_size(HEADERS_MAX)
-            .max_pending_accept_reset_streams(RESETS_MAX)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_WAIT_MAX)
-            // gRPC has no use for the date, and each response would carry it.
-            .auto_date_header(false);
+        let config = Http2Config {
+            streams_max: STREAMS_MAX,
+            stream_window: STREAM_WINDOW,
+            connection_window: CONNECTION_WINDOW,
+            headers_max: HEADERS_MAX,
+            resets_max: RESETS_MAX,
+            known_paths: KNOWN_PATHS,
+            // The parent of a span is in them.
+            keeps_fields: grpc.service.tracer().is_on(),
+        };
         let policy = LifetimePolicy { opening_bytes: OPENING_BYTES, age, grace, ..LifetimePolicy::default() };
-        Self { grpc, tls, policy, builder }
+        Self { grpc: Arc::new(grpc), tls, policy, config }
     }
 }
 
@@ -69,9 +63,8 @@ impl Serve for ServeGrpc {
 
     async fn serve(&self, connection: ServerConnection) {
         let ServerConnection { io, lifetime, peer: _ } = connection;
-        let io = FilteredStream::new(io, LenientAuthority::default(), lifetime.byte_count());
-        let calls = self.grpc.for_connection(lifetime.byte_count());
-        lifetime.supervise(self.builder.serve_connection(TokioIo::new(io), calls)).await;
+        let connection = GrpcConnection::new(io, Arc::clone(&self.grpc), self.config, lifetime.byte_count());
+        lifetime.supervise_with(connection, |connection| connection.get_mut().close()).await;
     }
 }
 

@@ -1,7 +1,7 @@
-//! One call of `ShouldRateLimit`, `Peek` or `Report`, from its bytes to its bytes.
+//! One call of `ShouldRateLimit`, `Peek` or `Report`, from its message to its answer.
 //!
-//! It does what tonic would do in general, for these calls: the body is taken
-//! in within our bounds, and nothing is boxed, routed or copied on the way.
+//! The connection hands over a [`RateLimitCall`] when its message has arrived. Counters in memory are decided
+//! at once, where the message was read; what may have to wait is a future.
 //!
 //! Invariant: the clock is read once for the decision and once more for the
 //! latency metric.
@@ -9,28 +9,24 @@
 //! Deliberately not here: compression, which does nothing for a message of a
 //! few hundred bytes, and streaming.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use tokio::time::Instant;
 use tollgate_core::{Operation, Time};
+use tollgate_http2::FieldList;
 
-use super::GrpcFuture;
-use super::body::GrpcBody;
 use super::error::GrpcError;
 use super::from_wire::RlsRequest;
 use super::message_wire;
 use super::to_wire::{self, RlsResponse};
-use crate::body;
+use crate::body::{BodyError, HeldBytes, UNFINISHED_BODIES};
 use crate::bounds::GRPC_MESSAGE_MAX;
-use crate::listen::stream::{ByteCount, WaitingBytes};
 use crate::service::{Service, ServiceError};
 use crate::telemetry::{self, CallSpan};
 use tollgate_metrics::Call;
 
-const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+/// The longest body: a message with its head.
+const BODY_MAX: usize = GRPC_MESSAGE_MAX + message_wire::HEAD;
 
 /// The name of the span around a call.
 const fn span_name(operation: Operation) -> &'static str {
@@ -41,78 +37,130 @@ const fn span_name(operation: Operation) -> &'static str {
     }
 }
 
-/// What a call needs besides its request.
-pub(super) struct GrpcCall {
-    pub(super) service: Arc<Service>,
-    /// The connection that it came on.
-    pub(super) connection: Arc<ByteCount>,
+/// A call whose message arrives.
+#[derive(Debug)]
+pub(super) struct RateLimitCall {
     /// What it asks for, where a descriptor does not say otherwise.
-    pub(super) operation: Operation,
-}
-
-/// Answers a call.
-///
-/// What is known without waiting is done before the future is made: it is
-/// allocated for each call, and is as large as all that it holds while it waits.
-pub(super) fn answer(call: GrpcCall, request: Request<Incoming>) -> GrpcFuture {
-    let content_type = request.headers().get(CONTENT_TYPE);
-    if !content_type.is_some_and(|kind| kind.as_bytes().starts_with(GRPC.as_bytes())) {
-        let mut response = Response::new(GrpcBody::Empty);
-        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Box::pin(std::future::ready(Ok(response)));
-    }
-    if call.connection.is_full() {
-        let refused = to_wire::status(&GrpcError::NotRead).into_http();
-        return Box::pin(std::future::ready(Ok(refused)));
-    }
-    let now = call.service.now();
-    let name = span_name(call.operation);
-    let span = call.service.tracer().call(name, |name| request.headers().get(name)?.to_str().ok());
-    Box::pin(answer_body(call, request.into_body(), now, span))
-}
-
-async fn answer_body(
-    call: GrpcCall,
-    body: Incoming,
+    operation: Operation,
+    /// When its head came, by the limiter's clock.
     start: Time,
-    mut span: CallSpan,
-) -> Result<Response<GrpcBody>, Infallible> {
-    let GrpcCall { service, connection, operation } = call;
-    let answered = receive_and_operate(&service, operation, body, start, &mut span).await;
-    service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
-    let answered = answered.and_then(|message| {
-        let waiting = WaitingBytes::new(connection, message.len()).ok_or(GrpcError::NotRead)?;
-        Ok(GrpcBody::Message(message, waiting))
-    });
-    Ok(match answered {
-        Ok(body) => {
-            let mut response = Response::new(body);
-            response.headers_mut().insert(CONTENT_TYPE, GRPC);
-            response
-        }
-        Err(error) => {
-            let status = to_wire::status(&error);
-            span.failed(status.message());
-            status.into_http()
-        }
-    })
+    /// The same by the clock of timeouts, shared by all that was read together.
+    pub(super) read_at: Instant,
+    span: CallSpan,
+    /// What has come of a message that did not come whole.
+    body: Vec<u8>,
+    held: Option<HeldBytes>,
 }
 
-async fn receive_and_operate(
+impl RateLimitCall {
+    /// A call that begins now.
+    pub(super) fn new(service: &Service, operation: Operation, fields: &FieldList, read_at: Instant) -> Self {
+        let start = service.now();
+        let field = |name: &str| fields.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        let span = service.tracer().call(span_name(operation), field);
+        Self { operation, start, read_at, span, body: Vec::new(), held: None }
+    }
+
+    /// Keeps a piece of a message that did not come whole.
+    pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), GrpcError> {
+        if self.body.len() + piece.len() > BODY_MAX {
+            return Err(BodyError::TooLarge { max: BODY_MAX }.into());
+        }
+        self.held.get_or_insert_with(|| UNFINISHED_BODIES.none()).add(piece.len())?;
+        self.body.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Decides, now that the last piece of the message is there, which was read at `read_at`.
+    pub(super) fn decide(mut self, service: &Arc<Service>, last: &[u8], read_at: Instant) -> Decided {
+        let message =
+            if self.body.is_empty() { Ok(last) } else { self.push(last).map(|()| self.body.as_slice()) };
+        let request = message.and_then(|message| RlsRequest::decode(message, service.counts_rejected()));
+        let request = request.and_then(|request| match self.operation {
+            Operation::Peek => Ok(request.refuse_refunds().map(|()| request)?),
+            Operation::Check | Operation::Report | Operation::Refund => Ok(request),
+        });
+        // Nearly all messages come with their head, and are decided as of then.
+        let now = if read_at == self.read_at { self.start } else { service.now() };
+        let Self { operation, start, mut span, .. } = self;
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Decided::Now(RateLimitAnswer::new(service, Err(error), start, span)),
+        };
+        match respond_at_once(service, operation, &request, now, &mut span) {
+            Some(result) => {
+                let result = result.map_err(GrpcError::from);
+                Decided::Now(RateLimitAnswer::new(service, result, start, span))
+            }
+            None => {
+                let service = Arc::clone(service);
+                Decided::Later(UndecidedCall { service, operation, request, now, start, span })
+            }
+        }
+    }
+
+    /// The message did not come in time, or is not wanted.
+    pub(super) fn fail(self, service: &Service, error: GrpcError) -> RateLimitAnswer {
+        RateLimitAnswer::new(service, Err(error), self.start, self.span)
+    }
+}
+
+/// The answer, or what has to wait for the store.
+pub(super) enum Decided {
+    Now(RateLimitAnswer),
+    Later(UndecidedCall),
+}
+
+/// A call that waits for the store.
+pub(super) struct UndecidedCall {
+    service: Arc<Service>,
+    operation: Operation,
+    request: RlsRequest,
+    now: Time,
+    start: Time,
+    span: CallSpan,
+}
+
+impl UndecidedCall {
+    /// Waits, and answers.
+    pub(super) async fn decide(self) -> RateLimitAnswer {
+        let Self { service, operation, request, now, start, mut span } = self;
+        let result = respond::<GrpcError>(&service, operation, &request, now, &mut span).await;
+        RateLimitAnswer::new(&service, result, start, span)
+    }
+}
+
+/// The answer to a call.
+#[derive(Debug)]
+pub(super) struct RateLimitAnswer {
+    pub(super) result: Result<RlsResponse, GrpcError>,
+    pub(super) span: CallSpan,
+}
+
+impl RateLimitAnswer {
+    fn new(service: &Service, result: Result<RlsResponse, GrpcError>, start: Time, span: CallSpan) -> Self {
+        service.metrics().served(Call::ShouldRateLimit, service.now().since(start));
+        Self { result, span }
+    }
+}
+
+/// Decides what Envoy asks by counters in this process; none, and nothing done, if the store has to be waited
+/// for.
+fn respond_at_once(
     service: &Service,
     operation: Operation,
-    body: Incoming,
-    start: Time,
+    wire: &RlsRequest,
+    now: Time,
     span: &mut CallSpan,
-) -> Result<Bytes, GrpcError> {
-    let received = body::receive(body, GRPC_MESSAGE_MAX + message_wire::HEAD).await?;
-    // Nearly all bodies come with their head, and are decided as of then.
-    let now = if received.has_waited { service.now() } else { start };
-    let request = RlsRequest::decode(received.bytes, service.counts_rejected())?;
-    if operation == Operation::Peek {
-        request.refuse_refunds()?;
-    }
-    message_wire::encode(&respond::<GrpcError>(service, operation, &request, now, span).await?)
+) -> Option<Result<RlsResponse, ServiceError>> {
+    let entries = wire.entries();
+    let descriptors = wire.descriptors(&entries);
+    let request = wire.request(&descriptors);
+    service.operate_at_once(&request, operation, now, |decided| {
+        let reply = decided?;
+        span.decided(Some(request.domain), reply.outcome());
+        Ok(to_wire::response(wire, &request, reply, service.answers()))
+    })
 }
 
 /// Decides what Envoy asks, whether it came as protobuf or as JSON.
@@ -135,16 +183,16 @@ pub(crate) async fn respond<E: From<ServiceError>>(
 mod tests {
     use super::*;
 
-    /// The future of a call is allocated for each call; it may get smaller.
+    /// The future of a call that waits for the store is allocated for each; it may get smaller.
     const FUTURE_BYTES_MAX: usize = 1_488;
 
-    fn future_bytes<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+    fn future_bytes<F>(_: impl Fn(UndecidedCall) -> F) -> usize {
         size_of::<F>()
     }
 
     #[test]
     fn the_future_of_a_call_does_not_grow() {
-        let bytes = future_bytes(answer_body);
+        let bytes = future_bytes(UndecidedCall::decide);
         assert!(bytes <= FUTURE_BYTES_MAX, "it has {bytes} bytes");
     }
 }

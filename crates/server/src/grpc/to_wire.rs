@@ -171,7 +171,6 @@ pub(super) fn status(error: &GrpcError) -> Status {
         | GrpcError::Request(_) => Code::InvalidArgument,
         GrpcError::Compressed => Code::Unimplemented,
         GrpcError::TooLarge { .. }
-        | GrpcError::AnswerTooLarge
         | GrpcError::NotRead
         | GrpcError::SideCalls
         | GrpcError::Body(BodyError::TooLarge { .. } | BodyError::Crowded | BodyError::Unread) => {

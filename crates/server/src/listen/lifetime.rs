@@ -1,8 +1,8 @@
 //! How long a connection stays: one policy for all listeners.
 //!
 //! `accept` makes a [`Lifetime`] for each connection and hands it to the
-//! listener's adapter. Where hyper serves the connection, the adapter calls
-//! [`Lifetime::supervise`]; RESP and HTTP's short way read for themselves, with
+//! listener's adapter. Where a future serves the connection, hyper's or that of gRPC, the adapter calls
+//! [`Lifetime::supervise`] or [`Lifetime::supervise_with`]; RESP and HTTP's short way read for themselves, with
 //! [`Lifetime::read`] and [`Lifetime::check`].
 //!
 //! A connection is closed if it does not open in time, if a request arrives too

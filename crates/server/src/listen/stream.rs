@@ -61,6 +61,15 @@ impl ByteCount {
         self.read.fetch_add(u64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
     }
 
+    pub(crate) fn add_written(&self, bytes: usize) {
+        self.written.fetch_add(u64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The system has no room for what is to be written, or has again.
+    pub(crate) fn set_blocked(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Ordering::Relaxed);
+    }
+
     fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -132,9 +141,9 @@ impl<F> FilteredStream<F> {
         result: Poll<io::Result<T>>,
         written: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        self.bytes.is_blocked.store(result.is_pending(), Ordering::Relaxed);
+        self.bytes.set_blocked(result.is_pending());
         if let Poll::Ready(Ok(value)) = &result {
-            self.bytes.written.fetch_add(u64::try_from(written(value)).unwrap_or(0), Ordering::Relaxed);
+            self.bytes.add_written(written(value));
         }
         if result.is_ready() && std::mem::take(&mut self.has_read_to_do) {
             cx.waker().wake_by_ref();

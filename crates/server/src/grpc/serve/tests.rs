@@ -1,9 +1,12 @@
-//! Callers that do not read, on a clock that jumps.
+//! Callers that do not read, on a clock that jumps. Others, byte by byte: `raw`.
+
+mod raw;
 
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http2 as client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
