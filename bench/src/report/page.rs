@@ -48,7 +48,7 @@ pub const SECTIONS: &[SectionRow] = &[
         name: "grpc",
         title: "gRPC",
         intro: "`ShouldRateLimit` with rules as people have them (`examples/plans.yaml`), beside servers that decide nothing and always say OK.",
-        bound: "HTTP/2 framing, header compression and the system calls of the sockets; deciding is a twentieth. Load and server share the machine, so CPU time for a call says more than calls a second.",
+        bound: "HTTP/2 framing, header compression and the system calls of the sockets; deciding is a fifth, with all that is counted about it. Load and server share the machine, so CPU time for a call says more than calls a second.",
     },
     SectionRow {
         name: "http",
