@@ -195,14 +195,19 @@ where
         let Told { lines: told, denied_bytes, .. } = told;
         let mut admission = match admitted {
             Ok(admission) => admission,
-            Err(error) => return self.refuse(&error, access).await,
+            Err(error) => {
+                buffers::give(told.into());
+                return self.refuse(&error, access).await;
+            }
         };
         if let Some(access) = &mut access {
             let client = origin(self.context, route, fields, Version::HTTP_11).client;
             access.decided(client, (admission.verdict, admission.outcome), admission.rule.as_deref());
         }
         if admission.verdict.is_deny() {
-            return self.deny(&mut admission, &told, denied_bytes, access).await;
+            let denied = self.deny(&mut admission, &told, denied_bytes, access).await;
+            buffers::give(told.into());
+            return denied;
         }
         self.flush().await?;
         if matches!(admission.verdict, Verdict::Delay { .. }) {
