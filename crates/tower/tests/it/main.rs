@@ -23,6 +23,7 @@ use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_redis::{RedisConfig, RedisStore};
 use tollgate_rules::SourceFile;
 use tollgate_tower::{PeerAddress, TollgateLayer};
+use tower::limit::ConcurrencyLimit;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
 /// Runs with tokio's time, which stands still but for sleeps.
@@ -160,6 +161,30 @@ fn a_request_is_decided_when_the_service_is_called() {
     assert_eq!(denied.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(passed.unwrap().status(), StatusCode::OK);
     drop((held, last));
+}
+
+/// One clone is denied, and keeps no other from the only permit of the service behind.
+#[test]
+fn what_is_not_served_keeps_no_place_in_the_service() {
+    let limit = "requests_per_unit: 0, unit: minute";
+    let [denied, refused] = [MissingValue::Drop, MissingValue::Deny].map(|missing| {
+        let clock = ManualClock::default();
+        let limiter = Limiter::with(rules(limit), MemoryStore::default(), clock, NoSink);
+        TollgateLayer::new(Arc::new(limiter), by_user(missing))
+    });
+    let nobody = Request::get("/").body(Empty::new()).unwrap();
+    for (layer, request, status) in [(denied, from("me"), 429), (refused, nobody, 403)] {
+        let served = service_fn(async |_: Request<Empty<Bytes>>| {
+            Ok::<_, Infallible>(Response::new(Full::from("served")))
+        });
+        let mut first = layer.layer(ConcurrencyLimit::new(served, 1));
+        let mut second = first.clone();
+        assert!(poll_once(first.ready()).is_some());
+        assert!(poll_once(second.ready()).is_none(), "the only permit is taken");
+        let answer = first.call(request);
+        assert!(poll_once(second.ready()).is_some(), "{status} holds the permit");
+        assert_eq!(poll_once(answer).unwrap().unwrap().status(), status);
+    }
 }
 
 /// What a future has at once, without a runtime around it.
