@@ -4,7 +4,7 @@
 //! it, at once or after its wait, or never. What callers are told is what a Tollgate server tells.
 //!
 //! On the memory store a request is decided by the time [`Service::call`] returns: what passes or is denied
-//! needs no future around the service's own.
+//! needs no boxed future. On a store that takes its time, nothing is asked before the future is polled.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
