@@ -38,8 +38,9 @@ pub const CACHE_ENTRY_BYTES: usize = 1 << 10;
 /// Answers of one URI that differ by fields that `Vary` names.
 pub const VARIANTS_MAX: usize = 8;
 
-/// A server that asks to be left alone is asked again after this at the latest, and told again if it meant it. A
-/// quota of a day is the longest that is usual; a mistake of years would keep a program from it until a restart.
+/// A server that asks to be left alone is asked again after this at the latest, and told again if it meant it: a
+/// mistake of years would keep a program from it until a restart. What is left of a longer quota is still spread
+/// over all of its window.
 pub const TOLD_MAX: Duration = Duration::from_secs(86_400);
 
 /// No instant is further ahead than this, whatever a server tells: the arithmetic of clocks has an end.

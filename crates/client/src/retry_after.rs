@@ -1,7 +1,8 @@
 //! `Retry-After` (RFC 9110, 10.2.3): whole seconds, or a date.
 //!
-//! Invariant: what is read is never shorter than what was written, up to [`TOLD_MAX`]. A date is held against the server's
-//! own `Date`, so that a clock that is wrong here does no harm, and against this clock where there is none.
+//! Invariant: what is read is never shorter than what was written, up to [`TOLD_MAX`]. A date is held against
+//! the server's own `Date`, so that a clock that is wrong here does no harm, and against this clock where there
+//! is none.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +15,7 @@ use crate::bounds::TOLD_MAX;
 pub(crate) fn told(headers: &HeaderMap, wall_now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More than fits is for ever.
+        // More than fits is more than anybody waits.
         let seconds = Duration::from_secs(text.parse().unwrap_or(u64::MAX));
         return (!text.is_empty()).then(|| seconds.min(TOLD_MAX));
     }

@@ -45,7 +45,7 @@ mod told;
 
 use std::sync::Arc;
 
-use http::{StatusCode, Version};
+use http::{Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tollgate_core::{Time, Verdict};
@@ -87,6 +87,8 @@ pub(crate) struct DirectConnection<'g, 'f, C, I, F> {
     date: DateHeader,
     /// An answer said that it is the last.
     is_last: bool,
+    /// The request that is being answered is a HEAD.
+    is_head_request: bool,
 }
 
 /// The connection cannot go on.
@@ -105,7 +107,8 @@ where
         close: &'g mut CloseSignal<'f, F>,
     ) -> Self {
         let client = ClientStream::new(io, close);
-        Self { gateway, context, client, out: Vec::new(), date: DateHeader::default(), is_last: false }
+        let (out, date) = (Vec::new(), DateHeader::default());
+        Self { gateway, context, client, out, date, is_last: false, is_head_request: false }
     }
 
     /// Answers requests, of which `input` was read already, until one is not for here.
@@ -167,6 +170,7 @@ where
         request: &DirectRequest<'_>,
         route: &Arc<Route>,
     ) -> Result<(), ConnectionOver> {
+        self.is_head_request = request.method == Method::HEAD;
         let fields = HeaderFields::Lines(request.fields);
         let mut access = self.gateway.access_record(self.context);
         if let Some(access) = &mut access {
@@ -191,14 +195,19 @@ where
         let Told { lines: told, denied_bytes, .. } = told;
         let mut admission = match admitted {
             Ok(admission) => admission,
-            Err(error) => return self.refuse(&error, access).await,
+            Err(error) => {
+                buffers::give(told.into());
+                return self.refuse(&error, access).await;
+            }
         };
         if let Some(access) = &mut access {
             let client = origin(self.context, route, fields, Version::HTTP_11).client;
             access.decided(client, (admission.verdict, admission.outcome), admission.rule.as_deref());
         }
         if admission.verdict.is_deny() {
-            return self.deny(&mut admission, &told, denied_bytes, access).await;
+            let denied = self.deny(&mut admission, &told, denied_bytes, access).await;
+            buffers::give(told.into());
+            return denied;
         }
         self.flush().await?;
         if matches!(admission.verdict, Verdict::Delay { .. }) {
@@ -261,10 +270,10 @@ where
         answer: &OwnAnswer<'_>,
         access: Option<Box<AccessRecord>>,
     ) -> Result<(), ConnectionOver> {
-        note_answer(access, answer.status, answer.body.iter().map(|part| part.len()).sum());
         let gateway = self.gateway;
         let calendar = || gateway.checker.calendar();
-        self.own_answers(&calendar).write(answer);
+        let bytes = self.own_answers(&calendar).write(answer);
+        note_answer(access, answer.status, bytes);
         self.flush_if_large().await
     }
 
@@ -274,6 +283,7 @@ where
         OwnAnswers {
             out: &mut self.out,
             is_last: self.is_last,
+            is_head_request: self.is_head_request,
             date: &mut self.date,
             calendar,
             written_at: &mut self.client.seen_at,

@@ -4,7 +4,7 @@
 //! it, at once or after its wait, or never. What callers are told is what a Tollgate server tells.
 //!
 //! On the memory store a request is decided by the time [`Service::call`] returns: what passes or is denied
-//! needs no future around the service's own.
+//! needs no boxed future. On a store that takes its time, nothing is asked before the future is polled.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -71,12 +71,18 @@ where
         let Some(decided) = decided else { return ResponseFuture::waiting(self.call_later(request)) };
         let mut admission = match decided {
             Ok(admission) => admission,
-            Err(error) => return ResponseFuture::denied(refuse(&request, error)),
+            Err(error) => {
+                drop(self.ready_service());
+                return ResponseFuture::denied(refuse(&request, error));
+            }
         };
         admission.headers = told;
         match admission.verdict {
             Verdict::Allow => ResponseFuture::passed(self.inner.call(request), admission),
-            Verdict::Deny { .. } => ResponseFuture::denied(deny(&request, &mut admission)),
+            Verdict::Deny { .. } => {
+                drop(self.ready_service());
+                ResponseFuture::denied(deny(&request, &mut admission))
+            }
             Verdict::Delay { .. } => {
                 let mut inner = self.ready_service();
                 ResponseFuture::waiting(Box::pin(async move {
@@ -89,7 +95,8 @@ where
 }
 
 impl<Inner: Clone, S, C, E> LimitedService<Inner, S, C, E> {
-    /// The service that is ready; its clone is asked next time.
+    /// The service that is ready; its clone is asked next time. What is ready may hold a permit that others
+    /// wait for, so that it is dropped where it is not called.
     fn ready_service(&mut self) -> Inner {
         let next = self.inner.clone();
         std::mem::replace(&mut self.inner, next)

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::response_limits::{QuotaLeft, ResponseLimits};
-use crate::bounds::{AHEAD_MAX, HOSTS_MAX, SLOW_REMAINING};
+use crate::bounds::{AHEAD_MAX, HOSTS_MAX, SLOW_REMAINING, TOLD_MAX};
 use crate::clock;
 use crate::expiring_map::ExpiringMap;
 
@@ -103,7 +103,8 @@ impl HostPaces {
     /// Spreads what is left over the time that is left, by the tightest quota.
     fn slow_down(&self, pace: &mut HostPace, limits: &ResponseLimits, now: Instant) {
         let scarce = limits.quotas.iter().filter(|quota| self.is_scarce(quota));
-        let Some((interval, reset)) = scarce.map(|quota| (interval(quota), quota.reset)).max() else {
+        let Some((interval, reset)) = scarce.map(|quota| (interval(quota), believed_reset(quota))).max()
+        else {
             if !limits.quotas.is_empty() {
                 pace.slow_until = now;
             }
@@ -129,11 +130,17 @@ impl HostPaces {
     }
 }
 
-/// As many calls as are left fit before the reset; if none is left, the next is after it.
+/// As many calls as are left fit before the reset; if none is left, the next is after it. Windows may be long,
+/// but a host is asked once in [`TOLD_MAX`] whatever it told.
 fn interval(quota: &QuotaLeft) -> Duration {
     let turns = u32::try_from(quota.remaining.saturating_add(1)).unwrap_or(u32::MAX);
     // Whole nanoseconds, rounded up.
-    quota.reset.min(AHEAD_MAX) / turns + Duration::from_nanos(1)
+    (quota.reset.min(AHEAD_MAX) / turns).min(TOLD_MAX) + Duration::from_nanos(1)
+}
+
+/// An empty quota holds all calls back, and that for [`TOLD_MAX`] at most.
+fn believed_reset(quota: &QuotaLeft) -> Duration {
+    if quota.remaining == 0 { quota.reset.min(TOLD_MAX) } else { quota.reset }
 }
 
 fn keep(hosts: &mut ExpiringMap<String, HostPace>, host: &str, pace: HostPace, now: Instant) {
@@ -166,6 +173,16 @@ mod tests {
             retry_after: retry_after_s.map(Duration::from_secs),
             quotas: quotas.iter().map(quota).collect(),
         }
+    }
+
+    /// As it is read, with a reset that is so far away.
+    fn told(lines: &[(&'static str, &'static str)], reset: Duration) -> ResponseLimits {
+        let mut headers = http::HeaderMap::new();
+        for (name, value) in lines {
+            headers.insert(*name, http::HeaderValue::from_static(value));
+        }
+        headers.insert("x-ratelimit-reset", reset.as_secs().into());
+        ResponseLimits::read(&headers, std::time::SystemTime::UNIX_EPOCH)
     }
 
     #[test]
@@ -213,6 +230,46 @@ mod tests {
         // Plenty again, as a later answer says.
         paces.learn("a", StatusCode::OK, &limits(None, &[(90, 30, Some(100))]), now);
         assert_eq!(paces.reserve("a", now, now), Ok(at_once(now)));
+    }
+
+    #[test]
+    fn the_pace_of_a_long_quota_is_that_of_its_whole_window() {
+        let (paces, now) = (HostPaces::new(20), Instant::now());
+        let days = |count: u64| Duration::from_secs(count * 86_400);
+        let left = [("x-ratelimit-limit", "10000"), ("x-ratelimit-remaining", "1000")];
+        paces.learn("a", StatusCode::OK, &told(&left, days(20)), now);
+        let turns: Vec<Instant> =
+            (0..3).map(|_| paces.reserve("a", now, now + FAR * 2).unwrap().at).collect();
+        assert_eq!((turns[0] - now).as_secs(), 20 * 86_400 / 1_001);
+        assert_eq!((turns[1] - turns[0]).as_secs(), 20 * 86_400 / 1_001);
+        // More than a day later it is still slow.
+        let later = now + days(19);
+        assert!(paces.reserve("a", later, later).is_ok_and(|turn| turn.at == later));
+        assert!(paces.reserve("a", later, later).is_err(), "the next turn is half an hour away");
+    }
+
+    #[test]
+    fn nothing_is_held_back_wholly_for_longer_than_a_day() {
+        let (now, years) = (Instant::now(), Duration::from_secs(10 * 365 * 86_400));
+        let day = now + TOLD_MAX;
+        let left = |remaining| [("x-ratelimit-limit", "100"), ("x-ratelimit-remaining", remaining)];
+        for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+            let paces = HostPaces::new(20);
+            paces.learn("a", status, &told(&left("0"), years), now);
+            assert_eq!(paces.reserve("a", now, day - FAR).map_err(|block| block.until), Err(day), "{status}");
+            assert_eq!(paces.reserve("a", now, day), Ok(Turn { at: day, is_shared: true }), "{status}");
+            assert_eq!(paces.reserve("a", day, day), Ok(at_once(day)), "{status}");
+        }
+        // Where something is left, there is a call a day.
+        let paces = HostPaces::new(20);
+        paces.learn("a", StatusCode::OK, &told(&left("1"), years), now);
+        assert!(paces.reserve("a", now, day - FAR).is_err());
+        let turns: Vec<Instant> =
+            (1..3).map(|_| paces.reserve("a", now, day + 2 * TOLD_MAX).unwrap().at).collect();
+        assert_eq!(
+            turns.iter().map(|turn| (*turn - now).as_secs()).collect::<Vec<_>>(),
+            [86_400, 2 * 86_400]
+        );
     }
 
     #[test]

@@ -50,17 +50,13 @@ impl ResponseLimits {
             .or_else(|| triple(headers, "ratelimit-", server_now))
             .or_else(|| triple(headers, "x-ratelimit-", server_now))
             .or_else(|| triple(headers, "x-rate-limit-", server_now));
-        let mut quotas = quotas.unwrap_or_default();
-        for quota in &mut quotas {
-            quota.reset = quota.reset.min(TOLD_MAX);
-        }
-        Self { retry_after, quotas }
+        Self { retry_after, quotas: quotas.unwrap_or_default() }
     }
 
-    /// How long a request that was refused has to wait, as far as that is said.
+    /// How long a request that was refused has to wait, as far as that is said, up to [`TOLD_MAX`].
     pub(super) fn refused_for(&self) -> Option<Duration> {
         let empty = self.quotas.iter().filter(|quota| quota.remaining == 0).map(|quota| quota.reset);
-        self.retry_after.or_else(|| empty.max())
+        self.retry_after.or_else(|| empty.max().map(|reset| reset.min(TOLD_MAX)))
     }
 }
 
@@ -252,6 +248,10 @@ mod tests {
         assert_eq!(refused(&[("ratelimit", left), ("retry-after", "3")]), Some(3));
         assert_eq!(refused(&[("ratelimit", left), ("retry-after", "soon")]), Some(9));
         assert_eq!(refused(&[]), None);
+        // A quota may be of a month, but nobody is left alone for so long.
+        let month = r#""a";r=0;t=2592000"#;
+        assert_eq!(quotas(&[("ratelimit", month)]), [(0, 2_592_000, None)]);
+        assert_eq!(refused(&[("ratelimit", month)]), Some(TOLD_MAX.as_secs()));
     }
 
     #[test]

@@ -68,7 +68,8 @@ pub(super) struct ClientStream<'c, 'f, I, F> {
     watchers: Watchers<'c, 'f, F>,
     /// What came after the request that is being answered.
     pub(super) ahead: Vec<u8>,
-    /// When the last answer was written, if somebody knows that already: reading a clock takes its time.
+    /// When the last answer was written, if somebody knows that already and nothing was waited for since:
+    /// reading a clock takes its time.
     pub(super) seen_at: Option<Instant>,
 }
 
@@ -131,6 +132,7 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
             if let Poll::Ready(value) = poll(cx) {
                 return Poll::Ready(Ok(value));
             }
+            self.seen_at = None;
             if self.is_gone(cx) {
                 return Poll::Ready(Err(WaitError::Gone));
             }
@@ -203,5 +205,41 @@ impl<F: Future<Output = ()>> Watchers<'_, '_, F> {
             timer.as_mut().reset(deadline);
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use tokio::io::duplex;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// A denial and a request that is forwarded can come in one read: the upstream then takes its time.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_only_since_its_last_wait() {
+        let (near, mut far) = duplex(64);
+        let mut never = pin!(pending::<()>());
+        let mut close = CloseSignal::new(never.as_mut());
+        let mut client = ClientStream::new(near, &mut close);
+        client.seen_at = Some(Instant::now());
+        let mut upstream = pin!(sleep(KEEP_ALIVE_MAX + Duration::from_secs(1)));
+        client.wait(None, |cx| upstream.as_mut().poll(cx)).await.unwrap();
+        let mut bytes = Vec::new();
+        let next = async {
+            sleep(KEEP_ALIVE_MAX / 2).await;
+            far.write_all(b"GET").await.unwrap();
+        };
+        let (read, ()) = tokio::join!(client.read(&mut bytes), next);
+        assert_eq!((read.unwrap(), bytes.as_slice()), (NextRead::Bytes, &b"GET"[..]));
+        // Nobody says anything for too long.
+        client.seen_at = Some(Instant::now());
+        let start = Instant::now();
+        assert_eq!(client.read(&mut Vec::new()).await.unwrap(), NextRead::Over);
+        let idle = start.elapsed();
+        assert!(idle >= KEEP_ALIVE_MAX && idle < KEEP_ALIVE_MAX + Duration::from_secs(1), "{idle:?}");
     }
 }

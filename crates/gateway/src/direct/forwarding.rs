@@ -9,7 +9,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tollgate_core::Verdict;
@@ -200,7 +199,6 @@ where
         forwarding: &Forwarding<'_, '_>,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<UpstreamHead>, NoHead> {
-        let is_head_request = forwarding.request.method == Method::HEAD;
         self.is_last = self.client.is_closing();
         if self.out.capacity() == 0 {
             self.out = buffers::take();
@@ -209,7 +207,7 @@ where
         let (told, is_last) = (forwarding.told, self.is_last);
         let mut additions = Additions { told, is_last, date: &mut self.date, calendar: &calendar };
         loop {
-            let head = response_head::pass_on(buffer, is_head_request, &mut additions, &mut self.out);
+            let head = response_head::pass_on(buffer, self.is_head_request, &mut additions, &mut self.out);
             match head.map_err(|_| NoHead::Bad)? {
                 // Nobody asked to speak anything else.
                 Some(head) if head.status == http::StatusCode::SWITCHING_PROTOCOLS => {

@@ -190,6 +190,8 @@ pub(super) struct OwnAnswers<'a> {
     pub(super) out: &'a mut Vec<u8>,
     /// The connection ends with this answer.
     pub(super) is_last: bool,
+    /// The request was a HEAD: bodies are only told of, by their length.
+    pub(super) is_head_request: bool,
     pub(super) date: &'a mut DateHeader,
     pub(super) calendar: &'a (dyn Fn() -> Time + Sync),
     /// When the last one was written, for whoever wants to know the time, too.
@@ -197,7 +199,8 @@ pub(super) struct OwnAnswers<'a> {
 }
 
 impl OwnAnswers<'_> {
-    pub(super) fn write(&mut self, answer: &OwnAnswer<'_>) {
+    /// Writes one; how many bytes its body has on the wire.
+    pub(super) fn write(&mut self, answer: &OwnAnswer<'_>) -> usize {
         let OwnAnswer { status, verdict, told, body } = answer;
         let out = &mut *self.out;
         if out.capacity() == 0 {
@@ -225,9 +228,13 @@ impl OwnAnswers<'_> {
         let now = *self.written_at.insert(Instant::now());
         out.extend_from_slice(self.date.line(now, self.calendar));
         out.extend_from_slice(b"\r\n");
+        if self.is_head_request {
+            return 0;
+        }
         for part in body {
             out.extend_from_slice(part);
         }
+        length
     }
 }
 

@@ -73,8 +73,8 @@ impl HeaderSink for Told<'_> {
             let wait = wait.format(parts.retry_after_ms).as_bytes();
             let body = [parts.body, wait, DenialParts::END];
             let verdict = Some(view.reply().verdict.word());
-            self.answers.write(&OwnAnswer { status, verdict, told: parts.lines, body });
-            self.denied_bytes = Some(body.iter().map(|part| part.len()).sum());
+            let bytes = self.answers.write(&OwnAnswer { status, verdict, told: parts.lines, body });
+            self.denied_bytes = Some(bytes);
             true
         })
     }

@@ -9,7 +9,7 @@ use crate::support::{GatewaySetup, Raw, RawUpstream, in_time};
 const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: 'by \"address\"', unit: hour, requests_per_unit: 2, algorithm: sliding_log }\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// The lines that three requests make: one that is hostile, one that passes, one that is denied.
+/// The lines that these requests make: one is hostile, one passes, three are denied, one cannot be read.
 async fn lines(format: AccessLogFormat) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");
@@ -26,6 +26,11 @@ async fn lines(format: AccessLogFormat) -> Vec<String> {
         let (head, _) = client.ask(request).await;
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
     }
+    // On the short way, and, for its empty line, on hyper's.
+    for way in ["", "\r\n"] {
+        client.send(format!("{way}HEAD /b HTTP/1.1\r\nHost: api\r\n\r\n")).await;
+        assert!(client.head().await.starts_with("HTTP/1.1 429"));
+    }
     // What cannot be read.
     let mut client = Raw::connect(gateway.address).await;
     client.send("GET / HTTP/1.1\r\nHost : a\r\n\r\n").await;
@@ -33,7 +38,7 @@ async fn lines(format: AccessLogFormat) -> Vec<String> {
     in_time(async {
         loop {
             let text = std::fs::read_to_string(&path).unwrap();
-            if text.lines().count() == 4 {
+            if text.lines().count() == 6 {
                 return text.lines().map(str::to_owned).collect();
             }
             tokio::task::yield_now().await;
@@ -50,14 +55,17 @@ async fn a_line_in_the_combined_format() {
     assert_eq!(rest(&lines[0]), r#""GET /a%0a?'x' HTTP/1.1" 200 5 "r" "\xC3\xBC \x22\x5C \x09{}""#);
     assert_eq!(rest(&lines[1]), r#""GET /b HTTP/1.1" 200 5 "-" "-""#);
     assert!(rest(&lines[2]).starts_with(r#""GET /b HTTP/1.1" 429 "#), "{}", lines[2]);
-    assert!(rest(&lines[3]).starts_with(r#""-" 400 "#), "{}", lines[3]);
+    for head in &lines[3..5] {
+        assert_eq!(rest(head), r#""HEAD /b HTTP/1.1" 429 0 "-" "-""#);
+    }
+    assert!(rest(&lines[5]).starts_with(r#""-" 400 "#), "{}", lines[5]);
 }
 
 #[tokio::test]
 async fn a_line_of_json() {
     let lines = lines(AccessLogFormat::Json).await;
     let line = |index: usize| serde_json::from_str::<serde_json::Value>(&lines[index]).unwrap();
-    let (hostile, passed, denied, unread) = (line(0), line(1), line(2), line(3));
+    let (hostile, passed, denied, unread) = (line(0), line(1), line(2), line(5));
     assert_eq!(hostile["user_agent"], "\u{fc} \"\\ \t{}");
     assert_eq!(hostile["target"], "/a%0a?'x'");
     assert_eq!(

@@ -1,11 +1,12 @@
 //! What requests that pass are told from texts that are kept is what would be written anew.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tollgate_core::{Descriptor, Entry, Micros, Request, RuleSet};
 use tollgate_http::response::{HeaderLines, ResponseHeaders};
 use tollgate_http::{CallerView, RateLimitFields, ResponseSettings};
-use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink};
+use tollgate_limiter::{Limiter, ManualClock, MemoryStore, NoSink, Reply};
 use tollgate_rules::{Options, SourceFile};
 
 const RULES: &str = r#"
@@ -84,10 +85,25 @@ fn jitter_is_for_those_that_are_denied() {
     let entries = [Entry::from(("plain", "x"))];
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
-    let reply = limiter.check(&request).at_once();
-    let settings =
-        ResponseSettings { retry_after_jitter: Duration::from_secs(5), ..ResponseSettings::default() };
-    let view = CallerView::new(&settings, &request, &reply);
-    let told: HeaderLines = view.headers();
-    assert_eq!(String::from_utf8_lossy(told.as_bytes()), written_anew(&settings, &request, &view));
+    let plain = ResponseSettings::default();
+    let jitter = ResponseSettings { retry_after_jitter: Duration::from_secs(5), ..plain.clone() };
+    let told = |settings: &ResponseSettings, reply: &Reply| {
+        let headers: ResponseHeaders = CallerView::new(settings, &request, reply).headers();
+        headers
+            .into_iter()
+            .map(|(name, value)| (name, value.to_str().unwrap().to_owned()))
+            .collect::<Vec<_>>()
+    };
+    for _ in 0..30 {
+        let reply = limiter.check(&request).at_once();
+        assert_eq!(told(&jitter, &reply), told(&plain, &reply));
+    }
+    let denied = limiter.check(&request).at_once();
+    let retry_after = |settings| -> Vec<u64> {
+        let told = told(settings, &denied).into_iter();
+        told.filter(|(name, _)| name == "retry-after").map(|(_, value)| value.parse().unwrap()).collect()
+    };
+    assert_eq!(retry_after(&plain), [2]);
+    let drawn: BTreeSet<Vec<u64>> = (0..500).map(|_| retry_after(&jitter)).collect();
+    assert_eq!(drawn, (2..=7).map(|seconds| vec![seconds]).collect());
 }

@@ -23,6 +23,7 @@ use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink};
 use tollgate_redis::{RedisConfig, RedisStore};
 use tollgate_rules::SourceFile;
 use tollgate_tower::{PeerAddress, TollgateLayer};
+use tower::limit::ConcurrencyLimit;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
 /// Runs with tokio's time, which stands still but for sleeps.
@@ -152,6 +153,11 @@ fn a_request_is_decided_when_the_service_is_called() {
     let mut service = layer.layer(service_fn(async |_: Request<Empty<Bytes>>| {
         Ok::<_, Infallible>(Response::new(Full::from("served")))
     }));
+    // It passes and is charged, though nobody ever polls it: with the two that are held the bucket is full.
+    drop(service.call(from("you")));
+    let _held = [service.call(from("you")), service.call(from("you"))];
+    let denied = poll_once(service.call(from("you"))).unwrap();
+    assert_eq!(denied.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
     let (passed, held) = (service.call(from("me")), service.call(from("me")));
     drop(service.call(from("me")));
     // Whoever left gave its place back, and whoever passed has had its own.
@@ -160,6 +166,48 @@ fn a_request_is_decided_when_the_service_is_called() {
     assert_eq!(denied.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(passed.unwrap().status(), StatusCode::OK);
     drop((held, last));
+}
+
+/// On a store that takes its time.
+#[tokio::test]
+async fn nothing_is_charged_on_redis_before_the_response_is_polled() {
+    let url = format!("redis://127.0.0.1:{}", tollgate_testkit::redis::free_port());
+    let store = RedisStore::new(RedisConfig::new(url.parse().unwrap())).unwrap();
+    // It is away, and the limit decides here.
+    let limit = rules("algorithm: sliding_log, requests_per_unit: 1, unit: hour, on_store_error: local");
+    let limiter = Limiter::with(limit, store, tollgate_limiter::SystemClock::new(), NoSink);
+    let layer = TollgateLayer::new(Arc::new(limiter), by_user(MissingValue::Drop));
+    let mut service = layer.layer(service_fn(async |_: Request<Empty<Bytes>>| {
+        Ok::<_, Infallible>(Response::new(Full::from("served")))
+    }));
+    drop(service.call(from("me")));
+    for status in [200, 429] {
+        assert_eq!(service.call(from("me")).await.unwrap().status(), status);
+    }
+}
+
+/// One clone is denied, and keeps no other from the only permit of the service behind.
+#[test]
+fn what_is_not_served_keeps_no_place_in_the_service() {
+    let limit = "requests_per_unit: 0, unit: minute";
+    let [denied, refused] = [MissingValue::Drop, MissingValue::Deny].map(|missing| {
+        let clock = ManualClock::default();
+        let limiter = Limiter::with(rules(limit), MemoryStore::default(), clock, NoSink);
+        TollgateLayer::new(Arc::new(limiter), by_user(missing))
+    });
+    let nobody = Request::get("/").body(Empty::new()).unwrap();
+    for (layer, request, status) in [(denied, from("me"), 429), (refused, nobody, 403)] {
+        let served = service_fn(async |_: Request<Empty<Bytes>>| {
+            Ok::<_, Infallible>(Response::new(Full::from("served")))
+        });
+        let mut first = layer.layer(ConcurrencyLimit::new(served, 1));
+        let mut second = first.clone();
+        assert!(poll_once(first.ready()).is_some());
+        assert!(poll_once(second.ready()).is_none(), "the only permit is taken");
+        let answer = first.call(request);
+        assert!(poll_once(second.ready()).is_some(), "{status} holds the permit");
+        assert_eq!(poll_once(answer).unwrap().unwrap().status(), status);
+    }
 }
 
 /// What a future has at once, without a runtime around it.
