@@ -48,7 +48,7 @@ impl FieldKind {
                 let known = known_paths.iter().position(|path| path.as_bytes() == value);
                 known.map_or(Self::Path, Self::KnownPath)
             }
-            b"content-type" if value.starts_with(b"application/grpc") => Self::GrpcContent,
+            b"content-type" if is_grpc(value) => Self::GrpcContent,
             b"content-length" => Self::ContentLength,
             b"te" if value != b"trailers" => Self::Malformed,
             // What is about one connection of HTTP/1.1 has no place here.
@@ -59,6 +59,11 @@ impl FieldKind {
             _ => Self::Malformed,
         }
     }
+}
+
+/// gRPC with any codec; gRPC-Web is another protocol.
+fn is_grpc(content_type: &[u8]) -> bool {
+    content_type.strip_prefix(b"application/grpc").is_some_and(|rest| matches!(rest, [] | [b'+' | b';', ..]))
 }
 
 /// Visible characters, none of them in upper case and none a colon: pseudo-header fields that there are

@@ -96,8 +96,15 @@ pub const PING_EVERY: Duration = Duration::from_secs(15);
 /// middle of a frame.
 pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes that one read of gRPC takes at most. Some 60 calls fit; others have their turn after them.
+/// Bytes that one read of gRPC takes at most. Some 60 calls fit.
 pub const GRPC_READ: usize = 8 << 10;
+
+/// Bytes of messages that one connection has decided before others have their turn. A usual call counts
+/// some hundred; one with hundreds of descriptors is a turn of its own.
+pub const GRPC_TURN: usize = 16 << 10;
+
+/// The message of a call of health or reflection: a name.
+pub const SIDE_MESSAGE_MAX: usize = 16 << 10;
 
 /// How long a gRPC connection is read on after its end, so that its caller can read the last answers and
 /// why it has ended. Callers that close their side are let go at once.

@@ -357,6 +357,12 @@ impl<T: Default> Http2Connection<T> {
     /// So many bytes of a body need no room any more.
     pub fn consumed(&mut self, id: u32, bytes: usize) {
         self.give_back(bytes);
+        self.taken(id, bytes);
+    }
+
+    /// The same where the owner holds the bytes of a stream apart, within its window: other streams need not
+    /// wait for it, however it ends.
+    pub fn taken(&mut self, id: u32, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(id)
             && stream.is_receiving
             && let Some(more) = stream.receive_window.give_back(bytes)
@@ -365,7 +371,8 @@ impl<T: Default> Http2Connection<T> {
         }
     }
 
-    fn give_back(&mut self, bytes: usize) {
+    /// So many bytes need no room in the window of all streams any more.
+    pub fn give_back(&mut self, bytes: usize) {
         if let Some(more) = self.receive_window.give_back(bytes) {
             put_window_update(&mut self.output, 0, more);
         }

@@ -6,7 +6,7 @@
 //!
 //! Invariants: nothing is read while what was answered cannot be written; a silent connection holds no
 //! buffers, because those of its thread are lent to it while it has something to do. One turn takes one
-//! read at most if there is more to read.
+//! read at most if there is more to read, and less of it if that asks for much.
 //!
 //! Deliberately not here: how long a connection may stay (`listen::lifetime`), which polls this.
 
@@ -42,6 +42,8 @@ pub(super) struct GrpcConnection {
     timers: ConnectionTimers,
     /// When the bytes came that are being answered.
     read_at: Instant,
+    /// Bytes of messages that were decided in this turn.
+    decided_bytes: usize,
 }
 
 impl GrpcConnection {
@@ -55,6 +57,7 @@ impl GrpcConnection {
             side_calls: Vec::new(),
             timers: ConnectionTimers::new(),
             read_at: Instant::now(),
+            decided_bytes: 0,
         }
     }
 
@@ -68,8 +71,9 @@ impl GrpcConnection {
             // What was read may have set one.
             self.poll_timers(cx)?;
             self.poll_pending(cx);
-            let are_put_off = self.poll_side_calls(cx);
+            // First what waits for windows: a side call is asked for more only when nothing of it waits.
             let has_more = self.http2.send_waiting();
+            let are_put_off = self.poll_side_calls(cx);
             ready!(self.poll_write(cx))?;
             if has_more || are_put_off {
                 continue;

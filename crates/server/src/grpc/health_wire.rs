@@ -17,6 +17,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use crate::bounds::SIDE_MESSAGE_MAX;
 use crate::health::HealthState;
 use crate::service::Service;
 use tollgate_metrics::Call;
@@ -33,7 +34,7 @@ pub(super) struct HealthReporter {
 }
 
 pub(super) fn server(service: Arc<Service>) -> GrpcHealth {
-    HealthServer::new(HealthReporter { service })
+    HealthServer::new(HealthReporter { service }).max_decoding_message_size(SIDE_MESSAGE_MAX)
 }
 
 /// What reflection tells of it.

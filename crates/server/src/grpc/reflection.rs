@@ -12,6 +12,7 @@ use tonic_reflection::server::Builder;
 use tower::util::BoxCloneSyncService;
 
 use super::health_wire;
+use crate::bounds::SIDE_MESSAGE_MAX;
 
 /// Envoy's rate limit service, every message it takes, and the service that has peek and report.
 const RATE_LIMIT_SERVICE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rls.binpb"));
@@ -29,7 +30,8 @@ impl Reflection {
     /// Reflection of all that this server serves.
     pub(super) fn new() -> Self {
         const WHY: &str = "the descriptions are constants, and a test reads them";
-        let (v1, v1alpha) = (builder().build_v1().expect(WHY), builder().build_v1alpha().expect(WHY));
+        let v1 = builder().build_v1().expect(WHY).max_decoding_message_size(SIDE_MESSAGE_MAX);
+        let v1alpha = builder().build_v1alpha().expect(WHY).max_decoding_message_size(SIDE_MESSAGE_MAX);
         Self { v1: BoxCloneSyncService::new(v1), v1alpha: BoxCloneSyncService::new(v1alpha) }
     }
 }

@@ -71,6 +71,11 @@ impl RateLimitCall {
         Ok(())
     }
 
+    /// How many bytes of its message are kept.
+    pub(super) const fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// Decides, now that the last piece of the message is there, which was read at `read_at`.
     pub(super) fn decide(mut self, service: &Arc<Service>, last: &[u8], read_at: Instant) -> Decided {
         let message =

@@ -17,6 +17,9 @@ use crate::grpc::side_call::{SideCall, SideEvent};
 use crate::grpc::{OPERATIONS, message_wire, response_wire, to_wire};
 use crate::listen::stream::WaitingBytes;
 
+/// What a call counts in a turn besides its message.
+const CALL_BYTES: usize = 64;
+
 /// How far a call has got. It ends with its stream.
 #[derive(Debug, Default)]
 pub(super) enum CallState {
@@ -80,8 +83,9 @@ impl GrpcConnection {
     fn receive(&mut self, stream: u32, data: &[u8], is_end: bool) {
         let Some(state) = self.http2.call_mut(stream) else { return };
         if let CallState::Side(call) = state {
-            // The window opens when tonic has taken it.
-            return call.request.push(data, is_end);
+            // Its own window opens when tonic has taken it.
+            call.request.push(data, is_end);
+            return self.http2.give_back(data.len());
         }
         match state {
             CallState::Receiving(call) if !is_end => {
@@ -102,6 +106,7 @@ impl GrpcConnection {
 
     /// Decides a call whose message is there.
     fn decide(&mut self, stream: u32, call: RateLimitCall, last: &[u8]) {
+        self.decided_bytes += CALL_BYTES + call.bytes() + last.len();
         match call.decide(&self.grpc.service, last, self.read_at) {
             Decided::Now(answer) => self.answer(stream, answer),
             Decided::Later(later) => {
@@ -213,7 +218,7 @@ impl GrpcConnection {
         }
         let taken = call.request.taken(cx);
         if taken > 0 {
-            self.http2.consumed(stream, taken);
+            self.http2.taken(stream, taken);
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::GrpcConnection;
-use crate::bounds::{GRPC_READ, LINGER_MAX, RESPONSE_LARGE};
+use crate::bounds::{GRPC_READ, GRPC_TURN, LINGER_MAX, RESPONSE_LARGE};
 use crate::listen::stream::Io;
 
 thread_local! {
@@ -43,8 +43,10 @@ pub(super) fn return_output(output: &mut Vec<u8>) {
 /// The socket, and what is on its way.
 pub(super) struct SocketState {
     io: Io,
-    /// The beginning of a frame that has not arrived whole.
+    /// The beginning of a frame that has not arrived whole, after what was put off.
     held: Vec<u8>,
+    /// There are whole frames in it, which wait for their turn.
+    is_put_off: bool,
     /// How much of the output was written.
     written: usize,
     needs_flush: bool,
@@ -72,6 +74,7 @@ impl SocketState {
         Self {
             io,
             held: Vec::new(),
+            is_put_off: false,
             written: 0,
             needs_flush: false,
             is_blocked: false,
@@ -88,6 +91,9 @@ impl SocketState {
     /// Says goodbye.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(end) = &mut self.end else { return Poll::Ready(Ok(())) };
+        if end.linger.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
         if !end.is_shut_down {
             ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
             end.is_shut_down = true;
@@ -96,7 +102,7 @@ impl SocketState {
         loop {
             let mut buf = ReadBuf::new(&mut rest);
             match Pin::new(&mut self.io).poll_read(cx, &mut buf) {
-                Poll::Pending => return end.linger.as_mut().poll(cx).map(Ok),
+                Poll::Pending => return Poll::Pending,
                 Poll::Ready(read) => {
                     read?;
                     if buf.filled().is_empty() || end.linger.as_mut().poll(cx).is_ready() {
@@ -139,8 +145,13 @@ impl GrpcConnection {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads once, and answers what was read; how many bytes came.
+    /// Goes on with what was put off, or reads once, and answers it; how many bytes there were.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if std::mem::take(&mut self.socket.is_put_off) {
+            let input = std::mem::take(&mut self.socket.held);
+            self.answer_all(&input);
+            return Poll::Ready(Ok(input.len()));
+        }
         let mut buffer = INPUT.take();
         buffer.resize(GRPC_READ, 0);
         let mut buf = ReadBuf::new(&mut buffer);
@@ -150,6 +161,7 @@ impl GrpcConnection {
             self.socket.has_more = bytes == GRPC_READ;
             self.bytes.add_read(bytes);
             self.read_at = Instant::now();
+            self.http2.begin_read();
             if self.socket.held.is_empty() {
                 self.answer_all(buf.filled());
             } else {
@@ -162,12 +174,18 @@ impl GrpcConnection {
         read.map_ok(|()| bytes)
     }
 
-    /// Answers what was read, and keeps the beginning of a frame.
+    /// Answers what was read, and keeps the beginning of a frame. A read can end hundreds of calls whose
+    /// messages came before; after as much as a turn may take, the rest is put off, until others were served
+    /// and the answers so far are written.
     fn answer_all(&mut self, mut input: &[u8]) {
         let frames = self.http2.frames();
-        self.http2.begin_read();
+        self.decided_bytes = 0;
         while let Some(event) = self.http2.next_event(&mut input) {
             self.handle(event);
+            if self.decided_bytes >= GRPC_TURN || self.http2.output().len() >= RESPONSE_LARGE {
+                (self.socket.is_put_off, self.socket.has_more) = (!input.is_empty(), true);
+                break;
+            }
         }
         if !input.is_empty() && !self.http2.is_over() {
             self.socket.held = input.to_vec();

@@ -19,11 +19,16 @@ use crate::bounds::{BODY_WAIT_MAX, PING_EVERY, PING_WAIT_MAX};
 /// How precise [`BODY_WAIT_MAX`] is: bodies are looked at no more often.
 const BODY_LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long an answer may be late, so that what has arrived is read once more.
+const LAST_READ: Duration = Duration::from_millis(1);
+
 /// The timers of a connection.
 pub(super) struct ConnectionTimers {
     note: WakeNote,
     ping: Pin<Box<Sleep>>,
     is_pinged: bool,
+    /// The answer to the ping is late. It may wait in the socket, if this process was put off.
+    is_overdue: bool,
     /// When the last whole frame came.
     frame_at: Instant,
     /// While messages may be incomplete.
@@ -36,6 +41,7 @@ impl ConnectionTimers {
             note: WakeNote::default(),
             ping: Box::pin(sleep(PING_EVERY)),
             is_pinged: false,
+            is_overdue: false,
             frame_at: Instant::now(),
             bodies: None,
         }
@@ -44,7 +50,7 @@ impl ConnectionTimers {
     /// A whole frame came, so that the caller is there.
     pub(super) const fn frame_came(&mut self, now: Instant) {
         self.frame_at = now;
-        self.is_pinged = false;
+        (self.is_pinged, self.is_overdue) = (false, false);
     }
 
     /// Messages may have come in part.
@@ -69,8 +75,11 @@ impl GrpcConnection {
             let next = self.timers.frame_at + PING_EVERY;
             if next > now {
                 self.timers.ping.as_mut().reset(next);
-            } else if self.timers.is_pinged {
+            } else if self.timers.is_overdue {
                 return Err(Error::new(ErrorKind::TimedOut, "a ping was not answered"));
+            } else if self.timers.is_pinged {
+                self.timers.is_overdue = true;
+                self.timers.ping.as_mut().reset(now + LAST_READ);
             } else {
                 self.http2.ping();
                 self.timers.is_pinged = true;
