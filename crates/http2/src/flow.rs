@@ -19,6 +19,12 @@ impl ReceiveWindow {
         Self { size, left: size, used: 0 }
     }
 
+    /// The window of a stream whose caller may not know our settings yet, and goes by what everybody has.
+    pub(crate) const fn before_settings(size: u32) -> Self {
+        let left = if size > WINDOW_DEFAULT { size } else { WINDOW_DEFAULT };
+        Self { size, left, used: 0 }
+    }
+
     /// Takes a frame's worth; none if it is more than was allowed.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<()> {
         self.left = self.left.checked_sub(u32::try_from(bytes).ok()?)?;

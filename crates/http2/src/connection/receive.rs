@@ -227,11 +227,16 @@ impl<T: Default> Http2Connection<T> {
             }
             BuiltHead::Request(_, Some(1..)) if is_end => Err(Fault::Stream(id, ErrorCode::Protocol)),
             BuiltHead::Request(head, body_left) => {
+                let window = self.config.stream_window;
+                let receive_window = match self.is_acknowledged {
+                    true => ReceiveWindow::new(window),
+                    false => ReceiveWindow::before_settings(window),
+                };
                 self.streams.push(Http2Stream {
                     id,
                     call: T::default(),
                     is_receiving: !is_end,
-                    receive_window: ReceiveWindow::new(self.config.stream_window),
+                    receive_window,
                     body_left,
                     send_credit: 0,
                     queue: None,

@@ -68,23 +68,28 @@ impl EchoServer {
         self.http2.respond(stream, &head, MessageWriter { length: body.len(), write }, &trailers);
     }
 
-    /// Serves one end of a pipe, reading so many bytes at a time.
-    pub(crate) async fn serve(mut self, mut io: DuplexStream, read: usize) -> Self {
-        let mut buffer = vec![0; read];
+    /// Serves one end of a pipe, reading so many bytes at a time. It reads while it writes: the client of
+    /// `h2` does not read while it cannot write, and a pipe that holds a few bytes would block both ends.
+    pub(crate) async fn serve(mut self, io: DuplexStream, read: usize) -> Self {
+        let (mut reader, mut writer) = tokio::io::split(io);
+        let (mut buffer, mut output) = (vec![0; read], Vec::new());
         loop {
-            let output = std::mem::take(self.http2.output());
-            if io.write_all(&output).await.is_err() {
-                return self;
-            }
-            if self.http2.is_over() {
+            output.append(self.http2.output());
+            if output.is_empty() && self.http2.is_over() {
                 // Whoever is told that it is over may have something to say to it.
-                drop(io.shutdown().await);
-                while matches!(io.read(&mut buffer).await, Ok(1..)) {}
+                drop(writer.shutdown().await);
+                while matches!(reader.read(&mut buffer).await, Ok(1..)) {}
                 return self;
             }
-            match io.read(&mut buffer).await {
-                Ok(bytes @ 1..) => self.receive(&buffer[..bytes]),
-                _ => return self,
+            tokio::select! {
+                written = writer.write(&output), if !output.is_empty() => match written {
+                    Ok(bytes) => drop(output.drain(..bytes)),
+                    Err(_) => return self,
+                },
+                read = reader.read(&mut buffer) => match read {
+                    Ok(bytes @ 1..) => self.receive(&buffer[..bytes]),
+                    _ => return self,
+                },
             }
         }
     }
