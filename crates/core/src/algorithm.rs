@@ -28,16 +28,13 @@ use crate::limit::{Limit, Shape};
 use crate::state::{Cell, State, StateRef};
 use crate::time::Time;
 
-/// The clock is read up to here, in the year 2112: two of the longest windows
-/// later still fit in 53 bits.
-pub const NOW_MAX: Time = Time::new(1 << 52);
 /// No cost counts for more than this. It is above every capacity, so that a
 /// larger one is denied all the same.
 pub const COST_MAX: u64 = (1 << 36) - 1;
 /// No counter goes higher, so that a double holds it.
 pub(crate) const USED_MAX: u64 = (1 << 53) - 1;
 
-pub(crate) use rewind::STEP_BACK_MAX;
+pub use crate::time::NOW_MAX;
 
 /// What to do with the cost.
 ///

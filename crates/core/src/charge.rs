@@ -7,6 +7,7 @@ use crate::algorithm::{Change, Operation, decide, decide_cell, rewound};
 use crate::decision::{Decision, Verdict};
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::plain_bucket::PlainBucket;
 use crate::rule::{Mode, RuleId};
 use crate::state::{Cell, State, StateRef};
 use crate::strikes::{self, PenaltyStep};
@@ -160,6 +161,13 @@ impl<'a> Charge<'a> {
     #[inline]
     pub fn decide_cell(&self, cell: Option<Cell>, now: Time) -> (Decision, Change<Cell>) {
         decide_cell(cell, self.limit(), now, self.operation, self.cost)
+    }
+
+    /// The short way to decide it, if it has one: [`PlainBucket::check_one`].
+    #[inline]
+    pub fn plain_bucket(&self) -> Option<&'a PlainBucket> {
+        let is_plain = self.cost == 1 && self.operation == Operation::Check && !self.is_penalty();
+        if is_plain { self.limit().plain_bucket() } else { None }
     }
 
     /// The same for the charges that ask for something else than what they are.

@@ -12,8 +12,8 @@
 use crate::limit::{KeyTag, Limit};
 use crate::request::Entry;
 
-/// The version of the encoding, its first byte.
-pub const VERSION: u8 = 1;
+/// The version of the encoding.
+pub const VERSION: u8 = 2;
 
 /// Marks the key of a penalty, which is the limit's with this bit in the ordinal;
 /// no descriptor has so many limits.
@@ -103,20 +103,35 @@ impl<'a> Key<'a> {
 
     /// Writes the encoding piece by piece to `sink`.
     pub fn write(&self, mut sink: impl FnMut(&[u8])) {
-        let mut text = |text: &str| {
-            sink(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
-            sink(text.as_bytes());
-        };
-        text(self.domain);
-        for entry in self.entries() {
-            text(entry.key);
-            text(entry.value);
+        self.write_scope(&mut sink);
+        self.write_values(sink);
+    }
+
+    /// The first part: what all keys of a limit have in common, whatever the values of their entries.
+    pub fn write_scope(&self, mut sink: impl FnMut(&[u8])) {
+        write_text(self.domain, &mut sink);
+        for entry in self.entries {
+            write_text(entry.key, &mut sink);
         }
         sink(&self.tail());
     }
 
+    /// The second part: the values, with the pattern where values share.
+    #[inline]
+    pub fn write_values(&self, mut sink: impl FnMut(&[u8])) {
+        if self.shared.is_empty() {
+            for entry in self.entries {
+                write_text(entry.value, &mut sink);
+            }
+            return;
+        }
+        for entry in self.entries() {
+            write_text(entry.value, &mut sink);
+        }
+    }
+
     /// What tells limits of the same entries apart. It begins with a length
-    /// that no text has, so that the end of the entries is told apart too.
+    /// that no text has, so that the end of the entries' keys is told apart too.
     fn tail(&self) -> [u8; TAIL_BYTES] {
         let KeyTag { byte, parameter, .. } = self.limit.shape().key_tag();
         let mut tail = [0; TAIL_BYTES];
@@ -134,4 +149,11 @@ impl<'a> Key<'a> {
         put(&self.ordinal.to_be_bytes());
         tail
     }
+}
+
+/// Writes a text of a key as [`Key::write`] does.
+#[inline]
+pub fn write_text(text: &str, sink: &mut impl FnMut(&[u8])) {
+    sink(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+    sink(text.as_bytes());
 }

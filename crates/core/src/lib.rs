@@ -11,6 +11,7 @@
 //! | `duration` | `1m30s` → [`Micros`] |
 //! | [`request`] | [`Request`], [`Descriptor`], [`Entry`], [`Override`] |
 //! | `pace` | the time that tokens take, to the fraction of a microsecond |
+//! | `plain_bucket`, `reciprocal` | [`PlainBucket`]: the short way of a check of cost 1; divisions without dividing |
 //! | [`limit`] | [`Limit`]: the numbers of a rule, checked once |
 //! | [`list`] | [`list::ExceptionLists`]: who is let pass or denied whatever is counted |
 //! | [`rule`] | [`Rule`] and the specification a [`RuleSet`] is built from |
@@ -48,6 +49,8 @@ mod pace;
 mod packed_log;
 mod pattern;
 pub mod penalty;
+mod plain_bucket;
+mod reciprocal;
 pub mod request;
 pub mod rule;
 pub mod ruleset;
@@ -71,6 +74,7 @@ pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
 pub use owned_request::{DescriptorText, OwnedRequest};
 pub use penalty::{Penalty, PenaltyError};
+pub use plain_bucket::PlainBucket;
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, OverLimit, Rule, RuleId, Unit};
 pub use ruleset::{RuleError, RuleSet};

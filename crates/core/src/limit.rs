@@ -13,6 +13,7 @@ use std::fmt;
 
 use crate::pace::{Pace, Span};
 use crate::penalty::Penalty;
+use crate::plain_bucket::PlainBucket;
 use crate::time::Micros;
 
 mod allowance;
@@ -331,6 +332,8 @@ pub struct Limit {
     pub(crate) full_span: Span,
     /// The time of one token, which nearly every request asks for.
     one_span: Span,
+    /// The short way of a smooth token bucket without its allowance, if its numbers are small enough.
+    plain_bucket: Option<PlainBucket>,
 }
 
 impl Limit {
@@ -369,6 +372,7 @@ impl Limit {
             hard_span: zero,
             full_span: zero,
             one_span: Pace::new(count.max(1), window).span(1),
+            plain_bucket: None,
         };
         limit.checked()
     }
@@ -469,6 +473,9 @@ impl Limit {
             Shape::TokenBucket { burst: 0, .. } if self.count > 0 => Err(LimitError::NoBurst),
             Shape::TokenBucket { .. } | Shape::LeakyBucket { .. } => {
                 self.set_spans();
+                if matches!(self.shape, Shape::TokenBucket { refill: Refill::Smooth, .. }) {
+                    self.plain_bucket = PlainBucket::new(self.pace, self.base);
+                }
                 let fills_by_windows =
                     matches!(self.shape, Shape::TokenBucket { refill: Refill::Interval, .. });
                 let fill = match fills_by_windows {
@@ -534,6 +541,17 @@ impl Limit {
     #[inline]
     pub const fn keeps_cell(&self) -> bool {
         !matches!(self.shape, Shape::SlidingLog | Shape::SlidingBuckets { .. })
+    }
+
+    /// The short way to check for one token, if this is a bucket that has one.
+    #[inline]
+    pub const fn plain_bucket(&self) -> Option<&PlainBucket> {
+        match &self.plain_bucket {
+            Some(bucket) if self.exceed_percent == 0 && !self.count_rejected && !self.postpaid => {
+                Some(bucket)
+            }
+            Some(_) | None => None,
+        }
     }
 
     /// Whether costs become known afterwards.

@@ -109,6 +109,11 @@ impl Pace {
         u64::from(self.parts)
     }
 
+    /// How many parts a token takes.
+    pub(crate) const fn token_parts(self) -> u64 {
+        self.per_token
+    }
+
     /// The time that `tokens` take, exactly; at most [`Span::MAX`].
     pub(crate) fn span(self, tokens: u64) -> Span {
         let (whole, part) = match tokens.checked_mul(self.per_token) {
@@ -179,10 +184,7 @@ impl Pace {
     /// was in [`LIFE_UNIT`]s, and by how many parts the instant comes before it.
     pub(crate) fn until(self, cell: Option<Cell>, now: Time) -> Span {
         let Some(cell) = cell.filter(|cell| cell.deadline() > now) else { return Span::ZERO };
-        // A state of before a reload may count in other parts: at worst the
-        // instant moves by less than a microsecond, to the later side.
-        let (_, early) = cell.pair();
-        let early = u32::try_from(early).ok().filter(|early| *early < self.parts).unwrap_or(0);
+        let early = u32::try_from(early_parts(cell, self.parts())).unwrap_or(0);
         let up_to_deadline = Span::of(cell.deadline().since(now));
         self.sub(up_to_deadline, Span { whole: 0, part: early })
     }
@@ -193,13 +195,28 @@ impl Pace {
             return None;
         }
         let early = if span.part == 0 { 0 } else { self.parts - span.part };
-        let deadline = now + span.ceil();
-        let life = deadline.since(now).get().div_ceil(LIFE_UNIT);
-        Some(Cell::of_pair(deadline, life, u64::from(early)))
+        Some(cell_at(now, span.ceil(), u64::from(early)))
     }
 }
 
+/// The cell for the instant that comes `early` parts before `whole` microseconds from `now`.
+#[inline]
+pub(crate) fn cell_at(now: Time, whole: Micros, early: u64) -> Cell {
+    let deadline = now + whole;
+    let life = deadline.since(now).get().div_ceil(LIFE_UNIT);
+    Cell::of_pair(deadline, life, early)
+}
+
+/// By how many parts the instant of a cell comes before its deadline. A state of before a reload may count in other
+/// parts: at worst the instant moves by less than a microsecond, to the later side.
+#[inline]
+pub(crate) fn early_parts(cell: Cell, parts: u64) -> u64 {
+    let (_, early) = cell.pair();
+    if early < parts { early } else { 0 }
+}
+
 /// How far away the deadline of a cell was when it was written.
+#[inline]
 pub(crate) fn life(cell: Cell) -> Micros {
     Micros::new(cell.pair().0 * LIFE_UNIT)
 }

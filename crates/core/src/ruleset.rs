@@ -120,6 +120,16 @@ pub enum Found<'a> {
     },
 }
 
+/// The charge of a request that meets one limit and nothing else.
+#[derive(Debug, Clone, Copy)]
+pub struct SingleCharge<'a> {
+    /// The charge.
+    pub charge: Charge<'a>,
+    /// Its rule was found by the keys of the entries alone, so that nothing but their values tells its counter from
+    /// others of the rule.
+    pub is_by_keys: bool,
+}
+
 /// A descriptor that a deny list has.
 ///
 /// ```
@@ -299,17 +309,33 @@ impl RuleSet {
     /// descriptor, one rule, and no list, penalty, elastic allowance or rule that steps back in sight.
     /// Then it is all that [`RuleSet::charges`] would find; none if there may be more to it.
     #[inline]
-    pub fn single_charge<'a>(&'a self, request: &Request<'a>, operation: Operation) -> Option<Charge<'a>> {
+    pub fn single_charge<'a>(
+        &'a self,
+        request: &Request<'a>,
+        operation: Operation,
+    ) -> Option<SingleCharge<'a>> {
         let [descriptor] = request.descriptors else { return None };
         let tree = self.tree(request.domain).filter(|tree| tree.is_plain() && descriptor.limit.is_none())?;
-        let node = tree.find(descriptor.entries)?;
-        let Limits::Rules(ids) = &node.limits else { return None };
-        let rule = self.rules.get(RuleId(ids.start).index())?;
-        if ids.len() != 1 || !rule.is_plain() {
-            return None;
-        }
+        let (node, is_by_keys) = tree.find_how(descriptor.entries)?;
+        let (id, rule) = self.only_plain_rule(node)?;
         let one = Asked { tree, request, descriptor, index: 0, operation };
-        Some(one.charge(one.key(node, rule), Some(RuleId(ids.start)), rule.mode))
+        Some(SingleCharge { charge: one.charge(one.key(node, rule), Some(id), rule.mode), is_by_keys })
+    }
+
+    /// The rule whose charge is the [single one](RuleSet::single_charge) of every descriptor with entries of these
+    /// keys, whatever their values; none if there may be more to some of them.
+    pub fn single_rule(&self, domain: &str, keys: &[&str]) -> Option<RuleId> {
+        let tree = self.tree(domain).filter(|tree| tree.is_plain())?;
+        self.only_plain_rule(tree.find_by_keys(keys)?).map(|(id, _)| id)
+    }
+
+    /// The one rule of a node that has no other and is made of its limit alone.
+    #[inline]
+    fn only_plain_rule(&self, node: &DescriptorNode) -> Option<(RuleId, &Rule)> {
+        let Limits::Rules(ids) = &node.limits else { return None };
+        let id = RuleId(ids.start);
+        let rule = self.rules.get(id.index()).filter(|rule| ids.len() == 1 && rule.is_plain())?;
+        Some((id, rule))
     }
 
     fn tree(&self, domain: &str) -> Option<&Tree> {

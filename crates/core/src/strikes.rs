@@ -17,12 +17,12 @@
 //!
 //! Deliberately not here: which denials are strikes, which a store decides.
 
-use crate::algorithm::{Change, NOW_MAX, STEP_BACK_MAX};
+use crate::algorithm::{Change, NOW_MAX};
 use crate::decision::{Decision, Verdict};
 use crate::limit::WINDOW_MAX;
 use crate::penalty::{BLOCK_MAX, Penalty};
 use crate::state::{Cell, Log, State, StateRef};
-use crate::time::{Micros, Time};
+use crate::time::{Micros, STEP_BACK_MAX, Time};
 
 const _: () = assert!(BLOCK_MAX.get() <= WINDOW_MAX.get(), "two of them after now still fit in 53 bits");
 

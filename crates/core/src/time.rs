@@ -14,6 +14,12 @@ use std::time::Duration;
 /// The largest whole number below which a double holds every whole number.
 const MAX: u64 = (1 << 53) - 1;
 
+/// The clock is read up to here, in the year 2112: two of the longest windows
+/// later still fit in 53 bits.
+pub const NOW_MAX: Time = Time::new(1 << 52);
+/// A clock that steps back by no more than this is waited for.
+pub(crate) const STEP_BACK_MAX: Micros = Micros::SECOND;
+
 /// A span of time in whole microseconds.
 ///
 /// ```

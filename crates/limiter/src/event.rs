@@ -111,6 +111,11 @@ pub trait EventSink: Send + Sync {
 
     /// The same of a limit without rules. Who counts by rules need not care.
     fn offer_limit(&self, _: LimitEvent<'_>) {}
+
+    /// Whether events are worth making.
+    fn is_counting(&self) -> bool {
+        true
+    }
 }
 
 /// Keeps no count.
@@ -119,6 +124,10 @@ pub struct NoSink;
 
 impl EventSink for NoSink {
     fn offer(&self, _: Event<'_>) {}
+
+    fn is_counting(&self) -> bool {
+        false
+    }
 }
 
 impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
@@ -128,5 +137,9 @@ impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
 
     fn offer_limit(&self, event: LimitEvent<'_>) {
         (**self).offer_limit(event);
+    }
+
+    fn is_counting(&self) -> bool {
+        (**self).is_counting()
     }
 }

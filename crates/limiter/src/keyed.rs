@@ -11,10 +11,10 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-use tollgate_core::{Charge, Decision, Key, Limit, Mode, Operation};
+use tollgate_core::{Charge, Decision, Key, Limit, Mode, Operation, PlainBucket, Time};
 
 use crate::clock::{Clock, SystemClock};
-use crate::memory::{Capacity, MemoryStore, Usage};
+use crate::memory::{BatchedCharges, Capacity, MemoryStore, Usage};
 
 /// One limit for each key of type `K`.
 ///
@@ -56,8 +56,11 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     }
 
     /// May this happen? Takes one if so.
+    #[inline]
     pub fn check(&self, key: &K) -> Decision {
-        self.check_cost(key, 1)
+        let (hash, now) = (self.store.hash_of(key), self.clock.now());
+        let checked = self.limit.plain_bucket().and_then(|bucket| self.store.check_one(hash, bucket, now));
+        checked.unwrap_or_else(|| self.decide(hash, Operation::Check, 1, now))
     }
 
     /// May this happen? Takes its cost if so, and nothing else.
@@ -85,8 +88,7 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     pub fn check_batch<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Decision> {
         let hashes: Vec<u64> = keys.iter().map(|key| self.store.hash_of(key.borrow())).collect();
         let mut decisions = Vec::with_capacity(keys.len());
-        let (now, charge) = (self.clock.now(), |_| self.charge(Operation::Check, 1));
-        self.store.decide_batch(&hashes, charge, now, |_, decision| decisions.push(decision));
+        self.store.decide_batch(&hashes, self, self.clock.now(), |_, decision| decisions.push(decision));
         decisions
     }
 
@@ -126,15 +128,31 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     }
 
     fn operate(&self, key: &K, operation: Operation, cost: u64) -> Decision {
-        let hash = self.store.hash_of(key);
-        self.store.decide_hash(hash, &self.charge(operation, cost), self.clock.now())
+        self.decide(self.store.hash_of(key), operation, cost, self.clock.now())
     }
 
-    /// A charge of the limit, whatever the key.
-    fn charge(&self, operation: Operation, cost: u64) -> Charge<'_> {
-        let key = Key { domain: "", entries: &[], shared: &[], limit: &self.limit, ordinal: 0 };
-        Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost }
+    #[inline(never)]
+    fn decide(&self, hash: u64, operation: Operation, cost: u64, now: Time) -> Decision {
+        self.store.decide_any(hash, &charge(&self.limit, operation, cost), now)
     }
+}
+
+/// One of each key.
+impl<K: ?Sized, C> BatchedCharges for KeyedLimiter<K, C> {
+    #[inline]
+    fn plain_bucket(&self, _: usize) -> Option<&PlainBucket> {
+        self.limit.plain_bucket()
+    }
+
+    fn charge(&self, _: usize) -> Charge<'_> {
+        charge(&self.limit, Operation::Check, 1)
+    }
+}
+
+/// A charge of a limit, whatever the key.
+fn charge(limit: &Limit, operation: Operation, cost: u64) -> Charge<'_> {
+    let key = Key { domain: "", entries: &[], shared: &[], limit, ordinal: 0 };
+    Charge { descriptor: 0, rule: None, key, mode: Mode::Enforce, operation, cost }
 }
 
 #[cfg(feature = "tokio")]

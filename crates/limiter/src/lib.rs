@@ -5,6 +5,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`limiter`] | [`Limiter`], the one service that everything calls |
+//! | [`prepared`] | [`PreparedCheck`]: a check whose keys are known beforehand |
+//! | `rules_in_force` | the rules of a limiter, and what is worked out once for each |
 //! | `lookup` | what a request is charged for, and what lists say about it |
 //! | [`overrides`] | [`overrides::OverrideTable`]: limits that operators bend for a while |
 //! | [`keyed`] | [`KeyedLimiter`]: one limit over keys of a type, without rules |
@@ -32,7 +34,9 @@ mod lookup;
 pub mod memory;
 pub mod overrides;
 pub mod pending;
+pub mod prepared;
 pub mod reply;
+mod rules_in_force;
 pub mod store;
 mod ticks;
 
@@ -45,6 +49,7 @@ pub use load::{Load, LoadGauge, LoadReading, LoadSource};
 pub use memory::snapshot::SnapshotError;
 pub use memory::{Capacity, MemoryStore, Usage};
 pub use pending::Pending;
+pub use prepared::{PreparedCheck, PreparedReply};
 pub use reply::{DescriptorReply, Exception, Reply, RuleDecision};
 /// The programs of the guide are compiled and run.
 #[cfg(all(doctest, feature = "tokio"))]

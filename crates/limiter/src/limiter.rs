@@ -8,7 +8,7 @@
 mod batch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
@@ -23,6 +23,7 @@ use crate::memory::MemoryStore;
 use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
+use crate::rules_in_force::RulesInForce;
 use crate::store::{Store, StoreReply};
 
 pub use batch::CallerCheck;
@@ -55,16 +56,18 @@ const CALLER_LIMITS: &str = "\0brought";
 /// ```
 #[derive(Debug)]
 pub struct Limiter<S = MemoryStore, C = SystemClock, E = NoSink> {
-    rules: ArcSwap<RuleSet>,
-    store: S,
-    clock: C,
-    sink: E,
+    pub(crate) rules: ArcSwap<RulesInForce>,
+    /// Goes up whenever rules were replaced.
+    pub(crate) rules_version: AtomicU64,
+    pub(crate) store: S,
+    pub(crate) clock: C,
+    pub(crate) sink: E,
     load: Arc<LoadGauge>,
     /// Only asked if the flag says that there are any.
     overrides: ArcSwap<OverrideTable>,
     has_overrides: AtomicBool,
     is_all_quota: bool,
-    is_all_shadow: bool,
+    pub(crate) is_all_shadow: bool,
 }
 
 impl Limiter {
@@ -79,7 +82,8 @@ impl<S, C, E> Limiter<S, C, E> {
     /// with rules that others use, too.
     pub fn with(rules: impl Into<Arc<RuleSet>>, store: S, clock: C, sink: E) -> Self {
         Self {
-            rules: ArcSwap::new(rules.into()),
+            rules: ArcSwap::from_pointee(RulesInForce::new(rules.into())),
+            rules_version: AtomicU64::new(0),
             store,
             clock,
             sink,
@@ -109,13 +113,14 @@ impl<S, C, E> Limiter<S, C, E> {
 
     /// The rules in force.
     pub fn rules(&self) -> Arc<RuleSet> {
-        self.rules.load_full()
+        Arc::clone(self.rules.load().shared())
     }
 
     /// Puts other rules in force, all at once. Counters whose domain, entries,
     /// algorithm and window stay the same go on.
     pub fn replace_rules(&self, rules: RuleSet) {
-        self.rules.store(Arc::new(rules));
+        self.rules.store(Arc::new(RulesInForce::new(Arc::new(rules))));
+        self.rules_version.fetch_add(1, Ordering::Release);
     }
 
     /// Puts other overrides in force, all at once.
@@ -149,22 +154,34 @@ impl<S, C, E> Limiter<S, C, E> {
 impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// May this happen? Takes its cost if so.
     #[inline]
-    pub fn check(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+    pub fn check(
+        &self,
+        request: &Request<'_>,
+    ) -> Pending<S, impl Future<Output = Reply>, impl FnOnce() -> Reply> {
         self.operate(request, Operation::Check, self.clock.now())
     }
 
     /// What would [`Limiter::check`] answer? Changes nothing.
-    pub fn peek(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+    pub fn peek(
+        &self,
+        request: &Request<'_>,
+    ) -> Pending<S, impl Future<Output = Reply>, impl FnOnce() -> Reply> {
         self.operate(request, Operation::Peek, self.clock.now())
     }
 
     /// This has happened: takes its cost even where it does not fit.
-    pub fn report(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+    pub fn report(
+        &self,
+        request: &Request<'_>,
+    ) -> Pending<S, impl Future<Output = Reply>, impl FnOnce() -> Reply> {
         self.operate(request, Operation::Report, self.clock.now())
     }
 
     /// This has not happened after all: gives its cost back, never above full.
-    pub fn refund(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = Reply>> {
+    pub fn refund(
+        &self,
+        request: &Request<'_>,
+    ) -> Pending<S, impl Future<Output = Reply>, impl FnOnce() -> Reply> {
         self.operate(request, Operation::Refund, self.clock.now())
     }
 
@@ -176,8 +193,16 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         request: &Request<'_>,
         operation: Operation,
         now: Time,
-    ) -> Pending<S, impl Future<Output = Reply>> {
-        Pending::new(self.decide(request, operation, now, move |reply| self.offer(request, operation, reply)))
+    ) -> Pending<S, impl Future<Output = Reply>, impl FnOnce() -> Reply> {
+        let future = self.decide(request, operation, now, move |reply| self.offer(request, operation, reply));
+        let shortcut = self.store.memory().map(|memory| {
+            move || {
+                let reply = self.decide_in_memory(memory, RequestStep { request, operation, now });
+                self.offer(request, operation, &reply);
+                reply
+            }
+        });
+        Pending::with_shortcut(future, shortcut)
     }
 
     /// The same on a store in this process, which nobody has to wait for: shows the reply to `then`,
@@ -374,18 +399,20 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     fn decide_single(
         &self,
         memory: &MemoryStore,
-        rules: &RuleSet,
+        rules: &RulesInForce,
         step: RequestStep<'_, '_>,
     ) -> Option<RuleDecision> {
         if !self.may_be_single() {
             return None;
         }
-        let charge = rules.single_charge(step.request, step.operation)?;
-        Some(RuleDecision::new(&charge, &memory.decide_one(&charge, step.now)))
+        let single = rules.single_charge(step.request, step.operation)?;
+        let decision = memory.decide_hash(rules.hash(memory, &single), &single.charge, step.now);
+        Some(RuleDecision::new(&single.charge, &decision))
     }
 
     /// Whether a request may take the short way, if its rule lets it.
-    fn may_be_single(&self) -> bool {
+    #[inline]
+    pub(crate) fn may_be_single(&self) -> bool {
         !self.is_all_quota && !self.has_overrides.load(Ordering::Acquire)
     }
 

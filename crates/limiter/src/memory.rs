@@ -16,19 +16,22 @@ mod atomics {
 mod batch;
 mod denied_cells;
 mod seed;
+mod shard_lock;
 pub mod snapshot;
 mod table;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tollgate_core::{Cell, Change, Charge, Decision, Key, State, StateRef, Time};
+use tollgate_core::key::write_text;
+use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, State, StateRef, Time};
 
 use crate::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
+pub(crate) use batch::BatchedCharges;
 use denied_cells::DeniedCells;
 use seed::Seed;
+use shard_lock::{ShardGuard, ShardLock};
 use table::{Bound, Table};
 
 /// The most shards; enough that two threads seldom meet in one.
@@ -95,7 +98,7 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct Shard {
     denied: Arc<DeniedCells>,
-    table: Mutex<Table>,
+    table: ShardLock<Table>,
 }
 
 impl MemoryStore {
@@ -111,7 +114,7 @@ impl MemoryStore {
         let bound = Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
         let shard = |_| {
             let denied = Arc::new(DeniedCells::new());
-            Shard { table: Mutex::new(Table::new(bound, shard_bits, Arc::clone(&denied))), denied }
+            Shard { table: ShardLock::new(Table::new(bound, shard_bits, Arc::clone(&denied))), denied }
         };
         let shards = (0..count).map(shard).collect();
         Self { seed, shards, shard_bits }
@@ -178,6 +181,25 @@ impl MemoryStore {
     /// has: for whoever asks for the same keys again and again.
     #[inline]
     pub fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
+        let checked = charge.plain_bucket().and_then(|bucket| self.check_one(hash, bucket, now));
+        checked.unwrap_or_else(|| self.decide_any(hash, charge, now))
+    }
+
+    /// The short way: a check for one token of a plain bucket. None if the long way has to decide.
+    #[inline]
+    pub(crate) fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<Decision> {
+        let shard = self.shard(self.shard_of(hash));
+        if let Some(words) = shard.denied.get(hash)
+            && let Some((decision, None)) = bucket.check_one(Cell::unpack(words), now)
+        {
+            return Some(decision);
+        }
+        shard.table.lock().check_one(hash, bucket, now)
+    }
+
+    /// The long way, for everything.
+    #[inline(never)]
+    pub(crate) fn decide_any(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let shard = self.shard(self.shard_of(hash));
         let denied = shard.denied.get(hash).and_then(|words| denied_again(words, charge, now));
         denied.unwrap_or_else(|| shard.table.lock().decide(hash, charge, now))
@@ -193,6 +215,7 @@ impl MemoryStore {
     }
 
     /// The hash of a key that is not a [`Key`].
+    #[inline]
     pub(crate) fn hash_of(&self, key: &(impl Hash + ?Sized)) -> u64 {
         let mut hasher = self.seed.hasher();
         key.hash(&mut hasher);
@@ -202,14 +225,39 @@ impl MemoryStore {
 
     /// What stands for a key in this store.
     pub fn hash(&self, key: &Key<'_>) -> u64 {
+        self.hash_in_scope(self.scope(key), key)
+    }
+
+    /// What all keys of a limit have in common, hashed: of use to whoever asks for many of them. Never 0.
+    pub(crate) fn scope(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.hasher();
-        key.write(|bytes| hasher.write(bytes));
+        key.write_scope(|bytes| hasher.write(bytes));
+        hasher.finish().max(1)
+    }
+
+    /// The hash of a key whose scope is known.
+    #[inline]
+    pub(crate) fn hash_in_scope(&self, scope: u64, key: &Key<'_>) -> u64 {
+        let mut hasher = self.seed.hasher_of(scope);
+        key.write_values(|bytes| hasher.write(bytes));
         // A slot without a key holds 0.
         hasher.finish().max(1)
     }
 
+    /// The same for a key with these values, none of which a pattern stands in for.
+    #[inline]
+    pub(crate) fn hash_values<'v>(&self, scope: u64, values: impl IntoIterator<Item = &'v str>) -> u64 {
+        let mut hasher = self.seed.hasher_of(scope);
+        for value in values {
+            write_text(value, &mut |bytes| hasher.write(bytes));
+        }
+        hasher.finish().max(1)
+    }
+
+    #[inline]
     fn shard_of(&self, hash: u64) -> usize {
-        let index = hash.checked_shr(u64::BITS - self.shard_bits).unwrap_or(0);
+        // In two steps, because nothing can be shifted by all 64 bits, as a store of one shard would.
+        let index = (hash >> 1) >> (u64::BITS - 1 - self.shard_bits);
         usize::try_from(index).unwrap_or(0)
     }
 
@@ -217,11 +265,12 @@ impl MemoryStore {
         clippy::indexing_slicing,
         reason = "a shard number has shard_bits bits, and there are 2^shard_bits"
     )]
+    #[inline]
     fn shard(&self, shard: usize) -> &Shard {
         &self.shards[shard]
     }
 
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Table> {
+    fn lock(&self, shard: usize) -> ShardGuard<'_, Table> {
         self.shard(shard).table.lock()
     }
 
@@ -258,7 +307,7 @@ struct Locked<'a> {
     store: &'a MemoryStore,
     hashes: SmallVec<[u64; CHARGES_USUAL]>,
     shards: SmallVec<[usize; CHARGES_USUAL]>,
-    tables: SmallVec<[MutexGuard<'a, Table>; CHARGES_USUAL]>,
+    tables: SmallVec<[ShardGuard<'a, Table>; CHARGES_USUAL]>,
 }
 
 impl Locked<'_> {

@@ -24,30 +24,46 @@ use crate::store::ImmediateStore;
 /// ```
 #[must_use = "nothing is asked before it is awaited or taken at once"]
 #[derive(Debug)]
-pub struct Pending<S, F> {
+pub struct Pending<S, F: Future, N = fn() -> <F as Future>::Output> {
     future: F,
+    /// The same answer without a future, which would move a large one more than once; where there is such a way.
+    shortcut: Option<N>,
     store: PhantomData<fn(&S)>,
 }
 
 impl<S, F: Future> Pending<S, F> {
     pub(crate) const fn new(future: F) -> Self {
-        Self { future, store: PhantomData }
+        Self { future, shortcut: None, store: PhantomData }
     }
 }
 
-impl<S: ImmediateStore, F: Future> Pending<S, F> {
+impl<S, F: Future, N: FnOnce() -> F::Output> Pending<S, F, N> {
+    pub(crate) const fn with_shortcut(future: F, shortcut: Option<N>) -> Self {
+        Self { future, shortcut, store: PhantomData }
+    }
+}
+
+impl<S: ImmediateStore, F: Future, N: FnOnce() -> F::Output> Pending<S, F, N> {
     /// The answer of a store in this process.
-    #[expect(clippy::panic, reason = "an ImmediateStore promises not to wait")]
     #[inline]
     pub fn at_once(self) -> F::Output {
-        match pin!(self.future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => panic!("a store that answers at once was waited for"),
+        match self.shortcut {
+            Some(answer) => answer(),
+            None => poll_once(self.future),
         }
     }
 }
 
-impl<S, F: Future> IntoFuture for Pending<S, F> {
+/// The answer of a future that never waits.
+#[expect(clippy::panic, reason = "an ImmediateStore promises not to wait")]
+fn poll_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("a store that answers at once was waited for"),
+    }
+}
+
+impl<S, F: Future, N> IntoFuture for Pending<S, F, N> {
     type Output = F::Output;
     type IntoFuture = F;
 

@@ -21,6 +21,7 @@ use tollgate_core::{
 use crate::charge_set::{CHARGES_USUAL, Denial};
 use crate::lookup::Lookup;
 pub use crate::lookup::{Exception, FreeList};
+use crate::rules_in_force::RulesInForce;
 use crate::store::StoreReply;
 
 /// One decision, and the rule that it was made by.
@@ -93,6 +94,19 @@ impl RuleDecision {
             remembered: false,
             is_blocked: false,
             exception: None,
+        }
+    }
+
+    /// The decision without what it is about.
+    pub(crate) const fn decision(&self) -> Decision {
+        Decision {
+            verdict: self.verdict,
+            limit: self.limit,
+            used: self.used,
+            remaining: self.remaining,
+            reset_after: self.reset_after,
+            soft: self.soft,
+            blocked_for: self.blocked_for,
         }
     }
 
@@ -190,14 +204,14 @@ pub struct Reply {
     is_all_shadow: bool,
     /// Denied, and taken all the same to be sent later.
     is_put_off: bool,
-    rules: Guard<Arc<RuleSet>>,
+    rules: Guard<Arc<RulesInForce>>,
 }
 
 impl Reply {
     /// The reply that these decisions make up. `is_all_shadow` if nothing at
     /// all is enforced.
     #[inline]
-    pub(crate) fn new(rules: Guard<Arc<RuleSet>>, decided: Decided, is_all_shadow: bool) -> Self {
+    pub(crate) fn new(rules: Guard<Arc<RulesInForce>>, decided: Decided, is_all_shadow: bool) -> Self {
         let Decided { now, decisions, free, denial } = decided;
         let binding = if denial.is_denied() { denying(&decisions, denial) } else { tightest(&decisions) };
         let verdict = match binding.and_then(|index| decisions.get(index)) {
@@ -271,18 +285,28 @@ impl Reply {
     /// The reply of one enforced decision and nothing else.
     #[inline]
     pub(crate) fn single(
-        rules: Guard<Arc<RuleSet>>,
+        rules: Guard<Arc<RulesInForce>>,
         now: Time,
         decision: RuleDecision,
         is_all_shadow: bool,
     ) -> Self {
         let denial = Denial::by_limits(decision.verdict.is_deny());
         let verdict = if is_all_shadow { Verdict::Allow } else { decision.verdict };
-        let (mut decisions, mut free) = (SmallVec::new(), FreeList::new());
-        decisions.push(decision);
-        free.push(None);
-        let is_put_off = false;
-        Self { now, verdict, decisions, free, binding: Some(0), denial, is_all_shadow, is_put_off, rules }
+        let mut reply = Self {
+            now,
+            verdict,
+            decisions: SmallVec::new(),
+            free: FreeList::new(),
+            binding: Some(0),
+            denial,
+            is_all_shadow,
+            is_put_off: false,
+            rules,
+        };
+        // Where they are to stay: the lists are most of a reply, and moving them takes longer than making them.
+        reply.decisions.push(decision);
+        reply.free.push(None);
+        reply
     }
 
     /// Makes denials of all waits that are longer than somebody has patience for.
@@ -310,7 +334,7 @@ impl Reply {
 
     /// The same, for whoever keeps something about them.
     pub fn shared_rules(&self) -> &Arc<RuleSet> {
-        &self.rules
+        self.rules.shared()
     }
 
     /// The rule of a decision; none if the caller brought the limit.
@@ -353,7 +377,10 @@ impl Reply {
             }
             Some(None) | None => {}
         }
-        let own = || self.decisions.iter().filter(move |decision| decision.descriptor == descriptor);
+        // Decisions are in the order of their descriptors, and a request may have hundreds of them.
+        let first = self.decisions.partition_point(|decision| decision.descriptor < descriptor);
+        let rest = self.decisions.get(first..).unwrap_or_default();
+        let own = || rest.iter().take_while(|decision| decision.descriptor == descriptor);
         own()
             .filter(|decision| decision.is_denying())
             .max_by_key(|decision| decision.verdict.blocked_for())

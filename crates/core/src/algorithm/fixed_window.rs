@@ -16,8 +16,8 @@ pub(super) fn decide<S: From<Cell>>(cell: Option<Cell>, ask: &Ask<'_>) -> (Decis
     let used = live.map_or(0, Cell::low);
     // A window that ends later than now's own was opened before the clock
     // stepped back: it stays open until its end, or until nothing is used in it.
-    let own_end = window_end(ask.now, window);
-    let end = live.map_or(own_end, Cell::deadline);
+    let own_end = || window_end(ask.now, window);
+    let end = live.map_or_else(own_end, Cell::deadline);
 
     let fits = used.saturating_add(ask.cost) <= hard;
     let step = ask.step(fits);
@@ -32,7 +32,7 @@ pub(super) fn decide<S: From<Cell>>(cell: Option<Cell>, ask: &Ask<'_>) -> (Decis
             Verdict::Deny { retry_after: ask.can_ever_fit().then_some(end.since(ask.now)) }
         }
     };
-    let reset_at = if used == 0 { own_end } else { end };
+    let reset_at = if used == 0 { own_end() } else { end };
     let decision = Decision { reset_after: reset_at.since(ask.now), ..ask.decision(verdict, used) };
     (decision, change(ask, step, end, used))
 }

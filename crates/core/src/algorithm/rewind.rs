@@ -17,10 +17,7 @@ use super::{fixed_window, sliding_counter, token_bucket, window_log};
 use crate::limit::{Limit, Refill, Shape};
 use crate::pace;
 use crate::state::{Cell, State, StateRef};
-use crate::time::{Micros, Time};
-
-/// A clock that steps back by no more than this is waited for.
-pub(crate) const STEP_BACK_MAX: Micros = Micros::SECOND;
+use crate::time::{Micros, STEP_BACK_MAX, Time};
 
 /// Whether a state is from a clock that was ahead.
 #[inline]

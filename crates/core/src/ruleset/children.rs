@@ -111,6 +111,14 @@ impl Children {
         self.by_text(&[entry.key])
     }
 
+    /// The child for every entry of this key; none if it depends on the value.
+    pub(super) fn find_by_key(&self, key: &str) -> Option<usize> {
+        let may_be_exact =
+            |child: &Child| child.text.strip_prefix(key).is_some_and(|rest| rest.starts_with('_'));
+        let depends = !self.wildcards.is_empty() || self.all.iter().any(may_be_exact);
+        if depends { None } else { self.by_text(&[key]) }
+    }
+
     /// The child whose text is these pieces joined.
     fn by_text(&self, pieces: &[&str]) -> Option<usize> {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();

@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Entry, Limit, Operation, Request, RuleSet, Time};
+use tollgate_core::{Charge, Entry, Limit, Operation, PlainBucket, Request, Time};
 
 use super::{Limiter, RequestStep, caller_charge};
 use crate::clock::Clock;
 use crate::event::EventSink;
 use crate::limit_reply::{CallerDecision, LimitReply};
-use crate::memory::MemoryStore;
+use crate::memory::{BatchedCharges, MemoryStore};
 use crate::reply::{Reply, RuleDecision};
+use crate::rules_in_force::RulesInForce;
 use crate::store::Store;
 
 /// Requests that are mostly handed over at once; more cost an allocation.
@@ -46,17 +47,39 @@ struct SingleCharges<'a> {
 
 impl<'a> SingleCharges<'a> {
     /// Of the first of these requests, up to one that is charged for more, or for nothing.
-    fn of_first(memory: &MemoryStore, rules: &'a RuleSet, requests: &[Request<'a>]) -> Self {
+    fn of_first(memory: &MemoryStore, rules: &'a RulesInForce, requests: &[Request<'a>]) -> Self {
         let mut single = Self::default();
-        for charge in requests.iter().map_while(|request| rules.single_charge(request, Operation::Check)) {
-            single.hashes.push(memory.hash(&charge.key));
-            single.charges.push(charge);
+        for one in requests.iter().map_while(|request| rules.single_charge(request, Operation::Check)) {
+            single.hashes.push(rules.hash(memory, &one));
+            single.charges.push(one.charge);
         }
         single
     }
 
-    fn charge(&self, at: usize) -> Charge<'a> {
-        *self.charges.get(at).expect("there is a charge for each hash")
+    fn get(&self, at: usize) -> &Charge<'a> {
+        self.charges.get(at).expect("there is a charge for each hash")
+    }
+}
+
+impl BatchedCharges for SingleCharges<'_> {
+    fn plain_bucket(&self, at: usize) -> Option<&PlainBucket> {
+        self.get(at).plain_bucket()
+    }
+
+    fn charge(&self, at: usize) -> Charge<'_> {
+        *self.get(at)
+    }
+}
+
+/// The charges of limits that callers bring along. The name is in the hash, and nothing else is decided by it.
+impl BatchedCharges for [CallerCheck<'_>] {
+    fn plain_bucket(&self, at: usize) -> Option<&PlainBucket> {
+        self.get(at).filter(|check| check.cost == 1).and_then(|check| check.limit.plain_bucket())
+    }
+
+    fn charge(&self, at: usize) -> Charge<'_> {
+        let check = self.get(at).expect("there is a hash for each check");
+        caller_charge(&[], check.limit, check.cost)
     }
 }
 
@@ -81,19 +104,14 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
                 true => SingleCharges::of_first(memory, &rules, rest),
                 false => SingleCharges::default(),
             };
-            memory.decide_batch(
-                &single.hashes,
-                |at| single.charge(at),
-                now,
-                |at, decision| {
-                    let decision = RuleDecision::new(&single.charge(at), &decision);
-                    let rules = Guard::from_inner(Arc::clone(&rules));
-                    let reply = Reply::single(rules, now, decision, self.is_all_shadow);
-                    if let Some(request) = rest.get(at) {
-                        show(first + at, request, &reply);
-                    }
-                },
-            );
+            memory.decide_batch(&single.hashes, &single, now, |at, decision| {
+                let decision = RuleDecision::new(single.get(at), &decision);
+                let rules = Guard::from_inner(Arc::clone(&rules));
+                let reply = Reply::single(rules, now, decision, self.is_all_shadow);
+                if let Some(request) = rest.get(at) {
+                    show(first + at, request, &reply);
+                }
+            });
             let decided = single.hashes.len();
             if let Some(request) = rest.get(decided) {
                 let step = RequestStep { request, operation: Operation::Check, now };
@@ -119,9 +137,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         };
         let hashes: SmallVec<[u64; REQUESTS_USUAL]> = checks.iter().map(hash).collect();
         let check = |at: usize| checks.get(at).expect("there is a hash for each check");
-        // The name is in the hash, and nothing else is decided by it.
-        let charge = |at: usize| caller_charge(&[], check(at).limit, check(at).cost);
-        memory.decide_batch(&hashes, charge, now, |at, decision| {
+        memory.decide_batch(&hashes, checks, now, |at, decision| {
             let decided = CallerDecision { now, decision, degraded: false };
             then(at, &self.caller_reply(check(at).name, check(at).cost, decided));
         });

@@ -1,8 +1,9 @@
 //! Many checks at once: what each costs most is a line of memory that is in no cache.
 //!
 //! One check after the other waits for one line after the other, because a lock ends what a processor does
-//! ahead. A batch locks all shards that it needs, in their order as requests with several
-//! charges do, then touches all slots, whose lines are fetched side by side, and then decides.
+//! ahead. A batch takes the locks of all shards that it needs, then touches all slots, whose lines are fetched
+//! side by side, and then decides. It never waits while it holds a lock: if somebody else has one of them, it lets go
+//! of all and decides one check after the other, so that no two batches wait for each other in a circle.
 //!
 //! Invariant: the decisions are those of one check after the other.
 //!
@@ -10,74 +11,89 @@
 
 use std::hint::black_box;
 
-use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Decision, Time};
+use tollgate_core::{Charge, Decision, PlainBucket, Time};
 
+use super::shard_lock::ShardGuard;
 use super::table::Table;
 use super::{MemoryStore, SHARDS_MAX};
 
-/// Checks that are decided under the same locks. More lines than this are hardly fetched side by side, 64 gained
-/// nothing, and others wait for these locks meanwhile.
-const TOGETHER_MAX: usize = 16;
-const WORDS: usize = SHARDS_MAX / 64;
+/// Checks that are decided under the same locks. A processor has hardly more lines on their way at once, and others
+/// wait for these locks meanwhile.
+const TOGETHER_MAX: usize = 32;
 
-/// The shards of a batch: a bit for each.
-#[derive(Default)]
-struct ShardBits([u64; WORDS]);
+/// The locked shards of a batch.
+struct LockedShards<'a> {
+    tables: SmallVec<[ShardGuard<'a, Table>; TOGETHER_MAX]>,
+    /// By shard, the place of its table; [`NOT_LOCKED`] if it is none of the batch.
+    places: [u8; SHARDS_MAX],
+}
 
-impl ShardBits {
-    fn insert(&mut self, shard: usize) {
-        if let Some(word) = self.0.get_mut(shard / 64) {
-            *word |= 1 << (shard % 64);
+const NOT_LOCKED: u8 = u8::MAX;
+
+impl<'a> LockedShards<'a> {
+    /// Locks the shards of these keys, each once; none if somebody else has one.
+    fn lock(store: &'a MemoryStore, hashes: &[u64]) -> Option<Self> {
+        let mut locked = Self { tables: SmallVec::new(), places: [NOT_LOCKED; SHARDS_MAX] };
+        for hash in hashes {
+            let shard = store.shard_of(*hash);
+            let place = locked.places.get_mut(shard)?;
+            if *place == NOT_LOCKED {
+                *place = u8::try_from(locked.tables.len()).ok()?;
+                locked.tables.push(store.shard(shard).table.try_lock()?);
+            }
         }
+        Some(locked)
     }
 
-    /// All of them, ascending.
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(index, word)| {
-            let rest = |word: &u64| (*word & (*word - 1) != 0).then_some(*word & word.wrapping_sub(1));
-            let words = std::iter::successors((*word != 0).then_some(*word), rest);
-            words.map(move |word| index * 64 + usize::try_from(word.trailing_zeros()).unwrap_or(0))
-        })
+    /// The table of a key of the batch.
+    #[inline]
+    fn table(&mut self, store: &MemoryStore, hash: u64) -> &mut Table {
+        let place = self.places.get(store.shard_of(hash)).copied().unwrap_or(NOT_LOCKED);
+        self.tables.get_mut(usize::from(place)).expect("a batch locks the shards of all its keys")
     }
+}
 
-    /// How many are below this one.
-    fn rank(&self, shard: usize) -> usize {
-        let (index, bit) = (shard / 64, shard % 64);
-        let below = self.0.iter().take(index).map(|word| word.count_ones()).sum::<u32>();
-        let within = self.0.get(index).map_or(0, |word| (word & ((1 << bit) - 1)).count_ones());
-        usize::try_from(below + within).unwrap_or(usize::MAX)
-    }
+/// What is asked of each key of a batch, by its number.
+pub(crate) trait BatchedCharges {
+    /// The short way, if this charge has one.
+    fn plain_bucket(&self, at: usize) -> Option<&PlainBucket>;
+    /// The charge.
+    fn charge(&self, at: usize) -> Charge<'_>;
 }
 
 impl MemoryStore {
     /// Decides a charge for each hash, one after the other, and hands out the decisions in that order, with
     /// their numbers, while nothing is locked.
-    pub(crate) fn decide_batch<'a>(
+    pub(crate) fn decide_batch(
         &self,
         hashes: &[u64],
-        charge: impl Fn(usize) -> Charge<'a>,
+        charges: &(impl BatchedCharges + ?Sized),
         now: Time,
         mut decided: impl FnMut(usize, Decision),
     ) {
         let mut decisions: SmallVec<[Decision; TOGETHER_MAX]> = SmallVec::new();
         for (part, hashes) in hashes.chunks(TOGETHER_MAX).enumerate() {
             let first = part * TOGETHER_MAX;
-            let mut shards = ShardBits::default();
-            hashes.iter().for_each(|hash| shards.insert(self.shard_of(*hash)));
-            let mut tables: SmallVec<[MutexGuard<'_, Table>; TOGETHER_MAX]> =
-                shards.iter().map(|shard| self.lock(shard)).collect();
-            let touched = hashes.iter().filter_map(|hash| {
-                tables.get(shards.rank(self.shard_of(*hash))).map(|table| table.touch(*hash))
-            });
-            black_box(touched.fold(0, |sum, word| sum ^ word));
-            for (at, hash) in hashes.iter().enumerate() {
-                if let Some(table) = tables.get_mut(shards.rank(self.shard_of(*hash))) {
-                    decisions.push(table.decide(*hash, &charge(first + at), now));
+            match LockedShards::lock(self, hashes) {
+                Some(mut locked) => {
+                    black_box(
+                        hashes.iter().fold(0, |sum, hash| sum ^ locked.table(self, *hash).touch(*hash)),
+                    );
+                    for (at, hash) in hashes.iter().enumerate() {
+                        let (table, at) = (locked.table(self, *hash), first + at);
+                        let checked =
+                            charges.plain_bucket(at).and_then(|bucket| table.check_one(*hash, bucket, now));
+                        decisions
+                            .push(checked.unwrap_or_else(|| table.decide(*hash, &charges.charge(at), now)));
+                    }
+                }
+                None => {
+                    let one =
+                        |(at, hash): (usize, &u64)| self.decide_hash(*hash, &charges.charge(first + at), now);
+                    decisions.extend(hashes.iter().enumerate().map(one));
                 }
             }
-            drop(tables);
             for (at, decision) in decisions.drain(..).enumerate() {
                 decided(first + at, decision);
             }
@@ -88,15 +104,18 @@ impl MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Capacity;
 
     #[test]
-    fn shards_come_in_their_order_and_know_their_place() {
-        let mut bits = ShardBits::default();
-        for shard in [255, 0, 63, 64, 63, 130] {
-            bits.insert(shard);
-        }
-        let all: Vec<usize> = bits.iter().collect();
-        assert_eq!(all, [0, 63, 64, 130, 255]);
-        assert!(all.iter().enumerate().all(|(place, shard)| bits.rank(*shard) == place));
+    fn a_batch_locks_each_shard_once_and_waits_for_none() {
+        let store = MemoryStore::new(Capacity::default());
+        let shard = |number: u64| number << 56 | 1;
+        let hashes = [shard(255), shard(0), shard(7), shard(255) | 2, shard(0) | 4];
+        let locked = LockedShards::lock(&store, &hashes).expect("nobody has any");
+        assert_eq!(locked.tables.len(), 3);
+        assert!(LockedShards::lock(&store, &[shard(8), shard(7)]).is_none(), "somebody has one");
+        assert!(store.shard(8).table.try_lock().is_some(), "what it had taken it let go");
+        drop(locked);
+        assert!(LockedShards::lock(&store, &hashes).is_some());
     }
 }

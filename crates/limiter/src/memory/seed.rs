@@ -29,8 +29,15 @@ impl Seed {
         self.words
     }
 
+    #[inline]
     pub(super) fn hasher(&self) -> FoldHasher<'_> {
-        FoldHasher::with_seed(self.words[0], &self.shared)
+        self.hasher_of(self.words[0])
+    }
+
+    /// A hasher that goes on from a hash of this seed.
+    #[inline]
+    pub(super) fn hasher_of(&self, hash: u64) -> FoldHasher<'_> {
+        FoldHasher::with_seed(hash, &self.shared)
     }
 }
 

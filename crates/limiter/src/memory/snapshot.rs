@@ -29,7 +29,7 @@ use super::seed::Seed;
 use super::{Capacity, MemoryStore};
 
 const MAGIC: [u8; 8] = *b"TOLLGATE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Hashed with the seed: a build that hashes otherwise would find no key again.
 const KNOWN_TEXT: &[u8] = b"the hash of this text";
 const CELL_BYTES: usize = 16;

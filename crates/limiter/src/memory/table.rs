@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use tollgate_core::{Cell, Change, Charge, Decision, Log, State, StateRef, Time};
+use tollgate_core::{Cell, Change, Charge, Decision, Log, PlainBucket, State, StateRef, Time};
 
 use super::Usage;
 use super::denied_cells::DeniedCells;
@@ -42,7 +42,9 @@ pub(super) struct Bound {
     pub(super) log_bytes: usize,
 }
 
+/// In this order, so that a probe that finds the hash has met the first line of the state, too.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 struct Slot {
     /// 0 if empty.
     hash: u64,
@@ -74,7 +76,7 @@ pub(super) struct Table {
     hand: usize,
     evicted: u64,
     bound: Bound,
-    /// High bits that all hashes of this shard have in common.
+    /// High bits that all hashes of this shard have in common; less than 64.
     skip_bits: u32,
     /// Told of every change to a slot.
     denied: Arc<DeniedCells>,
@@ -105,14 +107,17 @@ impl Table {
     }
 
     /// Reads where a key wants to be, and the next line of memory, so that both are in a cache when it is
-    /// decided.
+    /// decided: what is 64 bytes behind the beginning of a slot is the end of the second one behind it.
+    #[inline]
     pub(super) fn touch(&self, hash: u64) -> u64 {
-        const LINE_SLOTS: usize = 3;
-        let at = |at: usize| self.slots.get(at).map_or(0, |slot| slot.hash);
-        self.home(hash).map_or(0, |home| at(home) ^ at(home + LINE_SLOTS))
+        let Some(home) = self.home(hash) else { return 0 };
+        let first = self.slots.get(home).map_or(0, |slot| slot.hash);
+        let next = self.slots.get(home + 2).map_or(0, |slot| slot.words[1]);
+        first ^ next
     }
 
     /// The slot of a key.
+    #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<usize> {
         let mut at = self.home(hash)?;
         loop {
@@ -147,6 +152,33 @@ impl Table {
         }
     }
 
+    /// Checks a key for one token by the short way; none if the key is new, or the long way has to decide.
+    #[inline]
+    pub(super) fn check_one(&mut self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<Decision> {
+        let at = self.find(hash)?;
+        let (decision, taken) = bucket.check_one(self.slot(at).cell()?, now)?;
+        match taken {
+            Some(cell) => self.put_cell(at, hash, cell),
+            None => self.keep_denied(at, hash),
+        }
+        Some(decision)
+    }
+
+    /// Keeps another cell for a key that has one.
+    #[inline]
+    fn put_cell(&mut self, at: usize, hash: u64, cell: Cell) {
+        let [first, second] = cell.pack();
+        self.denied.forget(hash);
+        self.slot_mut(at).words = [first | IN_USE, second];
+    }
+
+    /// Notes that a key was denied over the cell that it has.
+    #[inline]
+    fn keep_denied(&mut self, at: usize, hash: u64) {
+        self.mark_used(at);
+        self.denied.put(hash, self.slot(at).words);
+    }
+
     /// Decides a charge over the state of a key, and makes the change that comes of it.
     pub(super) fn decide(&mut self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let found = self.find(hash);
@@ -159,17 +191,9 @@ impl Table {
         // What most checks do: the slot stays, and its sixteen bytes change.
         let (decision, change) = charge.decide_cell(Some(cell), now);
         match change {
-            Change::Keep => {
-                self.mark_used(at);
-                if decision.verdict.is_deny() {
-                    self.denied.put(hash, self.slot(at).words);
-                }
-            }
-            Change::Put(cell) => {
-                let [first, second] = cell.pack();
-                self.denied.forget(hash);
-                self.slot_mut(at).words = [first | IN_USE, second];
-            }
+            Change::Keep if decision.verdict.is_deny() => self.keep_denied(at, hash),
+            Change::Keep => self.mark_used(at),
+            Change::Put(cell) => self.put_cell(at, hash, cell),
             Change::Remove => drop(self.remove(at)),
         }
         decision
@@ -363,13 +387,13 @@ impl Table {
     }
 
     /// Where a key wants to be: the hash as a fraction of the table's length.
+    #[inline]
     fn home(&self, hash: u64) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
         }
-        let fraction = hash.checked_shl(self.skip_bits).unwrap_or(0);
         let length = u128::try_from(self.slots.len()).ok()?;
-        usize::try_from((u128::from(fraction) * length) >> 64).ok()
+        usize::try_from((u128::from(hash << self.skip_bits) * length) >> 64).ok()
     }
 
     fn next(&self, at: usize) -> usize {

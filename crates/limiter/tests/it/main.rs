@@ -18,6 +18,7 @@ mod load;
 mod overrides;
 mod penalty;
 mod postpaid;
+mod prepared;
 mod reload;
 mod retry;
 mod short_way;

@@ -3,9 +3,9 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::Mode;
+use tollgate_core::{Descriptor, Entry, Mode, Request};
 
-use crate::support::{TestLimiter, check, limit, limiter, node, rule, shapes};
+use crate::support::{START, TestLimiter, check, limit, limiter, node, rule, shapes};
 
 const THREADS: usize = 8;
 const ASKS: usize = 400;
@@ -70,5 +70,40 @@ fn several_descriptors_admit_exactly_the_smallest_whatever_their_order() {
             }
         });
         assert_eq!(sum.into_inner(), u64::from(COUNT), "{shape:?}");
+    }
+}
+
+/// Batches let go of all their shards when they meet each other, and go on one by one.
+#[test]
+fn batches_prepared_checks_and_others_admit_exactly_the_limit_together() {
+    for shape in shapes(COUNT) {
+        let limiter = limiter(vec![node("user", vec![rule("", limit(COUNT, shape), Mode::Enforce)])]);
+        let entries = ["ann", "bob", "eve"].map(|user| [Entry::from(("user", user))]);
+        let descriptors = entries.each_ref().map(|entries| [Descriptor::new(entries)]);
+        let requests: Vec<Request<'_>> =
+            (0..ASKS).map(|at| Request::new("d", &descriptors[at % descriptors.len()])).collect();
+        let (start, admitted) = (Barrier::new(THREADS), AtomicU64::new(0));
+        let count = |is_denied: bool| admitted.fetch_add(u64::from(!is_denied), Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (limiter, requests, start, count) = (&limiter, &requests, &start, &count);
+                scope.spawn(move || {
+                    let mut users = limiter.prepare("d", ["user"]);
+                    start.wait();
+                    for part in requests.chunks(50).cycle().take(30) {
+                        if thread % 2 == 0 {
+                            limiter.check_batch_at_once(part, START, |_, reply| {
+                                count(reply.verdict.is_deny());
+                            });
+                            continue;
+                        }
+                        for request in part {
+                            count(users.check([request.descriptors[0].entries[0].value]).verdict.is_deny());
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(admitted.into_inner(), 3 * u64::from(COUNT), "{shape:?}");
     }
 }

@@ -1,0 +1,226 @@
+//! The short way through the smooth token bucket: what nearly every check of one asks.
+//!
+//! [`crate::algorithm`] decides any operation of any cost, soft limits, limits that count what they reject, and
+//! buckets whose fractions of a microsecond need more than a word. A check of cost 1 by a plain limit needs none
+//! of it: everything is counted in one unit, parts of a microsecond, in one word; what a token takes and how
+//! much may be missing is worked out when the limit is made; and its two divisions are multiplications
+//! ([`Reciprocal`]). That is a fifth of the instructions.
+//!
+//! Invariant: where it decides, it decides exactly as the long way does, the new state included; a property holds both
+//! beside each other. Where it cannot, it says so, and the long way decides.
+//!
+//! Deliberately not here: keys without a state, and what is rare, such as a state from a clock that was ahead.
+
+use crate::decision::{Decision, Verdict};
+use crate::pace::{self, Pace};
+use crate::reciprocal::Reciprocal;
+use crate::state::Cell;
+use crate::time::{Micros, NOW_MAX, STEP_BACK_MAX, Time};
+
+/// No number of parts is as large, so that sums of two are numerators of a [`Reciprocal`].
+const PARTS_MAX: u64 = 1 << 52;
+
+/// What a check of cost 1 has to know of a smooth bucket; all spans are in parts of a microsecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainBucket {
+    /// How many parts a microsecond has.
+    parts: u64,
+    /// What one token takes.
+    token: u64,
+    /// The most that may be missing for one more token to fit.
+    most: u64,
+    capacity: u64,
+    by_parts: Reciprocal,
+    by_token: Reciprocal,
+    /// What a bucket used up takes to fill: a state that ends later than this from now is in debt, or was made by
+    /// another limit, and is decided by the long way.
+    span_max: Micros,
+}
+
+impl PlainBucket {
+    /// The short way for a bucket of this size, if it has one.
+    pub(crate) fn new(pace: Pace, capacity: u64) -> Option<Self> {
+        let (parts, token) = (pace.parts(), pace.token_parts());
+        let full = token.checked_mul(capacity).filter(|full| *full < PARTS_MAX && capacity > 0)?;
+        (parts < PARTS_MAX).then(|| Self {
+            parts,
+            token,
+            most: full - token,
+            capacity,
+            by_parts: Reciprocal::new(parts),
+            by_token: Reciprocal::new(token),
+            span_max: Micros::new(full / parts),
+        })
+    }
+
+    /// Checks for one token over the state of a key: the decision, and the new state if it is taken. None
+    /// if the long way has to decide.
+    #[inline(always)]
+    pub fn check_one(&self, cell: Cell, now: Time) -> Option<(Decision, Option<Cell>)> {
+        let span = cell.deadline().since(now);
+        if now >= NOW_MAX
+            || span > self.span_max
+            || span > STEP_BACK_MAX && span > pace::life(cell) + STEP_BACK_MAX
+        {
+            return None;
+        }
+        let missing = match span {
+            Micros::ZERO => 0,
+            span => span.get() * self.parts - pace::early_parts(cell, self.parts),
+        };
+        if missing > self.most {
+            return Some((self.denied(missing, span), None));
+        }
+        let missing = missing + self.token;
+        let whole = self.micros_ceil(missing);
+        let decision = self.decision(Verdict::Allow, missing, Micros::new(whole));
+        Some((decision, Some(pace::cell_at(now, Micros::new(whole), whole * self.parts - missing))))
+    }
+
+    #[inline]
+    fn denied(&self, missing: u64, reset_after: Micros) -> Decision {
+        let wait = Micros::new(self.micros_ceil(missing - self.most));
+        self.decision(Verdict::Deny { retry_after: Some(wait) }, missing, reset_after)
+    }
+
+    #[inline]
+    fn decision(&self, verdict: Verdict, missing: u64, reset_after: Micros) -> Decision {
+        let used = self.by_token.divide(missing + self.token - 1);
+        Decision {
+            verdict,
+            limit: self.capacity,
+            used,
+            remaining: self.capacity.saturating_sub(used),
+            reset_after,
+            soft: false,
+            blocked_for: verdict.blocked_for(),
+        }
+    }
+
+    /// Whole microseconds, rounded up.
+    #[inline]
+    fn micros_ceil(&self, parts: u64) -> u64 {
+        // Where a token takes whole microseconds, as nearly always, these are the parts.
+        if self.parts == 1 { parts } else { self.by_parts.divide(parts + self.parts - 1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::algorithm::{Change, Operation, decide};
+    use crate::limit::{Limit, Refill, Shape};
+    use crate::state::{State, StateRef};
+
+    const NOW: Time = Time::from_secs(1_800_000_000);
+
+    /// Whole microseconds a token, fractions of one, several tokens in one, and numbers near the bounds.
+    fn limits() -> impl Strategy<Value = Limit> {
+        let counts = prop_oneof![1_u32..20, Just(1_000_003), 1_u32..=u32::MAX];
+        let windows = prop_oneof![
+            Just(Micros::SECOND),
+            Just(Micros::from_secs(60)),
+            Just(Micros::from_secs(86_400)),
+            (1_u64..10_000_000_000).prop_map(Micros::new),
+            Just(crate::limit::WINDOW_MAX),
+        ];
+        let bursts = prop_oneof![1_u32..5, 1_u32..1_000_000, 1_u32..=u32::MAX];
+        let limit = |(count, window, burst)| {
+            Limit::new(count, window, Shape::TokenBucket { burst, refill: Refill::Smooth }).ok()
+        };
+        (counts, windows, bursts).prop_filter_map("a limit that can be kept exactly", limit)
+    }
+
+    /// What the long way says, in the words of the short one.
+    fn long_way(limit: &Limit, cell: Cell, now: Time) -> (Decision, Option<Cell>) {
+        let (decision, change) = decide(Some(StateRef::Cell(cell)), limit, now, Operation::Check, 1);
+        match change {
+            Change::Put(State::Cell(cell)) => (decision, Some(cell)),
+            Change::Keep => (decision, None),
+            Change::Put(State::Log(_)) | Change::Remove => {
+                panic!("a check of cost 1 takes a cell, or nothing")
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+
+        /// Time goes on and steps back, some requests are reported into debt, and states of before a reload are met.
+        #[test]
+        fn it_decides_as_the_long_way_does(
+            limit in limits(),
+            before in limits(),
+            steps in prop::collection::vec((0_u64..4, any::<u32>(), 0_u8..8), 1..30),
+        ) {
+            let mut now = NOW;
+            let mut cell = None;
+            for (scale, wait, what) in steps {
+                let wait = Micros::new(u64::from(wait) >> (scale * 8));
+                now = if what == 0 { now.before(wait) } else { now + wait };
+                let maker = if what == 1 { &before } else { &limit };
+                let (operation, cost) = if what == 2 { (Operation::Report, 1_000) } else { (Operation::Check, 1) };
+                if let (Some(cell), Some(bucket)) = (cell, limit.plain_bucket())
+                    && let Some(short) = bucket.check_one(cell, now)
+                {
+                    prop_assert_eq!(short, long_way(&limit, cell, now));
+                }
+                match decide(cell.map(StateRef::Cell), maker, now, operation, cost).1 {
+                    Change::Put(State::Cell(put)) => cell = Some(put),
+                    Change::Remove => cell = None,
+                    Change::Keep | Change::Put(State::Log(_)) => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usual_limits_have_the_short_way() {
+        for (count, window, burst) in [(10, 1, 20), (7, 1, 7), (500, 3_600, 500), (1_003, 86_400, 1_003)] {
+            let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
+            let limit = Limit::new(count, Micros::from_secs(window), shape).expect("a limit that is one");
+            let bucket = limit.plain_bucket().expect("its numbers are small");
+            let (_, change) = decide(None, &limit, NOW, Operation::Check, 1);
+            let Change::Put(State::Cell(cell)) = change else { panic!("a taken request is remembered") };
+            assert_eq!(bucket.check_one(cell, NOW), Some(long_way(&limit, cell, NOW)));
+            let later = NOW + Micros::from_secs(2 * 86_400);
+            assert_eq!(
+                bucket.check_one(cell, later),
+                Some(long_way(&limit, cell, later)),
+                "after its deadline"
+            );
+        }
+    }
+
+    #[test]
+    fn whoever_needs_more_goes_the_long_way() {
+        let shape = Shape::TokenBucket { burst: 10, refill: Refill::Smooth };
+        let limit = Limit::new(10, Micros::SECOND, shape).expect("a limit that is one");
+        let others = [
+            limit.counting_rejected(true),
+            limit.with_postpaid(true),
+            limit.soft(10).expect("a soft limit"),
+            Limit::new(10, Micros::SECOND, Shape::TokenBucket { burst: 10, refill: Refill::Interval })
+                .expect("by interval"),
+            Limit::new(10, Micros::SECOND, Shape::LeakyBucket { burst: 10, max_wait: None })
+                .expect("a queue"),
+            // One token takes 86,399 µs and 740,803 of 1,000,003 parts of one, a million times.
+            Limit::new(
+                1_000_003,
+                Micros::from_secs(86_400),
+                Shape::TokenBucket { burst: 1_000_003, refill: Refill::Smooth },
+            )
+            .expect("a limit that is one"),
+            Limit::new(0, Micros::SECOND, Shape::TokenBucket { burst: 0, refill: Refill::Smooth })
+                .expect("nothing"),
+        ];
+        assert!(limit.plain_bucket().is_some());
+        assert!(others.iter().all(|other| other.plain_bucket().is_none()));
+        let bucket = limit.plain_bucket().expect("as above");
+        let far = pace::cell_at(NOW + Micros::from_secs(86_400), Micros::from_secs(1), 0);
+        assert_eq!(bucket.check_one(far, NOW), None, "of a clock that was ahead");
+        assert_eq!(bucket.check_one(far, NOW_MAX), None, "at the end of time");
+    }
+}

@@ -1,0 +1,195 @@
+//! A check whose domain and keys are known beforehand, so that only the values differ from one to the next.
+//!
+//! A program that asks about users knows that it will ask `shop` about `user_id`. [`crate::Limiter::prepare`] walks the
+//! tree of rules once; if what it finds is one limit and nothing else, whatever the value, a check hashes the value,
+//! and decides. If there is more to it (several limits, lists, penalties, values with rules of their own, an
+//! operator's override, somebody who keeps count), a check is [`crate::Limiter::check`].
+//!
+//! Invariants: it answers what [`crate::Limiter::check`] would, over the same counters; rules that were replaced, and
+//! overrides, are in force at the next check.
+//!
+//! Deliberately not here: other operations, several descriptors, and stores that have to be waited for, beside which
+//! finding the rule costs nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tollgate_core::{
+    Charge, Decision, Descriptor, Entry, Key, Limit, Mode, Operation, Request, RuleId, Time, Verdict,
+};
+
+use crate::clock::{Clock, SystemClock};
+use crate::event::{EventSink, NoSink};
+use crate::limiter::Limiter;
+use crate::memory::MemoryStore;
+use crate::reply::Reply;
+use crate::rules_in_force::RulesInForce;
+use crate::store::ImmediateStore;
+
+/// A check of one descriptor whose keys are known; made by [`Limiter::prepare`]. Each thread has its own: clone it.
+///
+/// ```
+/// use tollgate_limiter::Limiter;
+/// # use tollgate_rules::SourceFile;
+/// # let text = "domain: shop\ndescriptors:\n  - key: user_id\n    rate_limit: { requests_per_unit: 1, unit: hour }\n";
+/// # let source = SourceFile { name: "shop.yaml".into(), text: text.into() };
+/// # let rules = tollgate_rules::load(vec![source], &tollgate_rules::Options::default())?.rules;
+/// let limiter = Limiter::new(rules);
+/// let mut users = limiter.prepare("shop", ["user_id"]);
+/// assert!(!users.check(["42"]).verdict.is_deny());
+/// assert!(users.check(["42"]).verdict.is_deny());
+/// assert!(!users.check(["43"]).verdict.is_deny());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PreparedCheck<'l, const N: usize, S = MemoryStore, C = SystemClock, E = NoSink> {
+    limiter: &'l Limiter<S, C, E>,
+    domain: Box<str>,
+    keys: [Box<str>; N],
+    /// The rules that the rest was found in, and which they are of all that the limiter ever had.
+    rules: Arc<RulesInForce>,
+    version: u64,
+    /// What every check meets; none if that depends on its value, or is more than a limit.
+    single: Option<SingleRule>,
+}
+
+/// One limit that is all that a check meets.
+#[derive(Debug, Clone, Copy)]
+struct SingleRule {
+    id: RuleId,
+    limit: Limit,
+    ordinal: u32,
+    /// See [`MemoryStore::scope`].
+    scope: u64,
+}
+
+/// The answer to a [`PreparedCheck`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PreparedReply {
+    /// What the caller is to obey.
+    pub verdict: Verdict,
+    /// The decision that the verdict comes from, as [`Reply::binding`]; none if no limit is enforced.
+    pub decision: Option<Decision>,
+    /// Its rule.
+    pub rule: Option<RuleId>,
+}
+
+impl PreparedReply {
+    fn of(reply: &Reply) -> Self {
+        let binding = reply.binding();
+        Self {
+            verdict: reply.verdict,
+            decision: binding.map(|binding| binding.decision()),
+            rule: binding.and_then(|binding| binding.rule),
+        }
+    }
+}
+
+impl<S: ImmediateStore, C: Clock, E: EventSink> Limiter<S, C, E> {
+    /// Makes ready for checks of entries with these keys, in this order.
+    pub fn prepare<const N: usize>(&self, domain: &str, keys: [&str; N]) -> PreparedCheck<'_, N, S, C, E> {
+        // Read before the rules are: if they are replaced meanwhile, the first check looks again.
+        let version = self.rules_version.load(Ordering::Acquire);
+        let rules = self.rules.load_full();
+        let single = self.single_rule(&rules, domain, &keys);
+        PreparedCheck {
+            limiter: self,
+            domain: domain.into(),
+            keys: keys.map(Into::into),
+            rules,
+            version,
+            single,
+        }
+    }
+
+    fn single_rule(&self, rules: &RulesInForce, domain: &str, keys: &[&str]) -> Option<SingleRule> {
+        let id = rules.single_rule(domain, keys)?;
+        let rule = rules.rule(id)?;
+        let entries: Vec<Entry<'_>> = keys.iter().map(|key| Entry { key, value: "" }).collect();
+        let (limit, ordinal) = (rule.limit, rule.ordinal);
+        let key = Key { domain, entries: &entries, shared: &[], limit: &limit, ordinal };
+        let scope = self.store.memory()?.scope(&key);
+        Some(SingleRule { id, limit, ordinal, scope })
+    }
+}
+
+impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_, N, S, C, E> {
+    /// May this happen? Takes one if so.
+    #[inline]
+    pub fn check(&mut self, values: [&str; N]) -> PreparedReply {
+        if self.version != self.limiter.rules_version.load(Ordering::Acquire) {
+            self.renew();
+        }
+        let now = self.limiter.clock.now();
+        self.check_single(values, now).unwrap_or_else(|| self.check_any(values, now))
+    }
+
+    /// Finds its rule again, among other rules.
+    #[cold]
+    fn renew(&mut self) {
+        let keys: [&str; N] = self.keys.each_ref().map(|key| &**key);
+        let PreparedCheck { rules, version, single, .. } = self.limiter.prepare(&self.domain, keys);
+        (self.rules, self.version, self.single) = (rules, version, single);
+    }
+
+    /// The short way, where a check meets one limit and nobody counts.
+    #[inline]
+    fn check_single(&self, values: [&str; N], now: Time) -> Option<PreparedReply> {
+        let (limiter, single) = (self.limiter, self.single.as_ref()?);
+        if !limiter.may_be_single() || limiter.sink.is_counting() {
+            return None;
+        }
+        let memory = limiter.store.memory()?;
+        let hash = memory.hash_values(single.scope, values);
+        let checked = single.limit.plain_bucket().and_then(|bucket| memory.check_one(hash, bucket, now));
+        let decision = checked.unwrap_or_else(|| single.decide(memory, hash, now));
+        let (is_enforced, rule) = (!limiter.is_all_shadow, Some(single.id));
+        Some(match is_enforced {
+            true => PreparedReply { verdict: decision.verdict, decision: Some(decision), rule },
+            false => PreparedReply { verdict: Verdict::Allow, decision: None, rule: None },
+        })
+    }
+
+    #[inline(never)]
+    fn check_any(&self, values: [&str; N], now: Time) -> PreparedReply {
+        let mut values = values.into_iter();
+        let entries = self.keys.each_ref().map(|key| Entry { key, value: values.next().unwrap_or_default() });
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new(&self.domain, &descriptors);
+        PreparedReply::of(&self.limiter.operate(&request, Operation::Check, now).at_once())
+    }
+
+    /// The rule of a reply, if it has one: that of the last [`Self::check`].
+    pub fn rules(&self) -> &tollgate_core::RuleSet {
+        &self.rules
+    }
+}
+
+impl SingleRule {
+    /// Decides whatever the algorithm. The hash tells the counter, so that the key need not.
+    #[inline(never)]
+    fn decide(&self, memory: &MemoryStore, hash: u64, now: Time) -> Decision {
+        let Self { id, limit, ordinal, .. } = self;
+        let key = Key { domain: "", entries: &[], shared: &[], limit, ordinal: *ordinal };
+        let (mode, operation) = (Mode::Enforce, Operation::Check);
+        memory.decide_any(
+            hash,
+            &Charge { descriptor: 0, rule: Some(*id), key, mode, operation, cost: 1 },
+            now,
+        )
+    }
+}
+
+impl<const N: usize, S, C, E> Clone for PreparedCheck<'_, N, S, C, E> {
+    fn clone(&self) -> Self {
+        let Self { limiter, domain, keys, rules, version, single } = self;
+        Self {
+            limiter,
+            domain: domain.clone(),
+            keys: keys.clone(),
+            rules: Arc::clone(rules),
+            version: *version,
+            single: *single,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The rules of a limiter, and what its memory store need not work out again for each request.
+//!
+//! [`crate::Limiter`] holds one, and swaps it for another when rules are replaced; replies hold on to theirs.
+//!
+//! Invariant: a scope belongs to one rule and to the store of one limiter.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tollgate_core::RuleSet;
+use tollgate_core::ruleset::SingleCharge;
+
+use crate::memory::MemoryStore;
+
+/// The rules that are in force.
+#[derive(Debug)]
+pub(crate) struct RulesInForce {
+    rules: Arc<RuleSet>,
+    /// By rule, [`MemoryStore::scope`] of its keys; 0 until it is asked for.
+    scopes: Box<[AtomicU64]>,
+}
+
+impl RulesInForce {
+    pub(crate) fn new(rules: Arc<RuleSet>) -> Self {
+        let scopes = rules.rules().iter().map(|_| AtomicU64::new(0)).collect();
+        Self { rules, scopes }
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<RuleSet> {
+        &self.rules
+    }
+
+    /// What stands for the key of a charge in the store.
+    #[inline]
+    pub(crate) fn hash(&self, memory: &MemoryStore, single: &SingleCharge<'_>) -> u64 {
+        let key = &single.charge.key;
+        let rule = single.charge.rule.filter(|_| single.is_by_keys);
+        let Some(known) = rule.and_then(|rule| self.scopes.get(rule.index())) else {
+            return memory.hash(key);
+        };
+        let scope = match known.load(Ordering::Relaxed) {
+            0 => {
+                let scope = memory.scope(key);
+                known.store(scope, Ordering::Relaxed);
+                scope
+            }
+            scope => scope,
+        };
+        memory.hash_in_scope(scope, key)
+    }
+}
+
+impl Deref for RulesInForce {
+    type Target = RuleSet;
+
+    fn deref(&self) -> &RuleSet {
+        &self.rules
+    }
+}
