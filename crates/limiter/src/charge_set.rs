@@ -12,8 +12,10 @@
 //!
 //! Deliberately not here: where states are kept, which rules apply, and what a reply looks like.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use smallvec::SmallVec;
-use tollgate_core::{Change, Charge, Decision, Micros, Mode, Operation, State, StateRef, Time, decide};
+use tollgate_core::{Change, Charge, Decision, Key, Micros, Mode, Operation, State, StateRef, Time, decide};
 
 /// Most requests meet no more limits than this; more cost some allocations, and
 /// room for more would be copied for all.
@@ -218,29 +220,74 @@ fn tell_denied(set: &ChargeSet<'_>, states: &mut impl States, decisions: &mut De
             *decision = Decision { verdict: decision.verdict, soft: decision.soft, ..as_it_is };
         }
     }
-    for ((index, charge), decision) in set.charges.iter().enumerate().zip(decisions) {
+    let blocks = blocks(set, states, now);
+    for ((charge, decision), block) in set.charges.iter().zip(decisions).zip(blocks) {
         if !charge.is_penalty() {
-            decision.blocked_for = blocked_for(set, index, states.get(index), now);
+            decision.blocked_for = block;
         }
     }
 }
 
-/// How long the charge number `index` keeps the request from passing, now that
-/// the request is denied and `state` is what was kept of it.
-fn blocked_for(set: &ChargeSet<'_>, index: usize, state: Option<StateRef<'_>>, now: Time) -> Micros {
-    let Some(charge) = set.charges.get(index).filter(|charge| is_asking(charge)) else { return Micros::ZERO };
-    let same: SmallVec<[&Charge<'_>; CHARGES_USUAL]> =
-        set.charges.iter().filter(|other| is_asking(other) && other.key == charge.key).collect();
-    if same.len() < 2 {
+/// How long each charge keeps the request from passing, now that the request is denied and `states` are what was
+/// kept of it. Charges on one counter are found by sorting and asked together, once: a request may have
+/// hundreds of them.
+fn blocks(set: &ChargeSet<'_>, states: &impl States, now: Time) -> SmallVec<[Micros; CHARGES_USUAL]> {
+    let mut blocks: SmallVec<[Micros; CHARGES_USUAL]> = SmallVec::from_elem(Micros::ZERO, set.charges.len());
+    let mut order: SmallVec<[AskingCharge<'_>; CHARGES_USUAL]> = set
+        .charges
+        .iter()
+        .enumerate()
+        .filter(|(_, charge)| is_asking(charge))
+        .map(|(index, charge)| AskingCharge { fingerprint: fingerprint(&charge.key), index, charge })
+        .collect();
+    order.sort_unstable_by_key(|asking| (asking.fingerprint, asking.index));
+    for together in order.chunk_by(|one, next| one.is_on_counter_of(next)) {
+        let Some(first) = together.first() else { continue };
+        let block = blocked_for(together, states.get(first.index), now);
+        for asking in together {
+            if let Some(own) = blocks.get_mut(asking.index) {
+                *own = block;
+            }
+        }
+    }
+    blocks
+}
+
+/// A charge that may deny its request, and where it stands in the set.
+struct AskingCharge<'a> {
+    fingerprint: u64,
+    index: usize,
+    charge: &'a Charge<'a>,
+}
+
+impl AskingCharge<'_> {
+    fn is_on_counter_of(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint && self.charge.key == other.charge.key
+    }
+}
+
+/// Equal for equal keys, so that they come together when sorted. Another key among them, which 64 bits hardly let happen,
+/// would make the wait that is told too short, and the request would be denied once more.
+fn fingerprint(key: &Key<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.write(|bytes| hasher.write(bytes));
+    hasher.finish()
+}
+
+/// How long charges on one counter, whose state is this, keep the request from passing.
+fn blocked_for(together: &[AskingCharge<'_>], state: Option<StateRef<'_>>, now: Time) -> Micros {
+    if let [AskingCharge { charge, .. }] = together {
         let (again, _) = decide(state, charge.limit(), now, Operation::Peek, charge.step().1);
         return again.verdict.blocked_for();
     }
     // Several charges on one counter pass together or not at all. From the
     // time on at which the counter is as good as new nothing gets better, and
     // what passes at some time passes at any later one.
-    let passes_after = |span: Micros| all_pass(&same, state, now + span);
-    let (as_it_is, _) = decide(state, charge.limit(), now, Operation::Peek, 0);
-    let (mut early, mut late) = (0, as_it_is.reset_after.get());
+    let passes_after = |span: Micros| all_pass(together, state, now + span);
+    let reset_after =
+        |charge: &Charge<'_>| decide(state, charge.limit(), now, Operation::Peek, 0).0.reset_after;
+    let resets = together.iter().map(|asking| reset_after(asking.charge));
+    let (mut early, mut late) = (0, resets.max().unwrap_or(Micros::ZERO).get());
     if !passes_after(Micros::new(late)) {
         return Micros::MAX;
     }
@@ -256,11 +303,11 @@ fn blocked_for(set: &ChargeSet<'_>, index: usize, state: Option<StateRef<'_>>, n
 }
 
 /// Whether these charges, which share a counter, pass one after the other.
-fn all_pass(charges: &[&Charge<'_>], state: Option<StateRef<'_>>, now: Time) -> bool {
+fn all_pass(charges: &[AskingCharge<'_>], state: Option<StateRef<'_>>, now: Time) -> bool {
     let mut state = state.map(StateRef::to_state);
-    charges.iter().all(|charge| {
+    charges.iter().all(|asking| {
         let before = state.as_ref().map(State::as_ref);
-        let (decision, change) = Charge { operation: Operation::Check, ..**charge }.decide(before, now);
+        let (decision, change) = Charge { operation: Operation::Check, ..*asking.charge }.decide(before, now);
         match change {
             Change::Keep => {}
             Change::Put(after) => state = Some(after),
