@@ -1,7 +1,7 @@
 //! A limiter in process as the harness sees it, and three of ours.
 //!
 //! [`Keyed`] is one limit over keys of a type, as governor is. [`Store`] is a key of rules and a limit.
-//! [`Whole`] finds the rule first and makes a whole reply.
+//! [`Whole`] finds the rule first and makes a whole reply, and [`Prepared`] has found it beforehand.
 //!
 //! Invariant: all have the same limit and read the clock as their users have them.
 
@@ -59,9 +59,15 @@ pub trait Contestant: Send + Sync + Sized + 'static {
     #[expect(clippy::ptr_arg, reason = "governor's keys are Strings, and nobody should copy one")]
     fn check(&self, key: &String) -> bool;
 
+    /// Checks of one thread.
+    fn caller(&self) -> impl FnMut(&String) -> bool {
+        |key| self.check(key)
+    }
+
     /// Checks several keys; how many passed.
     fn check_batch(&self, keys: &[&String]) -> usize {
-        keys.iter().filter(|key| self.check(key)).count()
+        let mut check = self.caller();
+        keys.iter().filter(|key| check(key)).count()
     }
 }
 
@@ -128,6 +134,27 @@ impl Contestant for Whole {
         let entries = [Entry { key: "user_id", value: key }];
         let descriptors = [Descriptor::new(&entries)];
         !self.0.check(&Request::new("shop", &descriptors)).at_once().verdict.is_deny()
+    }
+}
+
+/// [`Limiter`] with a rule on `user_id`, asked about by a check that was prepared.
+#[derive(Debug)]
+pub struct Prepared(Limiter);
+
+impl Contestant for Prepared {
+    const NAME: &'static str = "Tollgate, a prepared rule (`PreparedCheck`)";
+
+    fn new(allowance: Allowance) -> Self {
+        Self(Whole::new(allowance).0)
+    }
+
+    fn check(&self, key: &String) -> bool {
+        self.caller()(key)
+    }
+
+    fn caller(&self) -> impl FnMut(&String) -> bool {
+        let mut prepared = self.0.prepare("shop", ["user_id"]);
+        move |key| !prepared.check([key]).verdict.is_deny()
     }
 }
 

@@ -27,11 +27,8 @@ const PLENTY: u32 = 4_000_000_000;
 pub fn run() -> Result<(), LimitError> {
     maths()?;
     store()?;
-    whole_limiter(
-        "limiter allowed",
-        limit(PLENTY, Shape::TokenBucket { burst: PLENTY, refill: Refill::Smooth })?,
-    );
-    whole_limiter("limiter denied", limit(1, Shape::TokenBucket { burst: 1, refill: Refill::Smooth })?);
+    whole_limiter("allowed", limit(PLENTY, Shape::TokenBucket { burst: PLENTY, refill: Refill::Smooth })?);
+    whole_limiter("denied", limit(1, Shape::TokenBucket { burst: 1, refill: Refill::Smooth })?);
     Ok(())
 }
 
@@ -130,7 +127,7 @@ fn store() -> Result<(), LimitError> {
     Ok(())
 }
 
-/// One rule, found among others, and the whole reply.
+/// One rule, found among others, and the whole reply; and the same where it was found beforehand.
 fn whole_limiter(name: &str, limit: Limit) {
     let node = |key: &str| DescriptorSpec {
         key: key.into(),
@@ -144,5 +141,9 @@ fn whole_limiter(name: &str, limit: Limit) {
     let entries = [Entry { key: "user_id", value: "user:00000000042" }];
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
-    count(name, || drop(black_box(limiter.check(black_box(&request)).at_once())));
+    count(&format!("limiter {name}"), || drop(black_box(limiter.check(black_box(&request)).at_once())));
+    let mut prepared = limiter.prepare("shop", ["user_id"]);
+    count(&format!("prepared {name}"), || {
+        black_box(prepared.check(black_box(["user:00000000042"])));
+    });
 }
