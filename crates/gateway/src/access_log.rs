@@ -161,7 +161,7 @@ impl AccessRecord {
 
     /// It could be read.
     pub(crate) fn requested(&mut self, parts: &Parts) {
-        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let target = parts.uri.path_and_query().map_or(&b"/"[..], |target| target.as_str().as_bytes());
         let line = (&parts.method, target, parts.version);
         let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
         let host = authority.or_else(|| parts.headers.get(HOST).map(http::HeaderValue::as_bytes));
@@ -171,13 +171,13 @@ impl AccessRecord {
     /// It had this first line, was for this host, and had these fields.
     pub(crate) fn requested_by(
         &mut self,
-        (method, target, version): (&Method, &str, Version),
+        (method, target, version): (&Method, &[u8], Version),
         host: Option<&[u8]>,
         fields: HeaderFields<'_>,
     ) {
         self.request_line = Some(RequestLine {
             method: cut(method.as_str().as_bytes()),
-            target: cut(target.as_bytes()),
+            target: cut(target),
             version: match version {
                 Version::HTTP_10 => "HTTP/1.0",
                 Version::HTTP_2 => "HTTP/2.0",

@@ -71,8 +71,8 @@ impl<C: Checker> Gateway<C> {
             .map_err(io::Error::other);
         }
         // Each of the three ways is in a place of its own, so that a connection has room for one only.
-        let direct = DirectConnection::new(&*self, &context, io, &mut close);
-        let direct = Box::pin(direct.serve(opening));
+        let direct = DirectConnection::new(&*self, &context, (io, opening), &mut close);
+        let direct = Box::pin(direct.serve());
         let DirectEnd::HandedOver(io, read) = direct.await else { return Ok(()) };
         let io = TokioIo::new(StrictStream::http1(io, read, context.switch.clone()));
         let mut connection = Box::pin(http1_builder().serve_connection(io, service()).with_upgrades());

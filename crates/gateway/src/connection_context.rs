@@ -75,11 +75,6 @@ impl<'f, F: Future<Output = ()>> CloseSignal<'f, F> {
         if self.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether it was noticed.
-    pub(crate) const fn is_over(&self) -> bool {
-        self.is_over
-    }
-
     pub(crate) async fn wait(&mut self) {
         std::future::poll_fn(|cx| self.poll(cx)).await;
     }

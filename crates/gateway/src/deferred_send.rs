@@ -79,13 +79,15 @@ impl<C: Checker> Gateway<C> {
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| GatewayError::Method)?;
         let path: PathAndQuery = request.path.parse().map_err(|_| GatewayError::Host)?;
         let mut headers = headers_of(request);
-        let route = self.routes.load().find(&RouteQuery {
+        let routes = self.routes.load();
+        let route = routes.find(&RouteQuery {
             host: request.host.as_deref(),
             path: path.path().as_bytes(),
             method: &method,
             headers: (&headers).into(),
         });
-        let route = route.ok_or(GatewayError::NoRoute)?;
+        let route = route.cloned().ok_or(GatewayError::NoRoute)?;
+        drop(routes);
         if let Some(host) = request.host.as_deref().and_then(|host| HeaderValue::from_str(host).ok()) {
             headers.insert(HOST, host);
         }

@@ -5,6 +5,12 @@
 //! one read needs none of it. It is decided from the lines of its head; a denial is one write, and
 //! what is let through goes to a kept connection in one write, and comes back in one.
 //!
+//! Besides the system calls, a denial takes less time to decide than to fetch what belongs to its
+//! connection: there are many of those, and the kernel has used the caches in between. So whatever need not
+//! wait is no future (`at_once`): it is read where all connections of a thread read, and has its place on
+//! the stack. Only a request that goes on to an upstream, or to a store elsewhere, becomes a part of its
+//! connection ([`OpenRequest`]).
+//!
 //! A request takes this way if all of this is so, which is known before anything is decided:
 //!
 //! - HTTP/1.1, head and body are there, and `strict` has nothing against the head;
@@ -20,6 +26,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `at_once` | reads, decides and denies for as long as nobody has to wait |
 //! | `request` | a request that came whole and has nothing unusual about it |
 //! | `client_stream` | the client's bytes, whether it is still there, and timeouts |
 //! | `outgoing_head` | the head as the upstream gets it |
@@ -33,6 +40,7 @@
 //! `tests/it/direct.rs` compares both ways. Nothing is decided twice: a request that was asked about
 //! is answered here. An upstream is read only as fast as the client takes the answer.
 
+mod at_once;
 mod buffers;
 mod client_stream;
 mod date;
@@ -43,32 +51,28 @@ mod request;
 mod response_head;
 mod told;
 
+use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Method, StatusCode, Version};
+use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-use tollgate_core::{Time, Verdict};
+use tollgate_core::Verdict;
 use tollgate_http::response::HeaderLines;
-use tollgate_http::{Admission, Checker, HeaderFields, HttpRequestFacts};
+use tollgate_http::{Admission, Checker, HeaderFields};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
-use crate::bounds::DIRECT_OUT_BYTES;
 use crate::connection_context::{CloseSignal, ConnectionContext};
-use crate::error::GatewayError;
 use crate::exchange::origin;
-use crate::problem;
-use crate::route::RouteQuery;
 use crate::route_table::Route;
-use client_stream::{ClientStream, NextRead};
+use client_stream::ClientStream;
+use forwarding::{Forwarding, ForwardingEnd};
+use request::{DirectRequest, FieldSpans, HeadSpans};
+use told::Told;
 
 pub(crate) use client_stream::poll_read_with;
-use date::DateHeader;
-use forwarding::{Forwarding, ForwardingEnd};
-use request::{DirectRequest, Fields};
-use response_head::{OwnAnswer, OwnAnswers};
-use told::Told;
 
 /// What became of a connection.
 pub(crate) enum DirectEnd<I> {
@@ -81,18 +85,43 @@ pub(crate) enum DirectEnd<I> {
 pub(crate) struct DirectConnection<'g, 'f, C, I, F> {
     gateway: &'g Gateway<C>,
     context: &'g ConnectionContext,
+    /// As the context has it, which is elsewhere.
+    peer: Option<IpAddr>,
     client: ClientStream<'g, 'f, I, F>,
+    /// What was read and not answered yet.
+    input: Vec<u8>,
     /// What was answered and not written yet.
     out: Vec<u8>,
-    date: DateHeader,
     /// An answer said that it is the last.
     is_last: bool,
-    /// The request that is being answered is a HEAD.
-    is_head_request: bool,
 }
 
 /// The connection cannot go on.
 struct ConnectionOver;
+
+/// What cannot be done at once.
+enum NextStep<C: Checker> {
+    /// The client has yet to take what was answered, all of it or what its stream has kept.
+    Flush,
+    /// The first request of the input has to wait for others.
+    Request(Box<OpenRequest<C>>),
+    /// The first request of the input is hyper's.
+    HandOver,
+    /// There are no more requests.
+    End,
+}
+
+/// A request that waits for others: for a store, for its turn, for an upstream.
+struct OpenRequest<C: Checker> {
+    head: HeadSpans,
+    fields: FieldSpans,
+    route: Arc<Route>,
+    access: Option<Box<AccessRecord>>,
+    /// What was decided; none if the store must be waited for.
+    admission: Option<Admission<C>>,
+    /// What the client is told.
+    told: HeaderLines,
+}
 
 impl<'g, 'f, C, I, F> DirectConnection<'g, 'f, C, I, F>
 where
@@ -100,216 +129,111 @@ where
     I: AsyncRead + AsyncWrite + Unpin,
     F: Future<Output = ()>,
 {
+    /// A connection of which `input` was read already.
     pub(crate) fn new(
         gateway: &'g Gateway<C>,
         context: &'g ConnectionContext,
-        io: I,
+        (io, input): (I, Vec<u8>),
         close: &'g mut CloseSignal<'f, F>,
     ) -> Self {
         let client = ClientStream::new(io, close);
-        let (out, date) = (Vec::new(), DateHeader::default());
-        Self { gateway, context, client, out, date, is_last: false, is_head_request: false }
+        Self { gateway, context, peer: context.socket.peer, client, input, out: Vec::new(), is_last: false }
     }
 
-    /// Answers requests, of which `input` was read already, until one is not for here.
-    pub(crate) async fn serve(mut self, mut input: Vec<u8>) -> DirectEnd<I> {
+    /// Answers requests until one is not for here.
+    pub(crate) async fn serve(mut self) -> DirectEnd<I> {
         loop {
-            if input.is_empty() || self.is_last {
-                buffers::give(input);
-                input = Vec::new();
-                if self.flush().await.is_err() {
-                    return DirectEnd::Over;
+            let next = poll_fn(|cx| self.poll_next(cx)).await;
+            let has_answers = !self.out.is_empty() || matches!(next, NextStep::Flush);
+            if has_answers && self.flush().await.is_err() {
+                return DirectEnd::Over;
+            }
+            match next {
+                NextStep::Flush => {}
+                NextStep::Request(mut open) => {
+                    let mut input = std::mem::take(&mut self.input);
+                    let answered = self.answer(&mut open, &input).await;
+                    input.drain(..open.head.length);
+                    input.append(&mut self.client.ahead);
+                    self.keep_input(input);
+                    if answered.is_err() {
+                        return DirectEnd::Over;
+                    }
                 }
-                let read = if self.is_last { Ok(NextRead::Over) } else { self.client.read(&mut input).await };
-                if !matches!(read, Ok(NextRead::Bytes)) {
+                NextStep::HandOver => return DirectEnd::HandedOver(self.client.io, self.input),
+                NextStep::End => {
                     self.client.end().await;
                     return DirectEnd::Over;
                 }
             }
-            match self.answer_next(&mut input).await {
-                Ok(Some(used)) => {
-                    input.drain(..used);
-                    input.append(&mut self.client.ahead);
-                }
-                Ok(None) => return DirectEnd::HandedOver(self.client.io, input),
-                Err(ConnectionOver) => return DirectEnd::Over,
-            }
         }
     }
 
-    /// Answers the request at the beginning of `input`; how long it was, or none if it is hyper's.
-    async fn answer_next(&mut self, input: &mut [u8]) -> Result<Option<usize>, ConnectionOver> {
-        let mut fields = Fields::new();
-        let found = DirectRequest::read(input, &mut fields).and_then(|request| {
-            let route = self.route(&request)?;
-            Some((request, route))
-        });
-        let Some((request, route)) = found else {
-            self.flush().await?;
-            return Ok(None);
-        };
-        self.answer(&request, &route).await?;
-        Ok(Some(request.length))
+    /// Keeps what has yet to be answered.
+    fn keep_input(&mut self, input: Vec<u8>) {
+        match input.is_empty() {
+            true => buffers::give(input),
+            false => self.input = input,
+        }
     }
 
-    /// Where the request goes, if it can go there from here.
-    fn route(&self, request: &DirectRequest<'_>) -> Option<Arc<Route>> {
-        let query = RouteQuery {
-            host: Some(request.host),
-            path: request.path(),
-            method: &request.method,
-            headers: HeaderFields::Lines(request.fields),
-        };
-        let is_direct = |route: &Arc<Route>| route.is_direct && !self.gateway.is_deferring(route, query.path);
-        self.gateway.find_route(&query).filter(is_direct)
-    }
-
-    /// Answers a request; what goes wrong is an answer, too.
-    async fn answer(
-        &mut self,
-        request: &DirectRequest<'_>,
-        route: &Arc<Route>,
-    ) -> Result<(), ConnectionOver> {
-        self.is_head_request = request.method == Method::HEAD;
-        let fields = HeaderFields::Lines(request.fields);
-        let mut access = self.gateway.access_record(self.context);
-        if let Some(access) = &mut access {
-            let line = (&request.method, request.target, Version::HTTP_11);
-            access.requested_by(line, Some(request.host.as_bytes()), fields);
+    /// Answers a request at the beginning of `input`; what goes wrong is an answer, too.
+    async fn answer(&mut self, open: &mut OpenRequest<C>, input: &[u8]) -> Result<(), ConnectionOver> {
+        let OpenRequest { head, fields, route, access, admission, told } = open;
+        let request = head.of(input, fields);
+        if admission.is_none() {
+            (*admission, *told) = self.ask_store(request, route, access).await;
         }
-        let facts = HttpRequestFacts {
-            peer: self.context.socket.peer,
-            peer_name: None,
-            method: request.method.as_str(),
-            target: request.target.as_bytes(),
-            host: Some(request.host),
-            headers: fields,
-        };
-        let gateway = self.gateway;
-        let calendar = || gateway.checker.calendar();
-        let mut told = Told::new(self.own_answers(&calendar), access.is_some());
-        let admitted = match gateway.admit_at_once(route, &facts, &mut told) {
-            Some(admitted) => admitted,
-            None => gateway.admit(route, &facts, &mut told).await,
-        };
-        let Told { lines: told, denied_bytes, .. } = told;
-        let mut admission = match admitted {
-            Ok(admission) => admission,
-            Err(error) => {
-                buffers::give(told.into());
-                return self.refuse(&error, access).await;
-            }
-        };
-        if let Some(access) = &mut access {
-            let client = origin(self.context, route, fields, Version::HTTP_11).client;
-            access.decided(client, (admission.verdict, admission.outcome), admission.rule.as_deref());
-        }
-        if admission.verdict.is_deny() {
-            let denied = self.deny(&mut admission, &told, denied_bytes, access).await;
-            buffers::give(told.into());
-            return denied;
-        }
-        self.flush().await?;
+        let Some(admission) = admission else { return Ok(()) };
         if matches!(admission.verdict, Verdict::Delay { .. }) {
             let held = Instant::now();
             let mut turn = std::pin::pin!(admission.turn());
             // Its place is given back if the client goes away.
             let turned = self.client.wait(None, |cx| turn.as_mut().poll(cx)).await;
             turned.map_err(|_| ConnectionOver)?;
-            if let Some(access) = &mut access {
+            if let Some(access) = access {
                 access.held(held.elapsed());
             }
         }
-        let origin = origin(self.context, route, fields, Version::HTTP_11);
+        let origin = origin(self.context, route, HeaderFields::Lines(request.fields), Version::HTTP_11);
         let decided = (admission.verdict, admission.rule.as_deref());
-        let forwarding = Forwarding { request, route, origin: &origin, decided, told: &told };
+        let forwarding = Forwarding { request, route, origin: &origin, decided, told };
         let forwarded = self.forward(&forwarding, access.as_deref_mut()).await;
-        buffers::give(told.into());
+        buffers::give(std::mem::take(told).into());
         match forwarded {
             Ok(()) => Ok(()),
-            Err(ForwardingEnd::Refused(error)) => self.refuse(&error, access).await,
+            Err(ForwardingEnd::Refused(error)) => {
+                self.refuse(request, &error, access.take());
+                Ok(())
+            }
             Err(ForwardingEnd::Over) => Err(ConnectionOver),
         }
     }
 
-    /// Tells the client that it is denied, if it was not told already, by `denied_bytes` of a body.
-    async fn deny(
+    /// Asks a store that has to be waited for: what was decided, and what the client is told; nothing if it
+    /// was answered with that.
+    async fn ask_store(
         &mut self,
-        admission: &mut Admission<C>,
-        told: &HeaderLines,
-        denied_bytes: Option<usize>,
-        access: Option<Box<AccessRecord>>,
-    ) -> Result<(), ConnectionOver> {
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        if let Some(bytes) = denied_bytes {
-            note_answer(access, status, bytes);
-            return self.flush_if_large().await;
-        }
-        let mut body = Vec::new();
-        if let Some(problem) = admission.problem.take() {
-            problem.write(&mut body);
-        }
-        let (verdict, body) = (Some(admission.verdict.word()), [body.as_slice(), b"", b""]);
-        self.answer_own(&OwnAnswer { status, verdict, told: told.as_bytes(), body }, access).await
-    }
-
-    /// Tells the client why there is no answer.
-    async fn refuse(
-        &mut self,
-        error: &GatewayError,
-        access: Option<Box<AccessRecord>>,
-    ) -> Result<(), ConnectionOver> {
-        let (status, body) = (error.status(), problem::body(error));
-        let body = [body.as_slice(), b"", b""];
-        self.answer_own(&OwnAnswer { status, verdict: None, told: &[], body }, access).await
-    }
-
-    /// An answer of our own; it is written with those to other requests of the same read.
-    async fn answer_own(
-        &mut self,
-        answer: &OwnAnswer<'_>,
-        access: Option<Box<AccessRecord>>,
-    ) -> Result<(), ConnectionOver> {
+        request: DirectRequest<'_>,
+        route: &Route,
+        access: &mut Option<Box<AccessRecord>>,
+    ) -> (Option<Admission<C>>, HeaderLines) {
         let gateway = self.gateway;
+        let facts = request.facts(self.peer);
         let calendar = || gateway.checker.calendar();
-        let bytes = self.own_answers(&calendar).write(answer);
-        note_answer(access, answer.status, bytes);
-        self.flush_if_large().await
-    }
-
-    /// Who writes answers of our own.
-    fn own_answers<'a>(&'a mut self, calendar: &'a (dyn Fn() -> Time + Sync)) -> OwnAnswers<'a> {
-        self.is_last = self.client.is_closing();
-        OwnAnswers {
-            out: &mut self.out,
-            is_last: self.is_last,
-            is_head_request: self.is_head_request,
-            date: &mut self.date,
-            calendar,
-            written_at: &mut self.client.seen_at,
+        let mut told = Told::new(self.own_answers(request, &calendar), access.is_some());
+        let mut admitted = gateway.admit(route, &facts, &mut told).await;
+        let told = told.end();
+        if self.is_answered(request, route, (&mut admitted, &told), access) {
+            return (None, HeaderLines::default());
         }
-    }
-
-    async fn flush_if_large(&mut self) -> Result<(), ConnectionOver> {
-        if self.out.len() >= DIRECT_OUT_BYTES { self.flush().await } else { Ok(()) }
+        (admitted.ok(), told.lines)
     }
 
     /// Writes what was answered.
     async fn flush(&mut self) -> Result<(), ConnectionOver> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
         let written = self.client.write(&self.out).await;
-        self.out.clear();
         buffers::give(std::mem::take(&mut self.out));
         written.map_err(|_| ConnectionOver)
-    }
-}
-
-/// Tells the access log of an answer of our own.
-fn note_answer(access: Option<Box<AccessRecord>>, status: StatusCode, bytes: usize) {
-    if let Some(mut access) = access {
-        access.answered(status.as_u16(), access.upstream_time());
-        access.sent(bytes);
     }
 }

@@ -157,17 +157,13 @@ impl<C: Checker> Gateway<C> {
 
     /// Where the request goes.
     fn route(&self, parts: &Parts, target: &RequestTarget) -> Option<Arc<Route>> {
-        self.find_route(&RouteQuery {
+        let query = RouteQuery {
             host: target.host_text(),
             path: target.path.path().as_bytes(),
             method: &parts.method,
             headers: (&parts.headers).into(),
-        })
-    }
-
-    /// The route that fits.
-    pub(crate) fn find_route(&self, query: &RouteQuery<'_>) -> Option<Arc<Route>> {
-        self.routes.load().find(query)
+        };
+        self.routes.load().find(&query).cloned()
     }
 
     /// Asks the limiter: first about all requests together, then by the rules. What does not pass

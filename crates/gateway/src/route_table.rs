@@ -68,8 +68,8 @@ impl RouteTable {
     }
 
     /// The route of a request, if there is one.
-    pub(crate) fn find(&self, query: &RouteQuery<'_>) -> Option<Arc<Route>> {
-        self.0.iter().find(|route| route.conditions.fit(query)).cloned()
+    pub(crate) fn find(&self, query: &RouteQuery<'_>) -> Option<&Arc<Route>> {
+        self.0.iter().find(|route| route.conditions.fit(query))
     }
 
     /// All groups, each once.

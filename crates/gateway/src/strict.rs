@@ -23,7 +23,9 @@ mod upgrade;
 pub(crate) use chunked::{ChunkError, ChunkedBody};
 #[cfg(test)]
 pub(crate) use head::{Framing, whole as whole_head};
-pub(crate) use head::{HeadError, is_usual_target, length, lower_name, text_length, trim};
+pub(crate) use head::{
+    HeadError, host_name_length, is_usual_target, length, lower_name, text_length, trimmed,
+};
 pub(crate) use stream::StrictStream;
 pub(crate) use upgrade::{UpgradeSwitch, UpgradeTurn};
 

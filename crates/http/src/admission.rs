@@ -37,6 +37,7 @@ use http::HeaderMap;
 use tollgate_core::{Micros, Operation, Outcome, Request, Time, Verdict};
 use tollgate_limiter::Reply;
 
+use crate::request::mapping::{MappedDescriptors, MappedEntries};
 use crate::request::{HttpRequestFacts, MappedRequest, Mapping, MappingDenial, PathTemplates};
 use crate::response::{CallerView, HeaderSink, QuotaProblem, ResponseHeaders, ResponseSettings};
 use deferral::Deferral;
@@ -264,8 +265,9 @@ impl AdmissionControl {
         if mapped.is_empty() {
             return Some(Ok(Admission::free(&**checker, route.as_deref(), now)));
         }
-        let entries = mapped.entries();
-        let descriptors = mapped.descriptors(&entries);
+        let (mut entries, mut descriptors) = (MappedEntries::new(), MappedDescriptors::new());
+        mapped.entries(&mut entries);
+        mapped.descriptors(&entries, &mut descriptors);
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
         let admit = |reply: &Reply| self.decided(checker, &request, (&mapped, reply), told);
         let admitted = checker.check_at_once(&request, now, self.max_wait.into(), admit)?;
@@ -284,8 +286,9 @@ impl AdmissionControl {
         if mapped.is_empty() {
             return Ok(Admission::free(&**checker, route.as_deref(), now));
         }
-        let entries = mapped.entries();
-        let descriptors = mapped.descriptors(&entries);
+        let (mut entries, mut descriptors) = (MappedEntries::new(), MappedDescriptors::new());
+        mapped.entries(&mut entries);
+        mapped.descriptors(&entries, &mut descriptors);
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
         let reply = checker.check(&request, now, self.max_wait.into()).await;
         Ok(self.decided(checker, &request, (&mapped, &reply.map_err(AdmissionError::Check)?), told))

@@ -21,7 +21,8 @@ pub use admission::{Admission, AdmissionControl, AdmissionError, Checker, Limite
 pub use error::Error;
 pub use request::{
     Action, AddressHeader, AddressPrefixes, ChargeTerms, ClientAddress, EscapedSlashes, Fact, FieldLine,
-    HeaderFields, HttpRequestFacts, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue,
-    PathSpelling, PathTemplates, ResponseCost, StatusPattern, StatusSet, TokenSource, TokenVerifier,
+    FieldLines, FieldSpan, HeaderFields, HttpRequestFacts, MappedDescriptors, MappedEntries, MappedRequest,
+    Mapping, MappingDenial, MappingDescriptor, MissingValue, PathSpelling, PathTemplates, ResponseCost,
+    StatusPattern, StatusSet, TokenSource, TokenVerifier,
 };
 pub use response::{CallerView, RateLimitFields, ResponseSettings};

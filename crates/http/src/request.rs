@@ -28,7 +28,10 @@ pub mod value;
 pub use address::{AddressHeader, AddressPrefixes, ClientAddress};
 pub use charge_terms::{ChargeTerms, ResponseCost, StatusPattern, StatusSet};
 pub use facts::HttpRequestFacts;
-pub use header_fields::{FieldLine, HeaderFields};
-pub use mapping::{Action, Fact, MappedRequest, Mapping, MappingDenial, MappingDescriptor, MissingValue};
+pub use header_fields::{FieldLine, FieldLines, FieldSpan, HeaderFields};
+pub use mapping::{
+    Action, Fact, MappedDescriptors, MappedEntries, MappedRequest, Mapping, MappingDenial, MappingDescriptor,
+    MissingValue,
+};
 pub use path::{EscapedSlashes, PathSpelling, PathTemplates};
 pub use token::{TokenSource, TokenVerifier};

@@ -10,7 +10,6 @@
 //! Timer and close signal are asked once, and again only when they have something to say
 //! ([`Watchers`]): asking them for every request took as long as deciding it.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -24,22 +23,14 @@ use crate::bounds::{HEAD_MAX, KEEP_ALIVE_MAX, LINGER_MAX, WRITE_WAIT_MAX};
 use crate::connection_context::CloseSignal;
 use crate::wake_note::WakeNote;
 
-/// Bytes of one read, from clients and upstreams.
-const READ: usize = 64 << 10;
-
-thread_local! {
-    /// Where all connections of a thread read, one after the other.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
-}
-
 /// Reads what is there and hands it over; nothing at the end of the stream.
 pub(crate) fn poll_read_with<I: AsyncRead + Unpin, T>(
     io: &mut I,
     cx: &mut Context<'_>,
     take: impl FnOnce(&[u8]) -> T,
 ) -> Poll<io::Result<T>> {
-    SCRATCH.with_borrow_mut(|scratch| {
-        let mut buf = ReadBuf::new(scratch);
+    buffers::with_input(|input| {
+        let mut buf = ReadBuf::new(input);
         ready!(Pin::new(io).poll_read(cx, &mut buf))?;
         Poll::Ready(Ok(take(buf.filled())))
     })
@@ -57,7 +48,8 @@ pub(super) enum WaitError {
 /// What became of a connection without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextRead {
-    Bytes,
+    /// So many bytes of the next request.
+    Bytes(usize),
     /// The client has gone, or must.
     Over,
 }
@@ -68,41 +60,37 @@ pub(super) struct ClientStream<'c, 'f, I, F> {
     watchers: Watchers<'c, 'f, F>,
     /// What came after the request that is being answered.
     pub(super) ahead: Vec<u8>,
-    /// When the last answer was written, if somebody knows that already and nothing was waited for since:
-    /// reading a clock takes its time.
-    pub(super) seen_at: Option<Instant>,
+    /// Since when the client has nothing to wait for, if somebody knows that already: reading a clock takes
+    /// its time.
+    pub(super) idle_since: Option<Instant>,
 }
 
 impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientStream<'c, 'f, I, F> {
     pub(super) fn new(io: I, close: &'c mut CloseSignal<'f, F>) -> Self {
-        let watchers = Watchers { close, timer: None, note: WakeNote::default() };
-        Self { io, watchers, ahead: Vec::new(), seen_at: None }
+        let watchers = Watchers { close, is_closing: false, timer: None, note: WakeNote::default() };
+        Self { io, watchers, ahead: Vec::new(), idle_since: None }
     }
 
     /// Whether the server stops, so that the next answer is the last.
     pub(super) const fn is_closing(&self) -> bool {
-        self.watchers.close.is_over()
+        self.watchers.is_closing
     }
 
-    /// Reads the beginning of the next request into a buffer of its own.
-    pub(super) async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<NextRead> {
-        let deadline = self.seen_at.take().unwrap_or_else(Instant::now) + KEEP_ALIVE_MAX;
-        poll_fn(|cx| {
-            let read = poll_read_with(&mut self.io, cx, |bytes| {
-                if !bytes.is_empty() {
-                    *into = buffers::take();
-                    into.extend_from_slice(bytes);
-                }
+    /// Reads of the next request what is there.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<NextRead> {
+        let mut buf = ReadBuf::new(into);
+        if let Poll::Ready(read) = Pin::new(&mut self.io).poll_read(cx, &mut buf) {
+            self.idle_since = None;
+            let count = buf.filled().len();
+            return Poll::Ready(if read.is_ok() && count > 0 {
+                NextRead::Bytes(count)
+            } else {
+                NextRead::Over
             });
-            if let Poll::Ready(read) = read {
-                read?;
-                let is_eof = into.is_empty();
-                return Poll::Ready(Ok(if is_eof { NextRead::Over } else { NextRead::Bytes }));
-            }
-            let is_late = self.watchers.poll(cx, Some(deadline)).is_ready();
-            if is_late || self.is_closing() { Poll::Ready(Ok(NextRead::Over)) } else { Poll::Pending }
-        })
-        .await
+        }
+        let deadline = *self.idle_since.get_or_insert_with(Instant::now) + KEEP_ALIVE_MAX;
+        let is_late = self.watchers.poll(cx, Some(deadline)).is_ready();
+        if is_late || self.is_closing() { Poll::Ready(NextRead::Over) } else { Poll::Pending }
     }
 
     /// Whether the client has gone; what it sends is kept.
@@ -132,7 +120,7 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
             if let Poll::Ready(value) = poll(cx) {
                 return Poll::Ready(Ok(value));
             }
-            self.seen_at = None;
+            self.idle_since = None;
             if self.is_gone(cx) {
                 return Poll::Ready(Err(WaitError::Gone));
             }
@@ -140,6 +128,20 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
             self.watchers.poll(cx, deadline).map(|()| Err(WaitError::Late))
         })
         .await
+    }
+
+    /// Writes what the client takes at once; how much that was. The rest, and whatever goes wrong, is for
+    /// [`Self::write`].
+    pub(super) fn write_at_once(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> usize {
+        match Pin::new(&mut self.io).poll_write(cx, bytes) {
+            Poll::Ready(Ok(written)) => written,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        }
+    }
+
+    /// Whether nothing waits to be written any more.
+    pub(super) fn is_flushed(&mut self, cx: &mut Context<'_>) -> bool {
+        matches!(Pin::new(&mut self.io).poll_flush(cx), Poll::Ready(Ok(())))
     }
 
     /// Writes all of it, unless the client takes nothing for too long.
@@ -151,7 +153,7 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
                 if let Poll::Ready(written) = Pin::new(&mut self.io).poll_write(cx, bytes) {
                     return Poll::Ready(written);
                 }
-                self.seen_at = None;
+                self.idle_since = None;
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
                 self.watchers.poll(cx, Some(deadline)).map(|()| Err(io::ErrorKind::TimedOut.into()))
             })
@@ -174,35 +176,51 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
 /// What ends a wait besides what is waited for: a timer, and the server's wish to stop.
 struct Watchers<'c, 'f, F> {
     close: &'c mut CloseSignal<'f, F>,
-    timer: Option<Pin<Box<Sleep>>>,
+    /// What the close signal said last; it is elsewhere, and this is asked for every request.
+    is_closing: bool,
+    timer: Option<DeadlineTimer>,
     note: WakeNote,
 }
 
+/// A timer, and when it fires; the timer is elsewhere, too.
+struct DeadlineTimer {
+    fires_at: Instant,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl DeadlineTimer {
+    fn reset(&mut self, deadline: Instant) {
+        self.sleep.as_mut().reset(deadline);
+        self.fires_at = deadline;
+    }
+}
+
 impl<F: Future<Output = ()>> Watchers<'_, '_, F> {
-    /// Ready at the deadline; whether the server stops, the close signal knows afterwards.
+    /// Ready at the deadline; whether the server stops is known afterwards.
     fn poll(&mut self, cx: &Context<'_>, deadline: Option<Instant>) -> Poll<()> {
-        let is_in_time = |deadline| self.timer.as_ref().is_some_and(|timer| timer.deadline() <= deadline);
-        if self.note.is_quiet(cx) && deadline.is_none_or(is_in_time) {
+        let is_in_time = |deadline| self.timer.as_ref().is_some_and(|timer| timer.fires_at <= deadline);
+        if deadline.is_none_or(is_in_time) && self.note.is_quiet(cx) {
             return Poll::Pending;
         }
         let waker = self.note.waker(cx);
         let cx = &mut Context::from_waker(&waker);
-        let _is_closing = self.close.poll(cx);
+        self.is_closing = self.close.poll(cx).is_ready();
         let Some(deadline) = deadline else {
             // Another task may ask now, of which the timer does not know.
             self.timer = None;
             return Poll::Pending;
         };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if timer.deadline() > deadline {
-            timer.as_mut().reset(deadline);
+        let new = || DeadlineTimer { fires_at: deadline, sleep: Box::pin(sleep_until(deadline)) };
+        let timer = self.timer.get_or_insert_with(new);
+        if timer.fires_at > deadline {
+            timer.reset(deadline);
         }
-        while timer.as_mut().poll(cx).is_ready() {
+        while timer.sleep.as_mut().poll(cx).is_ready() {
             if Instant::now() >= deadline {
                 self.timer = None;
                 return Poll::Ready(());
             }
-            timer.as_mut().reset(deadline);
+            timer.reset(deadline);
         }
         Poll::Pending
     }
@@ -225,20 +243,20 @@ mod tests {
         let mut never = pin!(pending::<()>());
         let mut close = CloseSignal::new(never.as_mut());
         let mut client = ClientStream::new(near, &mut close);
-        client.seen_at = Some(Instant::now());
+        client.idle_since = Some(Instant::now());
         let mut upstream = pin!(sleep(KEEP_ALIVE_MAX + Duration::from_secs(1)));
         client.wait(None, |cx| upstream.as_mut().poll(cx)).await.unwrap();
-        let mut bytes = Vec::new();
+        let mut bytes = [0; 8];
         let next = async {
             sleep(KEEP_ALIVE_MAX / 2).await;
             far.write_all(b"GET").await.unwrap();
         };
-        let (read, ()) = tokio::join!(client.read(&mut bytes), next);
-        assert_eq!((read.unwrap(), bytes.as_slice()), (NextRead::Bytes, &b"GET"[..]));
+        let (read, ()) = tokio::join!(poll_fn(|cx| client.poll_read(cx, &mut bytes)), next);
+        assert_eq!((read, &bytes[..3]), (NextRead::Bytes(3), &b"GET"[..]));
         // Nobody says anything for too long.
-        client.seen_at = Some(Instant::now());
+        client.idle_since = Some(Instant::now());
         let start = Instant::now();
-        assert_eq!(client.read(&mut Vec::new()).await.unwrap(), NextRead::Over);
+        assert_eq!(poll_fn(|cx| client.poll_read(cx, &mut bytes)).await, NextRead::Over);
         let idle = start.elapsed();
         assert!(idle >= KEEP_ALIVE_MAX && idle < KEEP_ALIVE_MAX + Duration::from_secs(1), "{idle:?}");
     }

@@ -29,8 +29,8 @@ use crate::forward::{SendRecord, StreamLease};
 use crate::route_table::Route;
 
 /// A request that was let through.
-pub(super) struct Forwarding<'a, 'r> {
-    pub(super) request: &'a DirectRequest<'r>,
+pub(super) struct Forwarding<'a> {
+    pub(super) request: DirectRequest<'a>,
     pub(super) route: &'a Arc<Route>,
     pub(super) origin: &'a Origin<'a>,
     /// What was decided, and by which limit.
@@ -86,7 +86,7 @@ where
     /// Sends a request and passes the answer on.
     pub(super) async fn forward(
         &mut self,
-        forwarding: &Forwarding<'_, '_>,
+        forwarding: &Forwarding<'_>,
         mut access: Option<&mut AccessRecord>,
     ) -> Result<(), ForwardingEnd> {
         let Forwarding { route, .. } = forwarding;
@@ -121,11 +121,11 @@ where
     /// Sends a request, once more if that is safe, and reads the head of the answer.
     async fn send(
         &mut self,
-        forwarding: &Forwarding<'_, '_>,
+        forwarding: &Forwarding<'_>,
         record: &mut SendRecord,
     ) -> Result<UpstreamReply, ForwardingEnd> {
         let Forwarding { route, request, .. } = forwarding;
-        let may_repeat = request.body.is_empty() && is_idempotent(&request.method);
+        let may_repeat = request.body.is_empty() && is_idempotent(request.method);
         let (deadline, mut is_retry) = (record.deadline, false);
         loop {
             let mut leasing = pin!(route.group.lease_stream(is_retry, &route.timeouts, record));
@@ -156,12 +156,12 @@ where
     async fn ask(
         &mut self,
         lease: &mut StreamLease,
-        forwarding: &Forwarding<'_, '_>,
+        forwarding: &Forwarding<'_>,
         deadline: Option<Instant>,
         buffer: &mut Vec<u8>,
     ) -> Result<UpstreamHead, NoHead> {
         let Forwarding { request, route, origin, decided, .. } = forwarding;
-        outgoing_head::write(request, origin, lease.server().own_host(), *decided, buffer);
+        outgoing_head::write(*request, origin, lease.server().own_host(), *decided, buffer);
         let first_byte = Instant::now() + route.timeouts.first_byte;
         let until = Some(deadline.map_or(first_byte, |deadline| deadline.min(first_byte)));
         let (stream, mut sent) = (&mut lease.stream, 0);
@@ -196,7 +196,7 @@ where
     /// Passes the head on if it is there; what comes before it, such as `103 Early Hints`, is dropped.
     fn pass_head_on(
         &mut self,
-        forwarding: &Forwarding<'_, '_>,
+        forwarding: &Forwarding<'_>,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<UpstreamHead>, NoHead> {
         self.is_last = self.client.is_closing();
@@ -205,9 +205,10 @@ where
         }
         let calendar = || self.gateway.checker.calendar();
         let (told, is_last) = (forwarding.told, self.is_last);
-        let mut additions = Additions { told, is_last, date: &mut self.date, calendar: &calendar };
+        let additions = Additions { told, is_last, calendar: &calendar };
+        let is_head_request = forwarding.request.is_head();
         loop {
-            let head = response_head::pass_on(buffer, self.is_head_request, &mut additions, &mut self.out);
+            let head = response_head::pass_on(buffer, is_head_request, &additions, &mut self.out);
             match head.map_err(|_| NoHead::Bad)? {
                 // Nobody asked to speak anything else.
                 Some(head) if head.status == http::StatusCode::SWITCHING_PROTOCOLS => {
@@ -226,7 +227,7 @@ where
         &mut self,
         answer: UpstreamReply,
         relay: &mut BodyRelay,
-        forwarding: &Forwarding<'_, '_>,
+        forwarding: &Forwarding<'_>,
         deadline: Option<Instant>,
     ) -> io::Result<()> {
         let UpstreamReply { lease, head, read } = answer;

@@ -1,15 +1,19 @@
 //! A request that came whole and has nothing unusual about it.
 //!
-//! The head is read once, from its first byte to its last, and kept where it is.
+//! The head is read once, from its first byte to its last, and stays where it is. [`HeadSpans`] says where
+//! its parts are, so that it can be moved to a buffer of its own if the request takes its time;
+//! [`DirectRequest`] shows them.
 //!
 //! Invariants: `strict` would let its head pass, with the same length of its body. What is not plain
 //! here may still be right: hyper decides that, after `strict`. Whatever this reads, hyper would read
 //! alike; that is why hosts and targets with any but the usual characters are left to it.
 
+use std::net::IpAddr;
+use std::ops::Range;
+
 use http::Method;
-use memchr::memchr;
 use smallvec::SmallVec;
-use tollgate_http::FieldLine;
+use tollgate_http::{FieldLine, FieldLines, FieldSpan, HeaderFields, HttpRequestFacts};
 
 use crate::bounds::{FIELDS_MAX, HEAD_MAX};
 use crate::fields::is_hop_by_hop;
@@ -17,60 +21,101 @@ use crate::strict;
 
 /// So many fields fit without an allocation; browsers send about fifteen.
 const FIELDS_USUAL: usize = 16;
+const LINE_END: &[u8] = b"\r\n";
 
-/// The fields of a request, kept by whoever has it read: what is large is not moved.
-pub(super) type Fields<'a> = SmallVec<[FieldLine<'a>; FIELDS_USUAL]>;
+/// The usual methods, as a line begins with them.
+static METHODS: [(&[u8], Method); 7] = [
+    (b"GET ", Method::GET),
+    (b"POST ", Method::POST),
+    (b"HEAD ", Method::HEAD),
+    (b"PUT ", Method::PUT),
+    (b"PATCH ", Method::PATCH),
+    (b"DELETE ", Method::DELETE),
+    (b"OPTIONS ", Method::OPTIONS),
+];
 
-/// A request that came whole and has nothing unusual about it.
+/// Where the fields of a request are, but for `Host` and `Connection`; kept by whoever has it read, because
+/// what is large is not moved.
+pub(super) type FieldSpans = SmallVec<[FieldSpan; FIELDS_USUAL]>;
+
+/// Where the other parts of a request are.
 #[derive(Debug)]
-pub(super) struct DirectRequest<'a> {
-    pub(super) method: Method,
-    /// Path and query as they came.
-    pub(super) target: &'a str,
-    pub(super) host: &'a str,
-    /// All fields but `Host` and `Connection`, by names in lower case.
-    pub(super) fields: &'a [FieldLine<'a>],
-    pub(super) body: &'a [u8],
+pub(super) struct HeadSpans {
+    method: &'static Method,
+    target: Range<usize>,
+    host: Range<usize>,
+    head_length: usize,
     /// Bytes of head and body.
     pub(super) length: usize,
 }
 
-impl<'a> DirectRequest<'a> {
-    /// The request at the beginning of `input`, whose names are put into lower case; none if it is
-    /// not whole, not right, or not plain.
-    pub(super) fn read<'i: 'a>(input: &'i mut [u8], fields: &'a mut Fields<'i>) -> Option<Self> {
-        let mut lines = HeadLines { rest: input, length: 0 };
-        let (method, target) = request_line(lines.next()?)?;
-        let (mut host, mut body_length) = ("", None);
-        for number in 0.. {
-            let Some((name, raw)) = lines.next_field()? else { break };
-            let value = strict::trim(raw);
-            if number == FIELDS_MAX {
-                return None;
-            }
+/// A request that came whole and has nothing unusual about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DirectRequest<'a> {
+    pub(super) method: &'static Method,
+    /// Path and query as they came; letters of ASCII alone, as those of the host.
+    pub(super) target: &'a [u8],
+    pub(super) host: &'a [u8],
+    /// All fields but `Host` and `Connection`, by names in lower case.
+    pub(super) fields: FieldLines<'a>,
+    pub(super) body: &'a [u8],
+}
+
+impl HeadSpans {
+    /// Those of the request at the beginning of `input`, whose names are put into lower case; none if it
+    /// is not whole, not right, or not plain.
+    pub(super) fn read(input: &mut [u8], fields: &mut FieldSpans) -> Option<Self> {
+        let line = line_end(input, 0)?;
+        let (method, target) = request_line(input.get(..line)?)?;
+        let (mut host, mut body_length) = (0..0, None);
+        let (mut count, mut start) = (0, line + LINE_END.len());
+        while !input.get(start..)?.starts_with(LINE_END) {
+            let colon = start + strict::lower_name(input.get_mut(start..)?)?;
+            let end = line_end(input, colon + 1)?;
+            let (name, raw) = (input.get(start..colon)?, input.get(colon + 1..end)?);
+            let trimmed = strict::trimmed(raw);
+            let value = raw.get(trimmed.clone())?;
+            let span = colon + 1 + trimmed.start..colon + 1 + trimmed.end;
             match name {
-                b"host" if host.is_empty() => host = usual_host(value)?,
+                b"host" if host.is_empty() && is_usual_host(value) => host = span,
                 b"connection" if value.eq_ignore_ascii_case(b"keep-alive") => {}
-                b"content-length" => {
-                    let is_plain = body_length.is_none() && !raw.contains(&b'\t');
-                    body_length = Some(strict::length(value).filter(|_| is_plain)?);
-                    fields.push(FieldLine { name, value });
+                name => {
+                    if name == b"content-length" {
+                        let is_plain = body_length.is_none() && !raw.contains(&b'\t');
+                        body_length = Some(strict::length(value).filter(|_| is_plain)?);
+                    }
+                    // Several cookies become one.
+                    let is_cookie = |other: FieldLine<'_>| other.name == b"cookie";
+                    let is_second = || FieldLines::new(input, fields).iter().any(is_cookie);
+                    if is_unusual(name) || (name == b"cookie" && is_second()) {
+                        return None;
+                    }
+                    fields.push(FieldSpan::new(start..colon, span)?);
                 }
-                // Several of them become one.
-                b"cookie" if fields.iter().any(|other| other.name == b"cookie") => return None,
-                name if is_unusual(name) => return None,
-                name => fields.push(FieldLine { name, value }),
             }
+            (start, count) = (end + LINE_END.len(), count + 1);
         }
-        let HeadLines { rest, length } = lines;
-        let body_length = usize::try_from(body_length.unwrap_or(0)).ok()?;
-        let body = rest.get(..body_length)?;
-        if length > HEAD_MAX || host.is_empty() {
-            return None;
-        }
-        Some(Self { method, target, host, fields, body, length: length + body_length })
+        let head_length = start + LINE_END.len();
+        let length = head_length.checked_add(usize::try_from(body_length.unwrap_or(0)).ok()?)?;
+        let is_short = head_length <= HEAD_MAX && count <= FIELDS_MAX;
+        let is_plain = is_short && !host.is_empty() && length <= input.len();
+        is_plain.then_some(Self { method, target, host, head_length, length })
     }
 
+    /// The request in these bytes, which have not changed since.
+    pub(super) fn of<'a>(&self, bytes: &'a [u8], fields: &'a FieldSpans) -> DirectRequest<'a> {
+        let part = |span: Range<usize>| bytes.get(span).unwrap_or_default();
+        DirectRequest {
+            method: self.method,
+            target: part(self.target.clone()),
+            host: part(self.host.clone()),
+            fields: FieldLines::new(bytes, fields),
+            body: part(self.head_length..self.length),
+        }
+    }
+}
+
+impl<'a> DirectRequest<'a> {
     /// The first field of that name.
     pub(super) fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.fields.iter().find(|field| field.name == name).map(|field| field.value)
@@ -78,66 +123,40 @@ impl<'a> DirectRequest<'a> {
 
     /// The path without its query.
     pub(super) fn path(&self) -> &'a [u8] {
-        let target = self.target.as_bytes();
+        let target = self.target;
         let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
         target.get(..end).unwrap_or(target)
     }
-}
 
-/// The lines of a head.
-struct HeadLines<'a> {
-    rest: &'a mut [u8],
-    /// Bytes of those that were read.
-    length: usize,
-}
-
-impl<'a> HeadLines<'a> {
-    /// The next one without its end, which is CR LF; none if it has a control character, another end, or
-    /// none yet.
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let end = strict::text_length(self.rest);
-        self.take_line(end).map(|line| &*line)
+    /// Whether only the head of the answer is wanted.
+    pub(super) fn is_head(&self) -> bool {
+        *self.method == Method::HEAD
     }
 
-    /// The name of the next field, which is put into lower case, and its value with the spaces around it, or
-    /// the end of the head; none if it is no such line.
-    fn next_field(&mut self) -> Option<Option<(&'a [u8], &'a [u8])>> {
-        if self.rest.first() == Some(&b'\r') {
-            return self.take_line(0).map(|_| None);
+    /// What a mapping can pick from.
+    pub(super) fn facts(&self, peer: Option<IpAddr>) -> HttpRequestFacts<'a> {
+        HttpRequestFacts {
+            peer,
+            peer_name: None,
+            method: self.method.as_str(),
+            target: self.target,
+            host: std::str::from_utf8(self.host).ok(),
+            headers: HeaderFields::Lines(self.fields),
         }
-        let name_length = strict::lower_name(self.rest)?;
-        let value_length = strict::text_length(self.rest.get(name_length + 1..)?);
-        let line = self.take_line(name_length + 1 + value_length)?;
-        let (name, value) = line.split_at_checked(name_length)?;
-        Some(Some((name, value.get(1..)?)))
-    }
-
-    /// The next bytes, which CR LF must follow.
-    fn take_line(&mut self, length: usize) -> Option<&'a mut [u8]> {
-        if self.rest.get(length..length + 2)? != b"\r\n" {
-            return None;
-        }
-        let (line, rest) = std::mem::take(&mut self.rest).split_at_mut_checked(length + 2)?;
-        self.rest = rest;
-        self.length += length + 2;
-        line.get_mut(..length)
     }
 }
 
-fn request_line(line: &[u8]) -> Option<(Method, &str)> {
-    let line = line.strip_suffix(b" HTTP/1.1")?;
-    let (method, target) = line.split_at_checked(memchr(b' ', line)?)?;
-    let method = match method {
-        b"GET" => Method::GET,
-        b"HEAD" => Method::HEAD,
-        b"POST" => Method::POST,
-        b"PUT" => Method::PUT,
-        b"PATCH" => Method::PATCH,
-        b"DELETE" => Method::DELETE,
-        b"OPTIONS" => Method::OPTIONS,
-        _ => return None,
-    };
-    let target = target.get(1..)?;
+/// Where a line ends that goes on at `start`: with CR LF, before any other control character.
+fn line_end(input: &[u8], start: usize) -> Option<usize> {
+    let rest = input.get(start..)?;
+    let length = strict::text_length(rest);
+    rest.get(length..)?.starts_with(LINE_END).then_some(start + length)
+}
+
+/// The method, and where the target is.
+fn request_line(line: &[u8]) -> Option<(&'static Method, Range<usize>)> {
+    let (word, method) = METHODS.iter().find(|(word, _)| line.starts_with(word))?;
+    let target = line.get(word.len()..)?.strip_suffix(b" HTTP/1.1")?;
     let has_nul = || target.windows(3).any(|escape| escape == b"%00");
     if !target.starts_with(b"/") || !strict::is_usual_target(target) {
         return None;
@@ -145,7 +164,7 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
     if target.contains(&b'%') && has_nul() {
         return None;
     }
-    Some((method, std::str::from_utf8(target).ok()?))
+    Some((method, word.len()..word.len() + target.len()))
 }
 
 /// Whether a field with this name, which is in lower case, makes a request unusual.
@@ -153,16 +172,15 @@ fn is_unusual(name: &[u8]) -> bool {
     matches!(name, b"expect" | b"host") || is_hop_by_hop(name)
 }
 
-/// A name or an IPv4 address, and perhaps a port.
-fn usual_host(value: &[u8]) -> Option<&str> {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    let end = value.iter().position(|byte| !is_name(byte)).unwrap_or(value.len());
-    let is_usual = match value.get(end..)? {
-        [] => true,
-        [b':', port @ ..] => (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit),
+/// Whether it is a name or an IPv4 address, and perhaps a port.
+fn is_usual_host(value: &[u8]) -> bool {
+    let end = strict::host_name_length(value);
+    let is_usual = match value.get(end..) {
+        Some([]) => true,
+        Some([b':', port @ ..]) => (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    std::str::from_utf8(value).ok().filter(|_| is_usual && end > 0)
+    is_usual && end > 0
 }
 
 #[cfg(test)]
@@ -174,10 +192,14 @@ mod tests {
         let mut bytes =
             b"POST /a?b=%20 HTTP/1.1\r\nHost: h:80\r\nConnection: Keep-Alive\r\nX-One:  1 \r\nContent-Length: 2\r\n\r\nhiGET"
                 .to_vec();
-        let mut fields = Fields::new();
-        let request = DirectRequest::read(&mut bytes, &mut fields).unwrap();
-        assert_eq!((&request.method, request.target, request.host), (&Method::POST, "/a?b=%20", "h:80"));
-        assert_eq!((request.path(), request.body, request.length), (&b"/a"[..], &b"hi"[..], 95));
+        let mut fields = FieldSpans::new();
+        let spans = HeadSpans::read(&mut bytes, &mut fields).unwrap();
+        let request = spans.of(&bytes, &fields);
+        assert_eq!(
+            (request.method, request.target, request.host),
+            (&Method::POST, &b"/a?b=%20"[..], &b"h:80"[..])
+        );
+        assert_eq!((request.path(), request.body, spans.length), (&b"/a"[..], &b"hi"[..], 95));
         assert_eq!((request.field(b"x-one"), request.field(b"host")), (Some(&b"1"[..]), None));
     }
 
@@ -220,12 +242,11 @@ mod tests {
             format!("{line}: c\r\n\r\n"),
             format!("{line}b\r\n\r\n"),
             format!("{line}{}\r\n", "b: c\r\n".repeat(FIELDS_MAX)),
+            format!("{line}{}\r\n", "Connection: keep-alive\r\n".repeat(FIELDS_MAX)),
             format!("{line}b: {}\r\n\r\n", "c".repeat(HEAD_MAX)),
         ] {
-            assert!(
-                DirectRequest::read(&mut bytes.clone().into_bytes(), &mut Fields::new()).is_none(),
-                "{bytes:?}"
-            );
+            let read = HeadSpans::read(&mut bytes.clone().into_bytes(), &mut FieldSpans::new());
+            assert!(read.is_none(), "{bytes:?}");
         }
     }
 
@@ -265,13 +286,14 @@ mod tests {
                 bytes[at] = odd[random.usize(..odd.len())];
             }
             let given = bytes.clone();
-            let mut fields = Fields::new();
-            let Some(request) = DirectRequest::read(&mut bytes, &mut fields) else { continue };
+            let mut fields = FieldSpans::new();
+            let Some(spans) = HeadSpans::read(&mut bytes, &mut fields) else { continue };
+            let body_length = spans.of(&bytes, &fields).body.len();
             read += 1;
             let (end, shape) = strict::whole_head(&given).unwrap().expect("a whole head");
-            let body = strict::Framing::Length(u64::try_from(request.body.len()).unwrap());
+            let body = strict::Framing::Length(u64::try_from(body_length).unwrap());
             assert_eq!((shape.framing, shape.is_upgrade), (body, false), "{}", given.escape_ascii());
-            assert_eq!(request.length, end + request.body.len(), "{}", given.escape_ascii());
+            assert_eq!(spans.length, end + body_length, "{}", given.escape_ascii());
         }
         assert!(read > 1_000, "{read}");
     }

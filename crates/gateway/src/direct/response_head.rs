@@ -11,10 +11,9 @@ use tokio::time::Instant;
 use tollgate_core::Time;
 use tollgate_http::response::{HeaderLines, PROBLEM_JSON};
 
-use super::buffers;
-use super::date::DateHeader;
 use super::outgoing_head::line;
 use super::relay::BodyFraming;
+use super::{buffers, date};
 use crate::bounds::FIELDS_MAX;
 use crate::fields::{is_hop_by_hop, is_kept};
 
@@ -39,7 +38,6 @@ pub(super) struct Additions<'a> {
     pub(super) told: &'a HeaderLines,
     /// The connection ends with this answer.
     pub(super) is_last: bool,
-    pub(super) date: &'a mut DateHeader,
     /// The calendar, which is only asked where the upstream says no date.
     pub(super) calendar: &'a (dyn Fn() -> Time + Sync),
 }
@@ -104,7 +102,7 @@ fn strict_length(value: &[u8]) -> Option<u64> {
 pub(super) fn pass_on(
     bytes: &[u8],
     is_head_request: bool,
-    additions: &mut Additions<'_>,
+    additions: &Additions<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Option<UpstreamHead>, BadHead> {
     let mut fields = [EMPTY_HEADER; FIELDS_MAX];
@@ -161,24 +159,26 @@ pub(super) fn pass_on(
 const OWN_BYTES: usize = 128;
 
 impl Additions<'_> {
-    fn end(&mut self, has_date: bool, out: &mut Vec<u8>) {
+    fn end(&self, has_date: bool, out: &mut Vec<u8>) {
         if self.is_last {
             line(out, b"connection", &[b"close"]);
         }
-        if !has_date {
-            out.extend_from_slice(self.date.line(Instant::now(), self.calendar));
+        match has_date {
+            true => out.extend_from_slice(b"\r\n"),
+            false => date::end_head(out, Instant::now(), self.calendar),
         }
-        out.extend_from_slice(b"\r\n");
     }
 }
 
 /// The beginning of a denial, which is what we answer most.
 const DENIAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\n";
+/// What follows the lines about limits.
+const VERDICT_AND_LENGTH: &[u8] = b"x-tollgate-verdict: deny\r\ncontent-length: ";
 
-/// An answer of our own: a problem, and perhaps what was decided.
+/// An answer of our own: a problem.
 pub(super) struct OwnAnswer<'a> {
+    /// What was decided is told with a 429.
     pub(super) status: StatusCode,
-    pub(super) verdict: Option<&'a str>,
     /// Lines about limits.
     pub(super) told: &'a [u8],
     /// The body, in parts.
@@ -192,7 +192,6 @@ pub(super) struct OwnAnswers<'a> {
     pub(super) is_last: bool,
     /// The request was a HEAD: bodies are only told of, by their length.
     pub(super) is_head_request: bool,
-    pub(super) date: &'a mut DateHeader,
     pub(super) calendar: &'a (dyn Fn() -> Time + Sync),
     /// When the last one was written, for whoever wants to know the time, too.
     pub(super) written_at: &'a mut Option<Instant>,
@@ -201,7 +200,7 @@ pub(super) struct OwnAnswers<'a> {
 impl OwnAnswers<'_> {
     /// Writes one; how many bytes its body has on the wire.
     pub(super) fn write(&mut self, answer: &OwnAnswer<'_>) -> usize {
-        let OwnAnswer { status, verdict, told, body } = answer;
+        let OwnAnswer { status, told, body } = answer;
         let out = &mut *self.out;
         if out.capacity() == 0 {
             *out = buffers::take();
@@ -210,24 +209,24 @@ impl OwnAnswers<'_> {
         out.reserve(length + told.len() + 2 * OWN_BYTES);
         if *status == StatusCode::TOO_MANY_REQUESTS {
             out.extend_from_slice(DENIAL);
+            out.extend_from_slice(told);
+            out.extend_from_slice(VERDICT_AND_LENGTH);
         } else {
             let reason = status.canonical_reason().unwrap_or_default();
             for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\n"] {
                 out.extend_from_slice(part.as_bytes());
             }
             line(out, b"content-type", &[PROBLEM_JSON.as_bytes()]);
+            out.extend_from_slice(told);
+            out.extend_from_slice(b"content-length: ");
         }
-        out.extend_from_slice(told);
-        if let Some(verdict) = verdict {
-            line(out, b"x-tollgate-verdict", &[verdict.as_bytes()]);
-        }
-        line(out, b"content-length", &[itoa::Buffer::new().format(length).as_bytes()]);
+        out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        out.extend_from_slice(b"\r\n");
         if self.is_last {
             line(out, b"connection", &[b"close"]);
         }
         let now = *self.written_at.insert(Instant::now());
-        out.extend_from_slice(self.date.line(now, self.calendar));
-        out.extend_from_slice(b"\r\n");
+        date::end_head(out, now, self.calendar);
         if self.is_head_request {
             return 0;
         }
@@ -240,6 +239,9 @@ impl OwnAnswers<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::Verdict;
+    use tollgate_http::response::VERDICT;
+
     use super::*;
 
     #[test]
@@ -247,5 +249,7 @@ mod tests {
         let reason = StatusCode::TOO_MANY_REQUESTS.canonical_reason().unwrap();
         let written = format!("HTTP/1.1 429 {reason}\r\ncontent-type: {PROBLEM_JSON}\r\n");
         assert_eq!(written.as_bytes(), DENIAL);
+        let verdict = Verdict::Deny { retry_after: None }.word();
+        assert_eq!(format!("{VERDICT}: {verdict}\r\ncontent-length: ").as_bytes(), VERDICT_AND_LENGTH);
     }
 }

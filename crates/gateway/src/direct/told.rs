@@ -19,11 +19,18 @@ thread_local! {
 
 /// What a client is told.
 pub(super) struct Told<'a> {
-    pub(super) lines: HeaderLines,
+    lines: HeaderLines,
     /// Who writes denials.
     answers: OwnAnswers<'a>,
     /// There is an access log.
     is_logged: bool,
+    denied_bytes: Option<usize>,
+}
+
+/// What it came to.
+pub(super) struct ToldEnd {
+    /// For whoever answers; nothing if that was done.
+    pub(super) lines: HeaderLines,
     /// Bytes of the body of a denial, if one was written.
     pub(super) denied_bytes: Option<usize>,
 }
@@ -32,6 +39,11 @@ impl<'a> Told<'a> {
     /// Nothing as yet.
     pub(super) fn new(answers: OwnAnswers<'a>, is_logged: bool) -> Self {
         Self { lines: HeaderLines::default(), answers, is_logged, denied_bytes: None }
+    }
+
+    /// All was said.
+    pub(super) fn end(self) -> ToldEnd {
+        ToldEnd { lines: self.lines, denied_bytes: self.denied_bytes }
     }
 
     /// The lines, with room for more.
@@ -72,8 +84,7 @@ impl HeaderSink for Told<'_> {
             let mut wait = Buffer::new();
             let wait = wait.format(parts.retry_after_ms).as_bytes();
             let body = [parts.body, wait, DenialParts::END];
-            let verdict = Some(view.reply().verdict.word());
-            let bytes = self.answers.write(&OwnAnswer { status, verdict, told: parts.lines, body });
+            let bytes = self.answers.write(&OwnAnswer { status, told: parts.lines, body });
             self.denied_bytes = Some(bytes);
             true
         })

@@ -2,6 +2,8 @@
 //!
 //! From RFC 9112, with everything refused that it lets a server choose about.
 
+use std::ops::Range;
+
 use http::StatusCode;
 
 use super::REJECTED;
@@ -253,11 +255,16 @@ pub(crate) fn length(value: &[u8]) -> Option<u64> {
 }
 
 /// Without the spaces and tabs around it, and those alone: `trim_ascii` takes CR and form feed, too.
-pub(crate) fn trim(value: &[u8]) -> &[u8] {
+fn trim(value: &[u8]) -> &[u8] {
+    value.get(trimmed(value)).unwrap_or_default()
+}
+
+/// Where that is.
+pub(crate) fn trimmed(value: &[u8]) -> Range<usize> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = value.iter().position(|byte| !is_space(byte)).unwrap_or(value.len());
     let end = value.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
-    value.get(start..end).unwrap_or_default()
+    start..end
 }
 
 /// Whether a value has what no value may have. Without a way out of the loop, it looks at many
@@ -273,6 +280,9 @@ static TOKEN_BYTES: [u8; 256] = letters_digits_and(b"!#$%&'*+-.^_`|~");
 /// The bytes that a path and its query are made of nearly always, and 0 for all others; every reader
 /// takes them anywhere.
 static USUAL_TARGET: [u8; 256] = letters_digits_and(b"-._~!$&'()*+,;=:@%/?");
+
+/// The bytes that names of hosts and IPv4 addresses are made of, and 0 for all others.
+static HOST_BYTES: [u8; 256] = letters_digits_and(b".-_");
 
 #[expect(clippy::indexing_slicing, clippy::as_conversions, reason = "it is run by the compiler")]
 const fn letters_digits_and(others: &[u8]) -> [u8; 256] {
@@ -302,6 +312,12 @@ fn is_token(bytes: &[u8]) -> bool {
 /// Whether a target has only what every reader takes anywhere.
 pub(crate) fn is_usual_target(target: &[u8]) -> bool {
     target.iter().all(|byte| USUAL_TARGET.get(usize::from(*byte)).is_some_and(|usual| *usual != 0))
+}
+
+/// How many bytes there are before the first that is in no name of a host.
+pub(crate) fn host_name_length(host: &[u8]) -> usize {
+    let is_odd = |byte: &u8| HOST_BYTES.get(usize::from(*byte)).is_none_or(|own| *own == 0);
+    host.iter().position(is_odd).unwrap_or(host.len())
 }
 
 /// Puts the token before a colon into lower case; how long it is, or none if there is no token or no colon.

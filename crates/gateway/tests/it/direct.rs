@@ -4,12 +4,16 @@
 //! changes. So each case is asked twice, and everybody gets the same lines both times. Where hyper
 //! sorts fields by name, order does not matter.
 
+use std::future::pending;
 use std::sync::Arc;
 
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter, DuplexStream, duplex,
+};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tollgate_gateway::ClientSocket;
+use tollgate_gateway::bounds::DIRECT_OUT_BYTES;
 
 use crate::support::{GatewaySetup, Raw, RawUpstream, TestGateway, in_time};
 
@@ -266,6 +270,52 @@ async fn requests_that_come_together_are_answered_in_order_and_the_rest_is_hyper
         statuses.push(answer.first_line.split(' ').nth(1).unwrap().to_owned());
     }
     assert_eq!(statuses, ["429", "201", "429", "429", "202", "200", "429"]);
+}
+
+/// Their answers are more than is written at once.
+#[tokio::test]
+async fn many_requests_that_come_together_are_all_answered() {
+    const MANY: usize = 500;
+    let (_upstream, gateway, mut client) =
+        GatewaySetup { rules: NOTHING, ..GatewaySetup::default() }.meet().await;
+    client.send(GET.repeat(MANY)).await;
+    let mut bytes = 0;
+    for _ in 0..MANY {
+        let answer = in_time(Message::read(&mut client, true)).await;
+        assert!(answer.first_line.starts_with("HTTP/1.1 429 "), "{}", answer.first_line);
+        bytes += answer.body.len();
+    }
+    assert!(bytes > DIRECT_OUT_BYTES, "{bytes}");
+    // Nothing is left that would be taken for the answer to another one.
+    let (mut other, _stop) = connect(&gateway).await;
+    let (next, _) = other.ask(GET).await;
+    assert_eq!(client.ask(GET).await.0.len(), next.len(), "{next}");
+}
+
+/// The connection has no room for a whole answer, and with a buffer of its own it takes one and keeps the
+/// rest, as TLS does.
+#[tokio::test]
+async fn a_denial_comes_whole_to_a_client_that_takes_a_few_bytes_at_a_time() {
+    async fn deny(gateway: &TestGateway, near: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let socket = ClientSocket { peer: Some([127, 0, 0, 1].into()), is_tls: false };
+        in_time(Arc::clone(&gateway.gateway).serve(near, socket, pending())).await.unwrap();
+    }
+    async fn ask(mut far: DuplexStream) {
+        for _ in 0..3 {
+            far.write_all(GET.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"}") {
+                assert!(far.read_buf(&mut answer).await.unwrap() > 0, "{}", answer.escape_ascii());
+            }
+            assert!(answer.len() > 2 * ROOM && answer.starts_with(b"HTTP/1.1 429 "));
+        }
+    }
+    const ROOM: usize = 100;
+    let (_upstream, gateway, _) = GatewaySetup { rules: NOTHING, ..GatewaySetup::default() }.meet().await;
+    let (near, far) = duplex(ROOM);
+    tokio::join!(deny(&gateway, near), ask(far));
+    let (near, far) = duplex(ROOM);
+    tokio::join!(deny(&gateway, BufWriter::new(near)), ask(far));
 }
 
 /// A connection that can be told to end.

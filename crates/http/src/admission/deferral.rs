@@ -15,6 +15,7 @@ use tollgate_core::{Descriptor, Entry, Micros, Operation, Outcome, OwnedRequest,
 use tollgate_limiter::Reply;
 
 use super::{Admission, AdmissionControl, AdmissionError, Checker};
+use crate::request::mapping::{MappedDescriptors, MappedEntries};
 use crate::request::{HttpRequestFacts, MappedRequest};
 use crate::response::CallerView;
 
@@ -108,8 +109,9 @@ impl AdmissionControl {
             return self.admit(checker, facts).await;
         }
         let route = self.route(&**checker, facts);
-        let entries = mapped.entries();
-        let descriptors = mapped.descriptors(&entries);
+        let (mut entries, mut descriptors) = (MappedEntries::new(), MappedDescriptors::new());
+        mapped.entries(&mut entries);
+        mapped.descriptors(&entries, &mut descriptors);
         let request = Request { route: route.as_deref(), ..mapped.request(&descriptors) };
         if is_in_line(&**checker, &request) {
             let peeked = checker.ask(&request, Operation::Peek, now, self.max_wait.into()).await;

@@ -521,6 +521,11 @@ impl<'a> FactLookup<'_, 'a> {
     }
 }
 
+/// The entries of a request; usually they need no allocation.
+pub type MappedEntries<'e> = SmallVec<[Entry<'e>; ENTRIES_USUAL]>;
+/// Its descriptors.
+pub type MappedDescriptors<'e> = SmallVec<[Descriptor<'e>; DESCRIPTORS_USUAL]>;
+
 /// What a request became.
 #[derive(Debug, Clone, Default)]
 pub struct MappedRequest<'a> {
@@ -546,18 +551,17 @@ impl MappedRequest<'_> {
         })
     }
 
-    /// The entries of all descriptors, for [`MappedRequest::descriptors`].
-    pub fn entries(&self) -> SmallVec<[Entry<'_>; ENTRIES_USUAL]> {
-        let mut entries = SmallVec::new();
+    /// Appends the entries of all descriptors, for [`MappedRequest::descriptors`]. Both put what is large
+    /// where it is wanted: to return it would be to copy it, for every request.
+    pub fn entries<'e>(&'e self, entries: &mut MappedEntries<'e>) {
         for (key, value) in &self.entries {
             entries.push(Entry { key, value });
         }
-        entries
     }
 
-    /// The descriptors, made of what [`MappedRequest::entries`] gave, for [`MappedRequest::request`].
-    pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>]) -> SmallVec<[Descriptor<'e>; DESCRIPTORS_USUAL]> {
-        let (mut start, mut descriptors) = (0, SmallVec::new());
+    /// Appends the descriptors, made of what [`MappedRequest::entries`] gave, for [`MappedRequest::request`].
+    pub fn descriptors<'e>(&self, entries: &'e [Entry<'e>], descriptors: &mut MappedDescriptors<'e>) {
+        let mut start = 0;
         for (end, terms) in &self.ends {
             let own = entries.get(start..*end).unwrap_or_default();
             start = *end;
@@ -566,7 +570,6 @@ impl MappedRequest<'_> {
                 false => Descriptor::new(own).with_operation(Operation::Peek),
             });
         }
-        descriptors
     }
 
     /// Whether the answer has a say in what is charged.
@@ -586,8 +589,9 @@ impl MappedRequest<'_> {
 
     /// Does something with it as a request of cost 1.
     pub fn with_request<R>(&self, act: impl FnOnce(&Request<'_>) -> R) -> R {
-        let entries = self.entries();
-        let descriptors = self.descriptors(&entries);
+        let (mut entries, mut descriptors) = (MappedEntries::new(), MappedDescriptors::new());
+        self.entries(&mut entries);
+        self.descriptors(&entries, &mut descriptors);
         act(&self.request(&descriptors))
     }
 }
