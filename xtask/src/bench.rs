@@ -21,6 +21,9 @@ const SECTIONS: [&str; 9] =
     ["in-process", "memory", "pause", "grpc", "http", "resp", "redis", "gateway", "scaling"];
 /// The peer over RESP and HTTP, at the version that the published figures are of.
 const THROTTLECRAB: (&str, &str) = ("throttlecrab-server", "0.4.40");
+/// envoyproxy/ratelimit, which has no releases: a commit, by the name that Go's module proxy gives it.
+const RATELIMIT: &str =
+    "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36";
 
 /// Callers make up keys, and the server must not grow. Takes the debug build that the tests have made.
 pub(crate) fn soak() -> Result<()> {
@@ -55,6 +58,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     }
     if any(&["http", "resp"]) {
         install_throttlecrab()?;
+    }
+    if any(&["redis"]) {
+        install_ratelimit()?;
     }
     if any(&["in-process", "memory"]) {
         build_peers()?;
@@ -93,4 +99,16 @@ fn install_throttlecrab() -> Result<()> {
     let ((name, version), root) = (THROTTLECRAB, workspace::target()?.join("tools"));
     let root = root.to_str().context("the path of the target folder is not UTF-8")?;
     Invocation::new("cargo", &["install", "--locked", name, "--version", version, "--root", root]).run()
+}
+
+/// Builds it where there is `go`; without it the comparison goes without.
+fn install_ratelimit() -> Result<()> {
+    let folder = workspace::target()?.join("tools/bin");
+    let folder = folder.to_str().context("the path of the target folder is not UTF-8")?;
+    let install =
+        Invocation { settings: &[("GOBIN", folder)], program: "go", arguments: &["install", RATELIMIT] };
+    if let Err(error) = install.run() {
+        println!("envoyproxy/ratelimit is left out: {error:#}");
+    }
+    Ok(())
 }

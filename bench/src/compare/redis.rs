@@ -3,6 +3,9 @@
 //! For one algorithm after the other, a `redis-server` and a `tollgate` on it are started and loaded
 //! over gRPC; then the command that Tollgate sends for one request is run alone by `redis-benchmark`,
 //! with as many connections and as many commands in flight.
+//!
+//! Then one limit on one server and on a cluster, beside envoyproxy/ratelimit, if `cargo xtask` could
+//! build it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -15,10 +18,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 use tollgate_load::LoadProtocol;
 use tollgate_load::plan::{DescriptorCheck, LoadRequest};
-use tollgate_testkit::RedisServer;
 use tollgate_testkit::redis::wait_until;
+use tollgate_testkit::{RedisCluster, RedisServer};
 
-use super::server_process::{ServerProcess, free_address};
+use super::server_process::{ServerProcess, free_address, peer};
 use super::{Concurrency, Contender, Turns};
 use crate::figures::{millis, plotted, ratio, redis_cpu_us, two_places};
 use crate::report::Section;
@@ -60,7 +63,200 @@ pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
     section.say(&table.to_string());
     let labels = Labels { title: "CPU time of Redis for a decision", x: "", y: "µs of Redis' one thread" };
     section.show("redis", "CPU time of Redis for a decision, by algorithm", bars(labels, &redis_cpu));
+    beside_ratelimit(turns, section)
+}
+
+/// A fixed window on one server and on a cluster, beside envoyproxy/ratelimit.
+fn beside_ratelimit(turns: &Turns, section: &mut Section) -> Result<()> {
+    let head = [
+        "service",
+        "/s",
+        "±",
+        "ratio",
+        "CPU µs",
+        "±",
+        "for the same CPU",
+        "Redis CPU µs",
+        "±",
+        "p50 ms",
+        "p99 ms",
+    ];
+    let mut table = MarkdownTable::new(head);
+    section.say(
+        "One limit by the hour for each of a million users, on one server and on a cluster of three with \
+         replicas, beside envoyproxy/ratelimit as it comes, without statistics. \
+         Beside the first row of a store: requests a second (ratio), and requests for the same CPU time of \
+         the service. The CPU time of Redis is that of its masters.",
+    );
+    for store in [CounterStore::Server(RedisServer::start()), CounterStore::Cluster(RedisCluster::start())] {
+        let mut services = Vec::new();
+        if let Ok(program) = peer("service_cmd") {
+            services.push((ServiceRig::ratelimit(&program, &store)?, ServiceFigures::default()));
+        }
+        for (build, program) in turns.builds()? {
+            let rig = ServiceRig::tollgate(&program, build, &store)?;
+            services.push((rig, ServiceFigures::default()));
+        }
+        for (rig, _) in &services {
+            rig.contender.load(CONCURRENCY, Duration::ZERO, Duration::from_secs(1))?;
+        }
+        for _ in 0..turns.count {
+            for (rig, figures) in &mut services {
+                figures.measure(rig, &store, turns.seconds)?;
+            }
+        }
+        let first = services.first().map(|(_, figures)| figures.per_second.median());
+        let first_cpu = services.first().map(|(_, figures)| figures.cpu.median());
+        for (rig, figures) in &services {
+            let beside = (first.unwrap_or_default(), first_cpu.unwrap_or_default());
+            let name = format!("{} on {}", rig.contender.name, store.name());
+            table.row(figures.row(name, beside));
+        }
+    }
+    section.say(&table.to_string());
     Ok(())
+}
+
+/// Where services keep their counters.
+enum CounterStore {
+    Server(RedisServer),
+    Cluster(RedisCluster),
+}
+
+impl CounterStore {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Server(_) => "one server",
+            Self::Cluster(_) => "a cluster of three",
+        }
+    }
+
+    /// As `--store` takes it.
+    fn url(&self) -> String {
+        match self {
+            Self::Server(server) => server.url(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
+    }
+
+    fn servers(&self) -> &[RedisServer] {
+        match self {
+            Self::Server(server) => std::slice::from_ref(server),
+            Self::Cluster(cluster) => &cluster.servers,
+        }
+    }
+
+    /// The CPU time of the masters so far.
+    fn cpu_us(&self) -> Result<u64> {
+        let masters = self.servers().iter().filter(|server| server.cli(&["role"]).starts_with("master"));
+        masters.map(redis_cpu_us).sum()
+    }
+}
+
+/// What one service came to; CPU times in hundredths of a microsecond.
+#[derive(Default)]
+struct ServiceFigures {
+    per_second: Samples,
+    cpu: Samples,
+    redis_cpu: Samples,
+    p50_us: Samples,
+    p99_us: Samples,
+}
+
+impl ServiceFigures {
+    fn measure(&mut self, rig: &ServiceRig, store: &CounterStore, seconds: u64) -> Result<()> {
+        let before = store.cpu_us()?;
+        let report = rig.contender.load(CONCURRENCY, Duration::ZERO, Duration::from_secs(seconds))?;
+        self.redis_cpu.add(ratio(store.cpu_us()? - before, report.answered));
+        self.per_second.add(report.per_second());
+        self.cpu.add(report.server_cpu_ns().context("no CPU time in /proc")? / 10);
+        self.p50_us.add(u64::try_from(report.latencies.p50.as_micros())?);
+        self.p99_us.add(u64::try_from(report.latencies.p99.as_micros())?);
+        Ok(())
+    }
+
+    /// Beside the first service's rate and CPU time.
+    fn row(&self, name: String, (rate, cpu): (u64, u64)) -> [String; 11] {
+        [
+            name,
+            self.per_second.median().to_string(),
+            format!("{} %", self.per_second.spread_percent()),
+            two_places(ratio(self.per_second.median(), rate)),
+            two_places(self.cpu.median()),
+            format!("{} %", self.cpu.spread_percent()),
+            two_places(ratio(cpu, self.cpu.median())),
+            two_places(self.redis_cpu.median()),
+            format!("{} %", self.redis_cpu.spread_percent()),
+            millis(Duration::from_micros(self.p50_us.median())),
+            millis(Duration::from_micros(self.p99_us.median())),
+        ]
+    }
+}
+
+/// A service with one limit, which it keeps in a store.
+struct ServiceRig {
+    contender: Contender,
+    /// Killed with this value.
+    _process: ServerProcess,
+    /// Removed with this value.
+    _folder: TempDir,
+}
+
+impl ServiceRig {
+    fn tollgate(program: &Path, build: &str, store: &CounterStore) -> Result<Self> {
+        let (folder, grpc) = (tempfile::tempdir()?, free_address());
+        let rules = folder.path().join("rules.yaml");
+        fs::write(&rules, rules_of("{ requests_per_unit: 1000000, unit: hour }"))?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--grpc", &grpc, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args(["--store", &store.url(), "--rules"]).arg(rules);
+        command.env("REDIS_TIMEOUT", "1s").env("TOLLGATE_HISTORY", "false");
+        Self::start(format!("{build}tollgate"), command, grpc, folder)
+    }
+
+    /// Without statistics, which it would write to its log for each request.
+    fn ratelimit(program: &Path, store: &CounterStore) -> Result<Self> {
+        let (folder, grpc) = (tempfile::tempdir()?, free_address());
+        let rules = folder.path().join("ratelimit/config");
+        fs::create_dir_all(&rules)?;
+        fs::write(rules.join("bench.yaml"), rules_of("{ requests_per_unit: 1000000, unit: hour }"))?;
+        let addresses: Vec<_> =
+            store.servers().iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+        let port = |address: &str| address.rsplit(':').next().unwrap_or_default().to_owned();
+        let mut command = Command::new(program);
+        command.env("GRPC_PORT", port(&grpc)).env("PORT", port(&free_address()));
+        command.env("DEBUG_PORT", port(&free_address())).env("LOG_LEVEL", "error");
+        command.env("USE_STATSD", "false").env("DISABLE_STATS", "true");
+        command.env("RUNTIME_ROOT", folder.path()).env("RUNTIME_SUBDIRECTORY", "ratelimit");
+        command.env("RUNTIME_WATCH_ROOT", "false").env("BACKEND_TYPE", "redis");
+        let kind = if matches!(store, CounterStore::Cluster(_)) { "CLUSTER" } else { "SINGLE" };
+        command.env("REDIS_SOCKET_TYPE", "tcp").env("REDIS_TYPE", kind);
+        command.env("REDIS_URL", addresses.join(","));
+        Self::start("envoyproxy/ratelimit".to_owned(), command, grpc, folder)
+    }
+
+    fn start(name: String, command: Command, grpc: String, folder: TempDir) -> Result<Self> {
+        let process = ServerProcess::start(command, grpc)?;
+        let contender = contender(name, &process);
+        Ok(Self { contender, _process: process, _folder: folder })
+    }
+}
+
+/// A rule file with this limit for each user.
+fn rules_of(limit: &str) -> String {
+    format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n")
+}
+
+/// Asks a service about a million users.
+fn contender(name: String, process: &ServerProcess) -> Contender {
+    let entries = vec![("user_id".to_owned(), "u{key}".to_owned())];
+    let check = DescriptorCheck { domain: "bench".to_owned(), entries, cost: 1 };
+    Contender {
+        name,
+        address: process.address().to_owned(),
+        pid: process.pid(),
+        request: LoadRequest::Check(LoadProtocol::Grpc, check),
+    }
 }
 
 /// What one algorithm came to; CPU times in hundredths of a microsecond.
@@ -77,7 +273,8 @@ struct RedisFigures {
 
 impl RedisFigures {
     fn measure(rig: &RedisRig, turns: &Turns) -> Result<Self> {
-        let (command, contender, mut figures) = (rig.command()?, rig.contender(), Self::default());
+        let (command, mut figures) = (rig.command()?, Self::default());
+        let contender = contender("tollgate".to_owned(), &rig.tollgate);
         contender.load(CONCURRENCY, Duration::ZERO, Duration::from_secs(1))?;
         for _ in 0..turns.count {
             let (cpu_before, calls_before) = (redis_cpu_us(&rig.redis)?, rig.script_calls()?);
@@ -127,10 +324,7 @@ impl RedisRig {
         let folder = tempfile::tempdir()?;
         let rules = folder.path().join("rules.yaml");
         let limit = format!("{{ algorithm: {algorithm}, requests_per_unit: 10000, unit: hour }}");
-        fs::write(
-            &rules,
-            format!("domain: bench\ndescriptors:\n  - key: user_id\n    rate_limit: {limit}\n"),
-        )?;
+        fs::write(&rules, rules_of(&limit))?;
         let (redis, grpc, http) = (RedisServer::start(), free_address(), free_address());
         let mut command = Command::new(program);
         command.args(["serve", "--grpc", &grpc, "--http", &http, "--admin", "127.0.0.1:0"]);
@@ -141,17 +335,6 @@ impl RedisRig {
         // It listens before it has read its rules.
         wait_until("the rules are loaded", TIMEOUT, || rig.check("first").is_ok());
         Ok(rig)
-    }
-
-    fn contender(&self) -> Contender {
-        let entries = vec![("user_id".to_owned(), "u{key}".to_owned())];
-        let check = DescriptorCheck { domain: "bench".to_owned(), entries, cost: 1 };
-        Contender {
-            name: "tollgate".to_owned(),
-            address: self.tollgate.address().to_owned(),
-            pid: self.tollgate.pid(),
-            request: LoadRequest::Check(LoadProtocol::Grpc, check),
-        }
     }
 
     /// How often scripts were called so far.

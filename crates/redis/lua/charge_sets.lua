@@ -53,7 +53,7 @@ local function take(asked, keys, before, stands)
   for i, ask in ipairs(asked) do
     local key = keys[i]
     if states[key] == nil then states[key] = before[key] end
-    if states[key] == FOREIGN then return nil, i end
+    if type(states[key]) == 'number' then return nil, i end
     if not stands(ask) then ask = setmetatable({ operation = 'peek' }, { __index = ask }) end
     local is_ours, fit, text, deadline = pcall(ALGORITHMS[ask.algorithm], states[key] or nil, ask)
     if not is_ours then return nil, i end
@@ -99,7 +99,7 @@ end
 
 local now = time_of(ARGV[1])
 local reply, first = { now }, 1
-for request = #KEYS + 2, #ARGV do
+for request = #KEYS + 2, ARGC do
   local count, flag, not_after = string.match(ARGV[request], '^(%d+) (%d) (%d*)$')
   local asked, keys, before = {}, {}, {}
   for i = 1, tonumber(count) do
@@ -110,7 +110,7 @@ for request = #KEYS + 2, #ARGV do
   end
   local changes, foreign = changes_of(asked, keys, before, flag)
   if not changes then
-    reply[first + foreign] = FOREIGN
+    if reply[first + foreign] ~= ELSEWHERE then reply[first + foreign] = FOREIGN end
   elseif now <= (tonumber(not_after) or now) then
     for key, change in pairs(changes) do write_state(key, before[key], change[1], change[2], now) end
   end

@@ -7,14 +7,15 @@
 --       then for each key what is asked of it
 -- Reply now, and for each key the state before its request, or false: the
 --       caller takes the same steps to know the details. FOREIGN where nothing
---       was done because the state is not ours
+--       was done because the state is not ours, ELSEWHERE where nothing was done
+--       because it is not here
 
 local now = time_of(ARGV[1])
 local reply = { now }
 for i = 1, #KEYS do
   local key = KEYS[i]
   local before = read_state(key)
-  if before ~= FOREIGN then
+  if type(before) ~= 'number' then
     local is_ours, _, text, deadline = pcall(decide, before or nil, ask_of(i, now))
     if is_ours then write_state(key, before, text, deadline, now) else before = FOREIGN end
   end

@@ -1,10 +1,23 @@
 -- The one file that talks to Redis: the clock, one GET and at most one SET or DEL a key.
 
+-- In a cluster a call may be about keys of several slots of this server. Such keys
+-- cannot be declared: they are the last arguments, before their number.
+local KEYS, ARGC = KEYS, #ARGV
+local IS_DECLARED = #KEYS > 0
+if not IS_DECLARED then
+  local count = tonumber(ARGV[ARGC])
+  ARGC = ARGC - count - 1
+  KEYS = { unpack(ARGV, ARGC + 1, ARGC + count) }
+end
+
 -- A caller with a clock of its own may be slower than the server, whose keys
 -- must outlive it. A state past its deadline equals none, so that it may stay.
 local CALLERS_LIFE_MS = 3600000
 -- The reply in place of a state that no script of ours has written.
 local FOREIGN = 0
+-- The reply in place of a state that cannot be read here, such as one of a slot that
+-- has moved. Nothing was done for its request, which is sent again with its keys declared.
+local ELSEWHERE = 1
 
 -- The caller's time if it brings one, else the server's.
 local function time_of(brought)
@@ -16,12 +29,13 @@ local function time_of(brought)
   return math.min(now, NOW_MAX)
 end
 
--- The state, false if there is none, or FOREIGN: other requests of the batch
--- must not suffer for it.
+-- The state, false if there is none, or a number, FOREIGN or ELSEWHERE: other
+-- requests of the batch must not suffer for it.
 local function read_state(key)
   local state = redis.pcall('GET', key)
   if type(state) ~= 'table' then return state end
   if string.find(state.err, 'WRONGTYPE', 1, true) then return FOREIGN end
+  if not IS_DECLARED then return ELSEWHERE end
   -- Not the key's fault: again, so that the caller gets the server's own error.
   return redis.call('GET', key)
 end

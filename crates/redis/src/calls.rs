@@ -59,7 +59,7 @@ pub(crate) async fn decide(
 ) -> Result<Replay, StoreFailure> {
     let args = || ScriptArgs::new(placed.charge_set, placed.keys.clone(), placed.not_after);
     let replay = |reply| Replay::new(placed.charge_set, &reply, &placed.keys);
-    let unreadable = match replay(client.run_script(args(), now, deadline).await?) {
+    let unreadable = match replay(client.run_script(args, now, deadline).await?) {
         Ok(decided) => return Ok(decided),
         Err(unreadable) => unreadable,
     };
@@ -67,7 +67,7 @@ pub(crate) async fn decide(
     let once_more = async {
         let keys: Vec<_> = unreadable.iter().filter_map(|charge| placed.keys.get(*charge)).collect();
         discard::discard(client, &keys, deadline, stats).await?;
-        replay(client.run_script(args(), now, deadline).await?).map_err(|_| StoreFailure::BadState)
+        replay(client.run_script(args, now, deadline).await?).map_err(|_| StoreFailure::BadState)
     };
     Box::pin(once_more).await
 }

@@ -173,6 +173,12 @@ impl FailureReport {
         Self { failure, said: line.trim().into() }
     }
 
+    /// Whether the server did not begin with a command, for a reason of its own. What
+    /// goes wrong within a script tells its place in the script.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.failure == StoreFailure::Other && self.said.starts_with("ERR ") && !self.said.contains("script")
+    }
+
     /// The same without this text.
     pub(crate) fn without(self, secret: &str) -> Self {
         let is_told = !secret.is_empty() && self.said.contains(secret);
@@ -304,6 +310,20 @@ mod tests {
         ] {
             assert_eq!(wrapped(inner), failure, "{inner}");
         }
+    }
+
+    #[test]
+    fn a_script_that_went_wrong_was_not_refused() {
+        for (said, is_refusal) in [
+            ("ERR eval/evalsha number of keys can't be negative or zero", true),
+            ("ERR unknown command 'EVALSHA'", true),
+            ("ERR user_script:66: attempt to index nil script: 0a9f75e9, on @user_script:66.", false),
+            ("ERR Error running script (call to f_0a9f75e9): @user_script:1: x", false),
+            ("the reply makes no sense", false),
+        ] {
+            assert_eq!(FailureReport::new(StoreFailure::Other, said).is_refusal(), is_refusal, "{said}");
+        }
+        assert!(!FailureReport::new(StoreFailure::Forbidden, "ERR no").is_refusal());
     }
 
     #[test]

@@ -4,6 +4,13 @@
 //! client longer to send a command than to write its words. So requests that
 //! arrive together share one call (`batcher` collects them). Each is
 //! decided as if it had come alone, one after the other.
+//!
+//! In a cluster a script may declare keys of one slot only, but one without flags
+//! may access all that its server has. So there a call for several requests sends
+//! their keys undeclared, and a request whose keys are elsewhere is told so
+//! (`StateBefore::Elsewhere`).
+
+use std::borrow::Cow;
 
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
@@ -18,6 +25,17 @@ use super::script_reply::{ScriptReply, StateBefore};
 const CHARGES_MAX: usize = 64;
 /// What `lua/store.lua` replies in place of a state that is not ours.
 const FOREIGN: Value = Value::Int(0);
+/// What it replies in place of a state that it cannot read.
+const ELSEWHERE: Value = Value::Int(1);
+
+/// How keys are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPassing {
+    /// As keys: all of them are of one slot, or there are no slots.
+    Declared,
+    /// Among the arguments: they may be of several slots of one server.
+    Undeclared,
+}
 
 /// Several requests in one call of a script.
 #[derive(Debug)]
@@ -26,6 +44,7 @@ pub struct BatchCall {
     pub script: Script,
     /// The time as text; empty for the server's own.
     now: String,
+    passing: KeyPassing,
     keys: Vec<String>,
     charges: Vec<String>,
     charge_sets: Vec<String>,
@@ -35,10 +54,11 @@ pub struct BatchCall {
 
 impl BatchCall {
     /// A call for one request, at this time or else the server's own.
-    pub fn new(args: ScriptArgs, now: Option<Time>) -> Self {
+    pub fn new(args: ScriptArgs, passing: KeyPassing, now: Option<Time>) -> Self {
         let mut call = Self {
             script: args.script,
             now: now.map_or_else(String::new, |now| now.get().to_string()),
+            passing,
             keys: Vec::new(),
             charges: Vec::new(),
             charge_sets: Vec::new(),
@@ -66,14 +86,29 @@ impl BatchCall {
         self.charge_counts.len()
     }
 
-    /// `KEYS` of the script: one for each charge.
+    /// Whether its keys are sent undeclared.
+    pub(crate) fn is_undeclared(&self) -> bool {
+        self.passing == KeyPassing::Undeclared
+    }
+
+    /// A key for each charge.
     pub fn keys(&self) -> &[String] {
         &self.keys
     }
 
+    /// `KEYS` of the script.
+    pub fn declared_keys(&self) -> &[String] {
+        if self.passing == KeyPassing::Declared { &self.keys } else { &[] }
+    }
+
     /// `ARGV` of the script.
-    pub fn arguments(&self) -> impl Iterator<Item = &String> {
-        std::iter::once(&self.now).chain(&self.charges).chain(&self.charge_sets)
+    pub fn arguments(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let (undeclared, count): (&[String], _) = match self.passing {
+            KeyPassing::Declared => (&[], None),
+            KeyPassing::Undeclared => (&self.keys, Some(Cow::Owned(self.keys.len().to_string()))),
+        };
+        let words = std::iter::once(&self.now).chain(&self.charges).chain(&self.charge_sets);
+        words.chain(undeclared).map(|word| Cow::Borrowed(word.as_str())).chain(count)
     }
 
     /// The command that names a script that the server has.
@@ -88,9 +123,9 @@ impl BatchCall {
 
     fn command(&self, name: &str, script: &str) -> Cmd {
         let mut command = redis::cmd(name);
-        command.arg(script).arg(self.keys.len());
-        for argument in self.keys.iter().chain(self.arguments()) {
-            command.arg(argument);
+        command.arg(script).arg(self.declared_keys().len()).arg(self.declared_keys());
+        for argument in self.arguments() {
+            command.arg(&*argument);
         }
         command
     }
@@ -118,6 +153,9 @@ fn state_before(value: Value) -> Option<StateBefore> {
     }
     if value == Value::Nil {
         return Some(StateBefore::Missing);
+    }
+    if value == ELSEWHERE {
+        return Some(StateBefore::Elsewhere);
     }
     (value == FOREIGN).then_some(StateBefore::Foreign)
 }

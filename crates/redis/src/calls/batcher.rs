@@ -1,6 +1,7 @@
 //! Collects requests that arrive together into batch calls.
 //!
-//! Each thread has open batches of its own for each server. The first request
+//! Each thread has open batches of its own for each server, in a cluster too,
+//! whatever the slots of their keys. The first request
 //! of a batch spawns a task that sends it. A spawned task runs after those that
 //! are ready already, so by then all requests that were read from sockets
 //! together have joined. Nobody waits for a timer.
@@ -15,21 +16,16 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::batch_call::BatchCall;
+use super::batch_call::{BatchCall, KeyPassing};
 use super::script::Script;
 use super::script_args::ScriptArgs;
 use super::script_reply::ScriptReply;
 use super::server::{PerThread, ServerCall, StoreServer, of_this_thread};
-use crate::error::StoreFailure;
+use crate::error::{ServerError, StoreFailure};
 
-/// What a request is told of its part of a batch.
-type BatchedReply = Result<ScriptReply, StoreFailure>;
-
-/// Calls one server for requests that arrive together.
-#[derive(Debug)]
-pub(crate) struct Batcher {
-    server: Arc<StoreServer>,
-}
+/// What a request is told of its part of a batch; none if nothing was done, because
+/// its keys are elsewhere or the server takes none that are undeclared.
+type BatchedReply = Result<Option<ScriptReply>, StoreFailure>;
 
 thread_local! {
     static OPEN: PerThread<OpenBatches> = const { RefCell::new(Vec::new()) };
@@ -58,44 +54,55 @@ enum Joined {
     Full(OpenBatch),
 }
 
-impl Batcher {
-    pub(crate) const fn new(server: Arc<StoreServer>) -> Self {
-        Self { server }
-    }
+/// Has a server decide a request, in one call with those that arrive together
+/// with it. All requests for a server pass their keys the same way.
+pub(super) async fn call(
+    server: &Arc<StoreServer>,
+    args: ScriptArgs,
+    passing: KeyPassing,
+    deadline: Instant,
+) -> BatchedReply {
+    // It never comes if the runtime ends.
+    join(server, args, passing, deadline).await.unwrap_or(Err(StoreFailure::Lost))
+}
 
-    pub(crate) const fn server(&self) -> &Arc<StoreServer> {
-        &self.server
-    }
-
-    /// Has the server decide a request, in one call with those that arrive
-    /// together with it. The reply never comes if the runtime ends.
-    pub(crate) fn call(&self, args: ScriptArgs, deadline: Instant) -> oneshot::Receiver<BatchedReply> {
-        let (sender, receiver) = oneshot::channel();
-        let (script, batches) = (args.script, of_this_thread(&OPEN, &self.server));
-        match batches.join(args, sender, deadline) {
-            Joined::Existing => {}
-            Joined::New => {
-                let (server, mut task) = (Arc::clone(&self.server), SendTask(Some((batches, script))));
-                tokio::spawn(async move {
-                    if let Some(batch) = task.take() {
-                        batch.send(&server).await;
-                    }
-                });
-            }
-            Joined::Full(batch) => {
-                let server = Arc::clone(&self.server);
-                tokio::spawn(async move { batch.send(&server).await });
-            }
+fn join(
+    server: &Arc<StoreServer>,
+    args: ScriptArgs,
+    passing: KeyPassing,
+    deadline: Instant,
+) -> oneshot::Receiver<BatchedReply> {
+    let (sender, receiver) = oneshot::channel();
+    let (script, batches) = (args.script, of_this_thread(&OPEN, server));
+    match batches.join(args, passing, sender, deadline) {
+        Joined::Existing => {}
+        Joined::New => {
+            let (server, mut task) = (Arc::clone(server), SendTask(Some((batches, script))));
+            tokio::spawn(async move {
+                if let Some(batch) = task.take() {
+                    batch.send(&server).await;
+                }
+            });
         }
-        receiver
+        Joined::Full(batch) => {
+            let server = Arc::clone(server);
+            tokio::spawn(async move { batch.send(&server).await });
+        }
     }
+    receiver
 }
 
 impl OpenBatches {
-    fn join(&self, args: ScriptArgs, sender: oneshot::Sender<BatchedReply>, deadline: Instant) -> Joined {
+    fn join(
+        &self,
+        args: ScriptArgs,
+        passing: KeyPassing,
+        sender: oneshot::Sender<BatchedReply>,
+        deadline: Instant,
+    ) -> Joined {
         let mut batches = self.0.lock();
         let Some(index) = batches.iter().position(|batch| batch.call.script == args.script) else {
-            let call = BatchCall::new(args, None);
+            let call = BatchCall::new(args, passing, None);
             batches.push(OpenBatch { call, waiting: vec![sender], deadline });
             return Joined::New;
         };
@@ -116,15 +123,19 @@ impl OpenBatches {
 impl OpenBatch {
     async fn send(self, server: &Arc<StoreServer>) {
         let Self { call, waiting, deadline } = self;
-        let reply = server.call(&ServerCall::Script(&call), deadline).await;
-        let reply = reply.map_err(|error| server.not_followed(error));
-        let replies = reply.and_then(|reply| call.read(reply).ok_or(StoreFailure::Other));
-        match replies {
-            // A request that is gone needs no reply.
-            Ok(replies) => {
-                waiting.into_iter().zip(replies).for_each(|(sender, reply)| drop(sender.send(Ok(reply))));
+        let reply = match server.call(&ServerCall::Script(&call), deadline).await {
+            Ok(reply) => call.read(reply).ok_or(StoreFailure::Other),
+            Err(ServerError::Failure(report)) if call.is_undeclared() && report.is_refusal() => {
+                Ok(Vec::new())
             }
-            Err(failure) => waiting.into_iter().for_each(|sender| drop(sender.send(Err(failure)))),
+            Err(error) => Err(server.not_followed(error)),
+        };
+        let mut replies = reply.map(Vec::into_iter);
+        for sender in waiting {
+            let replies = replies.as_mut().map_err(|failure| *failure);
+            let reply = replies.map(|replies| replies.next().filter(|reply| !reply.is_elsewhere()));
+            // A request that is gone needs no reply.
+            drop(sender.send(reply));
         }
     }
 }

@@ -16,12 +16,16 @@ use redis::{Cmd, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::batch_call::KeyPassing;
+use super::batcher;
 use super::connect::{ConnectTarget, Connector};
 use super::outage_log::OutageLog;
+use super::script_args::ScriptArgs;
+use super::script_reply::ScriptReply;
 use super::server::{ServerCall, StoreServer};
 use crate::config::ServerAddress;
 use crate::error::{FailureReport, ServerError, StoreFailure};
-use crate::placement::keys::SLOTS;
+use crate::placement::keys::{self, SLOTS};
 use crate::stats::Stats;
 
 /// The map is not fetched more often.
@@ -83,6 +87,19 @@ impl Cluster {
         })
     }
 
+    /// Has a server decide a request, in one call with others for the same server. If
+    /// it did nothing, the request is to be sent alone.
+    pub(crate) async fn call_shared(
+        self: &Arc<Self>,
+        args: ScriptArgs,
+        deadline: Instant,
+    ) -> Result<Option<ScriptReply>, StoreFailure> {
+        let slot = args.keys.first().map_or(0, |key| keys::slot(key));
+        let server = self.owner(slot, deadline).await?;
+        let reply = batcher::call(&server, args, KeyPassing::Undeclared, deadline).await;
+        reply.inspect_err(|failure| self.failed(*failure))
+    }
+
     /// Calls the server that has the slot.
     pub(crate) async fn call(
         self: &Arc<Self>,
@@ -106,11 +123,16 @@ impl Cluster {
             }
             Err(error) => {
                 let failure = unfollowed(error);
-                if !matches!(failure, StoreFailure::BadState | StoreFailure::OutOfMemory) {
-                    self.refresh_soon();
-                }
+                self.failed(failure);
                 Err(failure)
             }
+        }
+    }
+
+    /// A server has failed; another may have its slots by now.
+    fn failed(self: &Arc<Self>, failure: StoreFailure) {
+        if !matches!(failure, StoreFailure::BadState | StoreFailure::OutOfMemory) {
+            self.refresh_soon();
         }
     }
 

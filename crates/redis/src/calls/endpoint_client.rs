@@ -10,8 +10,8 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 use tollgate_core::Time;
 
-use super::batch_call::BatchCall;
-use super::batcher::Batcher;
+use super::batch_call::{BatchCall, KeyPassing};
+use super::batcher;
 use super::cluster::Cluster;
 use super::connect::{CONNECT_TIMEOUT, ConnectTarget, Connector};
 use super::script_args::ScriptArgs;
@@ -31,7 +31,7 @@ pub(crate) struct EndpointClient {
 
 #[derive(Debug)]
 enum EndpointServers {
-    One(Batcher),
+    One(Arc<StoreServer>),
     Cluster(Arc<Cluster>),
 }
 
@@ -49,8 +49,8 @@ impl EndpointClient {
                 connector.sentinel_master(master, sentinels, credentials)
             }
         };
-        let batcher = Batcher::new(StoreServer::new(target, connector, probe_key, stats));
-        Ok(Self { servers: EndpointServers::One(batcher), timeout: endpoint.timeout })
+        let server = StoreServer::new(target, connector, probe_key, stats);
+        Ok(Self { servers: EndpointServers::One(server), timeout: endpoint.timeout })
     }
 
     /// The slot of a key, if this is a cluster.
@@ -65,24 +65,32 @@ impl EndpointClient {
     /// given, else by the server's own clock.
     pub(crate) async fn run_script(
         &self,
+        args: impl Fn() -> ScriptArgs,
+        now: Option<Time>,
+        deadline: Instant,
+    ) -> Result<ScriptReply, StoreFailure> {
+        let reply = match &self.servers {
+            _ if now.is_some() => None,
+            EndpointServers::One(server) => {
+                batcher::call(server, args(), KeyPassing::Declared, deadline).await?
+            }
+            EndpointServers::Cluster(cluster) => cluster.call_shared(args(), deadline).await?,
+        };
+        match reply {
+            Some(reply) => Ok(reply),
+            None => Box::pin(self.run_alone(args(), now, deadline)).await,
+        }
+    }
+
+    /// Requests with clocks of their own cannot share a call. One whose slot has
+    /// moved must be redirected, for which its keys are declared.
+    async fn run_alone(
+        &self,
         args: ScriptArgs,
         now: Option<Time>,
         deadline: Instant,
     ) -> Result<ScriptReply, StoreFailure> {
-        match &self.servers {
-            EndpointServers::One(batcher) if now.is_none() => {
-                let reply = batcher.call(args, deadline);
-                reply.await.unwrap_or(Err(StoreFailure::Lost))
-            }
-            EndpointServers::One(_) | EndpointServers::Cluster(_) => {
-                Box::pin(self.run_alone(BatchCall::new(args, now), deadline)).await
-            }
-        }
-    }
-
-    /// Requests of several slots cannot share a call, and neither can those of
-    /// several times.
-    async fn run_alone(&self, batch: BatchCall, deadline: Instant) -> Result<ScriptReply, StoreFailure> {
+        let batch = BatchCall::new(args, KeyPassing::Declared, now);
         let key = batch.keys().first().map(String::as_str).unwrap_or_default();
         let reply = self.call(key, &ServerCall::Script(&batch), deadline).await?;
         batch.read(reply).and_then(|mut replies| replies.pop()).ok_or(StoreFailure::Other)
@@ -109,8 +117,7 @@ impl EndpointClient {
 
     async fn call(&self, key: &str, call: &ServerCall<'_>, deadline: Instant) -> Result<Value, StoreFailure> {
         match &self.servers {
-            EndpointServers::One(batcher) => {
-                let server = batcher.server();
+            EndpointServers::One(server) => {
                 server.call(call, deadline).await.map_err(|error| server.not_followed(error))
             }
             EndpointServers::Cluster(cluster) => {

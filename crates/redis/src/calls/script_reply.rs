@@ -22,6 +22,13 @@ pub struct ScriptReply {
     pub before: SmallVec<[StateBefore; 1]>,
 }
 
+impl ScriptReply {
+    /// Whether nothing was done because another server has some of the keys.
+    pub fn is_elsewhere(&self) -> bool {
+        self.before.contains(&StateBefore::Elsewhere)
+    }
+}
+
 /// The state under a key before a script ran.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StateBefore {
@@ -31,6 +38,9 @@ pub enum StateBefore {
     Text(Vec<u8>),
     /// A value that no script of ours has written. The script left it alone.
     Foreign,
+    /// The server cannot read it, most likely because its slot has moved or is
+    /// moving. The script did nothing for the request.
+    Elsewhere,
 }
 
 /// A charge set decided again from the states that a script read.
@@ -57,7 +67,7 @@ impl Replay {
             let state = match before {
                 StateBefore::Missing => Some(None),
                 StateBefore::Text(text) => charge.read_state(text).map(Some),
-                StateBefore::Foreign => None,
+                StateBefore::Foreign | StateBefore::Elsewhere => None,
             };
             if state.is_none() {
                 unreadable.push(index);

@@ -10,9 +10,9 @@ use tollgate_testkit::RedisServer;
 use crate::support::{limit, store};
 
 /// One charge of a random set: user, limit, mode, operation, cost.
-type RandomCharge = (usize, usize, Mode, Operation, u64);
+pub(crate) type RandomCharge = (usize, usize, Mode, Operation, u64);
 
-fn limits() -> Vec<Limit> {
+pub(crate) fn limits() -> Vec<Limit> {
     let bucket = |refill| Shape::TokenBucket { burst: 3, refill };
     let seconds = Micros::from_secs;
     let penalty = Penalty::new(2, seconds(4), seconds(5)).unwrap();
@@ -37,7 +37,7 @@ fn limits() -> Vec<Limit> {
     ]
 }
 
-fn random_charge() -> impl Strategy<Value = RandomCharge> {
+pub(crate) fn random_charge() -> impl Strategy<Value = RandomCharge> {
     let mode = prop_oneof![
         6 => Just(Mode::Enforce),
         1 => Just(Mode::Shadow),
@@ -53,7 +53,7 @@ fn random_charge() -> impl Strategy<Value = RandomCharge> {
     (0..3_usize, 0..16_usize, mode, operation, 0..3_u64)
 }
 
-fn with_charge_set<R>(
+pub(crate) fn with_charge_set<R>(
     charges: &[RandomCharge],
     limits: &[Limit],
     passes: u8,

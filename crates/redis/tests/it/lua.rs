@@ -18,7 +18,7 @@ use tollgate_core::{
     Time, decide,
 };
 use tollgate_limiter::ChargeSet;
-use tollgate_redis::calls::batch_call::BatchCall;
+use tollgate_redis::calls::batch_call::{BatchCall, KeyPassing};
 use tollgate_redis::calls::script::Script;
 use tollgate_redis::calls::script_args::ScriptArgs;
 use tollgate_redis::calls::script_reply::{Replay, ScriptReply, StateBefore};
@@ -33,6 +33,7 @@ const KEYS_IN_A_TABLE: &str = "
     local redis = {}
     function redis.pcall(command, key)
         if type(kept[key]) == 'table' then return { err = 'WRONGTYPE' } end
+        if kept[key] == true then return { err = 'ERR a non local key' } end
         return redis.call(command, key)
     end
     function redis.call(command, key, value)
@@ -59,6 +60,7 @@ enum ScriptKind {
     ChargeSets,
 }
 
+const MODES: [Mode; 4] = [Mode::Enforce, Mode::Shadow, Mode::Quota, Mode::ShadowQuota];
 const BOTH: [ScriptKind; 2] = [ScriptKind::SingleCharges, ScriptKind::ChargeSets];
 
 impl Scripts {
@@ -104,8 +106,8 @@ impl Scripts {
 
     fn run(&self, call: &BatchCall) -> Vec<ScriptReply> {
         let lua = &self.lua;
-        let keys = lua.create_sequence_from(call.keys().iter().map(String::as_str)).unwrap();
-        let arguments = lua.create_sequence_from(call.arguments().map(String::as_str)).unwrap();
+        let keys = lua.create_sequence_from(call.declared_keys().iter().map(String::as_str)).unwrap();
+        let arguments = lua.create_sequence_from(call.arguments().map(|word| word.into_owned())).unwrap();
         let script = Script::ALL.iter().position(|script| *script == call.script).unwrap();
         let reply: Table = self.functions[script].call((keys, arguments)).unwrap();
         let values = (1..=call.keys().len() + 1).map(|index| match reply.get(index).unwrap() {
@@ -146,7 +148,7 @@ const OPERATIONS: [Operation; 4] = [Operation::Check, Operation::Peek, Operation
 impl LuaEngine {
     fn run(&self, now: Time, operation: Operation, cost: u64) -> Decision {
         let args = self.script.args(KEY, &self.limit, operation, cost);
-        let reply = self.script.run(&BatchCall::new(args, Some(now))).remove(0);
+        let reply = self.script.run(&BatchCall::new(args, KeyPassing::Declared, Some(now))).remove(0);
         Replay::new(&charge_set(&self.limit, operation, cost), &reply, &[KEY.into()]).unwrap().decisions[0]
     }
 }
@@ -243,7 +245,8 @@ fn the_requests_of_a_batch_are_decided_one_after_the_other() {
                 .map(|_| (names[dice.usize(0..3)], dice.choice(OPERATIONS).unwrap(), dice.u64(0..4)))
                 .collect();
             let args = |&(name, operation, cost): &(_, _, _)| scripts.args(name, &limit, operation, cost);
-            let mut call = BatchCall::new(args(&asked[0]), Some(now));
+            let passing = *dice.choice(&[KeyPassing::Declared, KeyPassing::Undeclared]).unwrap();
+            let mut call = BatchCall::new(args(&asked[0]), passing, Some(now));
             asked.iter().skip(1).for_each(|asked| call.add(args(asked)));
             for (reply, (name, operation, cost)) in scripts.run(&call).into_iter().zip(&asked) {
                 let before = core.get(name);
@@ -281,7 +284,7 @@ fn penalty_engine(scripts: &Scripts, penalty: Penalty) -> impl FnMut(Time, Penal
         set.charges.push(charge);
         let keys = ["limit".to_owned(), "penalty".to_owned()];
         let args = ScriptArgs::new(&set, smallvec![keys[0].clone(), keys[1].clone()], None);
-        let reply = scripts.run(&BatchCall::new(args, Some(now))).remove(0);
+        let reply = scripts.run(&BatchCall::new(args, KeyPassing::Declared, Some(now))).remove(0);
         let decisions = Replay::new(&set, &reply, &keys).unwrap().decisions;
         let before = core.as_ref().map(State::as_ref);
         let (expected, change) = match step {
@@ -327,7 +330,7 @@ fn what_is_not_ours_spoils_no_other_request_of_its_batch() {
                     None => scripts.kept.set("bad", scripts.lua.create_table().unwrap()).unwrap(),
                 }
                 let args = |name| scripts.args(name, &limit, operation, cost);
-                let mut call = BatchCall::new(args("first"), Some(now));
+                let mut call = BatchCall::new(args("first"), KeyPassing::Declared, Some(now));
                 call.add(args("bad"));
                 call.add(args("last"));
                 let step = format!("{limit:?} {garbage:?} {operation:?} {cost}");
@@ -342,6 +345,42 @@ fn what_is_not_ours_spoils_no_other_request_of_its_batch() {
                 let counts = matches!(operation, Operation::Check | Operation::Report);
                 assert_eq!(scripts.kept("last").is_some(), counts, "{step}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_request_whose_keys_are_elsewhere_does_nothing_and_spoils_no_other() {
+    for (limit, which) in every_algorithm(9).into_iter().flat_map(|limit| BOTH.map(|which| (limit, which))) {
+        let scripts = Scripts::new(which);
+        let now = Time::new(1_000_000_000_000);
+        for (operation, mode) in OPERATIONS.into_iter().flat_map(|each| MODES.map(|mode| (each, mode))) {
+            let step = format!("{limit:?} {operation:?} {mode:?}");
+            scripts.kept.clear().unwrap();
+            // What the server does not have is `true` here.
+            scripts.kept.set("gone", true).unwrap();
+            let single = |name| scripts.args(name, &limit, operation, 1);
+            let several = |names: [&str; 2]| {
+                let mut set = charge_set(&limit, operation, 1);
+                set.charges.push(set.charges[0]);
+                set.charges.iter_mut().for_each(|charge| charge.mode = mode);
+                ScriptArgs::for_charge_set(&set, names.map(str::to_owned).into_iter().collect(), None)
+            };
+            let mut call = BatchCall::new(single("first"), KeyPassing::Undeclared, Some(now));
+            call.add(single("gone"));
+            call.add(single("last"));
+            let elsewhere: Vec<_> = scripts.run(&call).iter().map(ScriptReply::is_elsewhere).collect();
+            assert_eq!(elsewhere, [false, true, false], "{step}");
+            let counts = matches!(operation, Operation::Check | Operation::Report);
+            assert_eq!(scripts.kept("first").is_some(), counts, "{step}");
+            assert_eq!(scripts.kept("last"), scripts.kept("first"), "{step}");
+            let mut call = BatchCall::new(several(["here", "gone"]), KeyPassing::Undeclared, Some(now));
+            call.add(several(["gone", "here"]));
+            call.add(several(["one", "two"]));
+            let elsewhere: Vec<_> = scripts.run(&call).iter().map(ScriptReply::is_elsewhere).collect();
+            assert_eq!(elsewhere, [true, true, false], "{step}");
+            assert_eq!(scripts.kept("here"), None, "all or nothing: {step}");
+            assert_eq!(scripts.kept("two").is_some(), counts, "{step}");
         }
     }
 }
