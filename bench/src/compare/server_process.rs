@@ -49,6 +49,51 @@ impl Drop for ServerProcess {
     }
 }
 
+/// The core of the servers that are compared over HTTP and RESP.
+const SERVER_CORE: &str = "0";
+/// The core of the load.
+const LOAD_CORE: &str = "1";
+
+/// Keeps this process, which makes the load, and the servers that it starts from each other, while this value
+/// lives: each has one core. Else a server with two threads takes the time of the load that is to measure it,
+/// and what is measured is whoever gets more of the machine.
+pub(super) struct CoreSplit(());
+
+impl CoreSplit {
+    pub(super) fn new() -> Result<Self> {
+        set_cores(std::process::id(), LOAD_CORE)?;
+        Ok(Self(()))
+    }
+
+    /// A program on the core of the servers; `taskset` becomes the program, so that its process is the server's.
+    pub(super) fn server(&self, program: &Path) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", SERVER_CORE]).arg(program);
+        command
+    }
+
+    /// Moves a server that runs already to the core of the servers.
+    pub(super) fn move_server(&self, pid: u32) -> Result<()> {
+        set_cores(pid, SERVER_CORE)
+    }
+}
+
+impl Drop for CoreSplit {
+    fn drop(&mut self) {
+        // What is measured next says so if it needs a core of its own.
+        drop(set_cores(std::process::id(), "0-1023"));
+    }
+}
+
+/// Sets the cores of all threads of a process.
+fn set_cores(pid: u32, cores: &str) -> Result<()> {
+    let mut command = Command::new("taskset");
+    command.args(["-a", "-p", "-c", cores, &pid.to_string()]).stdout(Stdio::null());
+    let status = command.status().context("cannot start taskset, which is part of util-linux")?;
+    ensure!(status.success(), "{command:?} failed; this section needs two cores");
+    Ok(())
+}
+
 /// An address on loopback on which nobody listens.
 pub(super) fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())

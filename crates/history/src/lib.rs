@@ -46,7 +46,9 @@ pub use counts::{Counts, OUTCOMES};
 pub use error::{Error, Result};
 pub use flush::{AppendResult, Flush, FlushId, InstanceId, TrafficCounts};
 pub use label::{Label, SeriesKind};
-pub use recorder::{Caps, DecisionCount, FLUSH_EVERY_S, NameFilter, Recorder, RequestCount};
+pub use recorder::{
+    Caps, DecisionCount, FLUSH_EVERY_S, KeyText, KeyedDecision, NameFilter, Recorder, RequestCount,
+};
 pub use store::{Bounds, History, LocalHistory, SharedHistory, retry_stale};
 pub use tollgate_core::Outcome;
 

@@ -1,7 +1,7 @@
 //! Counting while decisions are made.
 //!
-//! A sink calls [`Recorder::record`] on the path of a
-//! decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what it
+//! A sink calls [`Recorder::record`], or [`Recorder::record_keyed`] where the name of a key
+//! would first have to be put together, on the path of a decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what it
 //! returns. `thread_counts` hold the counts of each thread; `name_filter` chooses
 //! which names get a series; `label_cache` gives them the labels of the last flush.
 //!
@@ -18,6 +18,7 @@ mod name_filter;
 mod thread_counts;
 
 use std::cell::Cell as ThreadCell;
+use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -26,10 +27,11 @@ use tollgate_core::{Micros, Outcome, Time};
 use crate::counts::OUTCOMES;
 use crate::flush::{Flush, FlushId, InstanceId, TrafficCounts};
 use crate::label::Label;
+use crate::route::cut;
 use crate::tier::minute_of;
 use label_cache::LabelCache;
 pub use name_filter::{Caps, NameFilter};
-use thread_counts::{CountedName, ThreadCounts};
+use thread_counts::{CountedName, ThreadCounts, ThreadMinute};
 
 /// How often to flush: what a crash loses at most.
 pub const FLUSH_EVERY_S: u64 = 15;
@@ -64,6 +66,39 @@ pub struct DecisionCount<'a> {
     pub outcome: Outcome,
     /// How many of the same.
     pub count: u64,
+}
+
+/// The name of a key. Its text is only asked for if the key is new since the last flush.
+pub trait KeyText {
+    /// Tells one key from another. What differs here may have the same text: it is counted together.
+    fn identify(&self, hasher: &mut impl Hasher);
+
+    /// Appends the text.
+    fn write(&self, text: &mut String);
+}
+
+impl KeyText for &str {
+    #[inline]
+    fn identify(&self, hasher: &mut impl Hasher) {
+        hasher.write(self.as_bytes());
+    }
+
+    fn write(&self, text: &mut String) {
+        text.push_str(self);
+    }
+}
+
+/// A decision of one rule about a key whose name is written when it is needed.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyedDecision<'a, K> {
+    /// The domain of the rule; empty for limits that callers bring along.
+    pub domain: &'a str,
+    /// The rule's name, which no other rule of the domain has.
+    pub rule: &'a str,
+    /// The key that was charged.
+    pub key: K,
+    /// What it decided.
+    pub outcome: Outcome,
 }
 
 /// The counts of one thread, on cache lines of their own.
@@ -157,21 +192,53 @@ impl Recorder {
         decision: Option<&DecisionCount<'_>>,
         now: Time,
     ) {
-        let minute = minute_of(now);
         let mut counts = self.free_counts();
-        if let Some(RequestCount { route, outcome, count }) = request {
-            let name = CountedName::request(*route, &self.hasher);
-            let added = counts.as_mut().is_some_and(|counts| counts.add(minute, &name, *outcome, *count));
-            if !added {
-                OverflowCounts::add(&self.overflow.requests, *outcome, *count);
-            }
+        let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
+        if let Some(request) = request {
+            self.add_request(minute.as_deref_mut(), request);
         }
-        if let Some(DecisionCount { domain, rule, key, outcome, count }) = decision {
-            let name = CountedName::decision((domain, rule), *key, &self.hasher);
-            let added = counts.as_mut().is_some_and(|counts| counts.add(minute, &name, *outcome, *count));
-            if !added {
-                OverflowCounts::add(&self.overflow.decisions, *outcome, *count);
+        let Some(DecisionCount { domain, rule, key, outcome, count }) = decision else { return };
+        match (minute, key) {
+            (Some(minute), Some(key)) => {
+                minute.add(&CountedName::key((domain, rule), cut(key), &self.hasher), *outcome, *count);
             }
+            (Some(minute), None) => {
+                minute.add(&CountedName::rule((domain, rule), &self.hasher), *outcome, *count);
+            }
+            (None, _) => OverflowCounts::add(&self.overflow.decisions, *outcome, *count),
+        }
+    }
+
+    /// The same of one decision about a key whose name is written when it is needed.
+    #[inline]
+    pub fn record_keyed<K: KeyText>(
+        &self,
+        request: Option<&RequestCount<'_>>,
+        decision: KeyedDecision<'_, K>,
+        now: Time,
+    ) {
+        let KeyedDecision { domain, rule, key, outcome } = decision;
+        let name = CountedName::key((domain, rule), key, &self.hasher);
+        let mut counts = self.free_counts();
+        let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
+        if let Some(request) = request {
+            self.add_request(minute.as_deref_mut(), request);
+        }
+        match minute {
+            Some(minute) => minute.add(&name, outcome, 1),
+            None => OverflowCounts::add(&self.overflow.decisions, outcome, 1),
+        }
+    }
+
+    #[inline]
+    fn add_request(&self, minute: Option<&mut ThreadMinute>, request: &RequestCount<'_>) {
+        let RequestCount { route, outcome, count } = *request;
+        match (minute, route) {
+            (Some(minute), Some(route)) => {
+                minute.add(&CountedName::route(route, &self.hasher), outcome, count);
+            }
+            (Some(minute), None) => minute.add_request(outcome, count),
+            (None, _) => OverflowCounts::add(&self.overflow.requests, outcome, count),
         }
     }
 

@@ -1,11 +1,15 @@
 //! Counters that many threads add to without meeting.
 //!
-//! [`super::table`] holds one [`StripedCounters`] for each rule. A thread adds to a stripe
-//! of its own as far as there are enough; a reader sums the stripes up.
+//! [`super::table`] holds one [`StripedCounters`] for each rule. The first threads that count have a stripe
+//! of their own each, which nobody else writes to: they add by reading and writing, which takes a fraction of
+//! the time of an atomic addition. All other threads share one more stripe, and add atomically. A reader sums
+//! all stripes up.
 //!
-//! Invariants: adding never waits and never allocates; a stripe fills whole
-//! cache lines, so that two rules, and two threads, do not share one.
+//! Invariants: adding never waits and never allocates; a stripe fills whole cache lines, so that two rules,
+//! and two threads, do not share one. A thread's number is its own for as long as the process lives, so that
+//! a stripe never has two writers that do not know of each other.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tollgate_core::Outcome;
@@ -14,6 +18,8 @@ use super::hits::HitCounts;
 
 /// More stripes than this cost memory and save nothing that can be measured.
 const STRIPES_MAX: usize = 8;
+/// Threads besides the workers that may come first to count something.
+const OTHER_THREADS: usize = 2;
 /// The stripes of all rules together take at most this much, then there are
 /// fewer for each.
 const BYTES_MAX: usize = 16 << 20;
@@ -40,22 +46,6 @@ pub(super) struct CounterStripe {
 }
 
 impl CounterStripe {
-    pub(super) fn add_hits(&self, hits: &HitCounts) {
-        add(&self.rejected_hits, hits.total_hits.saturating_sub(hits.within_limit));
-        add(&self.over_limit, hits.over_limit);
-        add(&self.remembered, hits.remembered);
-        add(&self.near_limit, hits.near_limit);
-        add(&self.within_limit, hits.within_limit);
-        add(&self.shadow_mode, hits.shadow_mode);
-        add(&self.negative_hits, hits.negative_hits);
-    }
-
-    pub(super) fn add_outcome(&self, outcome: impl Into<Option<Outcome>>) {
-        if let Some(outcome) = outcome.into() {
-            add(self.of(outcome), 1);
-        }
-    }
-
     const fn of(&self, outcome: Outcome) -> &AtomicU64 {
         match outcome {
             Outcome::Allowed => &self.allowed,
@@ -68,36 +58,105 @@ impl CounterStripe {
     }
 }
 
-/// Adding nothing would still fetch the line and lock it.
-fn add(counter: &AtomicU64, by: u64) {
-    if by > 0 {
-        counter.fetch_add(by, Ordering::Relaxed);
+/// Whether only this thread writes to a stripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ownership {
+    Own,
+    Shared,
+}
+
+impl Ownership {
+    /// Adds to a counter of such a stripe. Adding nothing would still fetch the line.
+    #[inline]
+    pub(super) fn add(self, counter: &AtomicU64, by: u64) {
+        if by == 0 {
+            return;
+        }
+        match self {
+            Self::Own => counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed),
+            Self::Shared => {
+                counter.fetch_add(by, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The stripe of a thread, to add to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadStripe<'a> {
+    stripe: &'a CounterStripe,
+    ownership: Ownership,
+}
+
+impl ThreadStripe<'_> {
+    pub(super) fn add_hits(self, hits: &HitCounts) {
+        let Self { stripe, ownership } = self;
+        ownership.add(&stripe.rejected_hits, hits.total_hits.saturating_sub(hits.within_limit));
+        ownership.add(&stripe.over_limit, hits.over_limit);
+        ownership.add(&stripe.remembered, hits.remembered);
+        ownership.add(&stripe.near_limit, hits.near_limit);
+        ownership.add(&stripe.within_limit, hits.within_limit);
+        ownership.add(&stripe.shadow_mode, hits.shadow_mode);
+        ownership.add(&stripe.negative_hits, hits.negative_hits);
+    }
+
+    pub(super) fn add_outcome(self, outcome: impl Into<Option<Outcome>>) {
+        if let Some(outcome) = outcome.into() {
+            self.ownership.add(self.stripe.of(outcome), 1);
+        }
+    }
+}
+
+/// One value for each of the first threads, and one for all others.
+#[derive(Debug)]
+pub(super) struct Striped<T> {
+    own: Box<[T]>,
+    shared: T,
+}
+
+impl<T: Default> Striped<T> {
+    /// For so many threads with a stripe of their own; see [`own_stripes_for`].
+    pub(super) fn new(own: usize) -> Self {
+        Self { own: (0..own).map(|_| T::default()).collect(), shared: T::default() }
+    }
+}
+
+impl<T> Striped<T> {
+    /// The stripe of this thread.
+    #[inline]
+    pub(super) fn of_thread(&self) -> (&T, Ownership) {
+        match self.own.get(thread_number()) {
+            Some(own) => (own, Ownership::Own),
+            None => (&self.shared, Ownership::Shared),
+        }
+    }
+
+    /// All stripes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.own.iter().chain([&self.shared])
     }
 }
 
 /// The counters of one rule, for all threads.
 #[derive(Debug)]
-pub(super) struct StripedCounters {
-    /// Invariant: a power of two of them, at least one.
-    stripes: Box<[CounterStripe]>,
-}
+pub(super) struct StripedCounters(Striped<CounterStripe>);
 
 impl StripedCounters {
-    /// Counters in as many stripes as [`stripes_for`] says.
-    pub(super) fn new(stripes: usize) -> Self {
-        let stripes = stripes.max(1).next_power_of_two();
-        Self { stripes: (0..stripes).map(|_| CounterStripe::default()).collect() }
+    /// Counters in as many stripes as [`own_stripes_for`] says, and a shared one.
+    pub(super) fn new(own: usize) -> Self {
+        Self(Striped::new(own))
     }
 
     /// Counters that are seldom added to.
     pub(super) fn single() -> Self {
-        Self::new(1)
+        Self::new(0)
     }
 
     /// The stripe of this thread.
-    #[expect(clippy::indexing_slicing, reason = "masked by the length less one, which is a power of two")]
-    pub(super) fn stripe(&self) -> &CounterStripe {
-        &self.stripes[thread_number() & (self.stripes.len() - 1)]
+    #[inline]
+    pub(super) fn stripe(&self) -> ThreadStripe<'_> {
+        let (stripe, ownership) = self.0.of_thread();
+        ThreadStripe { stripe, ownership }
     }
 
     /// What all threads have added.
@@ -120,27 +179,40 @@ impl StripedCounters {
     }
 
     fn sum(&self, counter: impl Fn(&CounterStripe) -> &AtomicU64) -> u64 {
-        self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        self.0.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 }
 
-/// How many stripes each of so many rules gets.
-pub(super) fn stripes_for(rules: usize) -> usize {
+/// How many threads get a stripe of their own in the counters of each of so many rules.
+pub(super) fn own_stripes_for(rules: usize) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut stripes = threads.min(STRIPES_MAX).next_power_of_two();
-    while stripes > 1 && stripes * rules * size_of::<CounterStripe>() > BYTES_MAX {
-        stripes /= 2;
+    let mut own = threads.min(STRIPES_MAX) + OTHER_THREADS;
+    while own > 0 && (own + 1) * rules * size_of::<CounterStripe>() > BYTES_MAX {
+        own /= 2;
     }
-    stripes
+    own
 }
 
 /// A number of this thread, given out in the order in which threads first ask.
-pub(super) fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+#[inline]
+fn thread_number() -> usize {
     thread_local! {
-        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    NUMBER.with(|number| *number)
+    match NUMBER.get() {
+        usize::MAX => {
+            let number = next_number();
+            NUMBER.set(number);
+            number
+        }
+        number => number,
+    }
+}
+
+#[cold]
+fn next_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 #[cfg(test)]
@@ -149,7 +221,9 @@ mod tests {
 
     #[test]
     fn what_many_threads_add_is_all_there() {
-        let counters = StripedCounters::new(4);
+        // Some of the threads below have a stripe of their own and some share one, whatever other tests run.
+        let last = std::thread::spawn(thread_number).join().unwrap();
+        let counters = StripedCounters::new(last + 4);
         let hits = HitCounts { total_hits: 3, within_limit: 2, ..HitCounts::default() };
         std::thread::scope(|scope| {
             for _ in 0..6 {
@@ -175,8 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn a_million_rules_get_one_stripe_each() {
-        assert_eq!(stripes_for(1_000_000), 1);
-        assert!(stripes_for(10) >= 1);
+    fn a_thread_beyond_the_stripes_shares_one() {
+        let ownership = |own| StripedCounters::new(own).stripe().ownership;
+        assert_eq!(ownership(thread_number() + 1), Ownership::Own);
+        assert_eq!(ownership(thread_number()), Ownership::Shared);
+        let number = thread_number();
+        assert_ne!(std::thread::spawn(thread_number).join().unwrap(), number);
+    }
+
+    #[test]
+    fn a_million_rules_share_one_stripe_each() {
+        assert_eq!(own_stripes_for(1_000_000), 0);
+        assert!(own_stripes_for(10) >= 1);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::Micros;
 
-use super::counters::{stripes_for, thread_number};
+use super::counters::{Striped, own_stripes_for};
 
 /// Upper ends of the buckets, in µs. Holds every bound of [`OURS_US`], of
 /// [`REFERENCE`] in seconds and in milliseconds, and every whole millisecond
@@ -32,7 +32,7 @@ pub(super) const REFERENCE_MILLI: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_0
 /// Times of one kind of call.
 #[derive(Debug)]
 pub(super) struct Latency {
-    stripes: Box<[LatencyStripe]>,
+    stripes: Striped<LatencyStripe>,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Default for Times {
 
 impl Latency {
     pub(super) fn new() -> Self {
-        Self { stripes: (0..stripes_for(1)).map(|_| LatencyStripe::default()).collect() }
+        Self { stripes: Striped::new(own_stripes_for(1)) }
     }
 
     /// Adds one time.
@@ -70,18 +70,17 @@ impl Latency {
     }
 
     /// Adds the time of each of so many calls.
-    #[expect(clippy::indexing_slicing, reason = "masked by the length less one, which is a power of two")]
     pub(super) fn add_each(&self, time: Micros, calls: u64) {
-        let stripe = &self.stripes[thread_number() & (self.stripes.len() - 1)];
+        let (stripe, ownership) = self.stripes.of_thread();
         let bucket = BOUNDS_US.partition_point(|bound| *bound < time.get());
-        stripe.buckets.get(bucket).unwrap_or(&stripe.above).fetch_add(calls, Ordering::Relaxed);
-        stripe.sum_us.fetch_add(time.get().wrapping_mul(calls), Ordering::Relaxed);
+        ownership.add(stripe.buckets.get(bucket).unwrap_or(&stripe.above), calls);
+        ownership.add(&stripe.sum_us, time.get().wrapping_mul(calls));
     }
 
     /// All times added.
     pub(super) fn times(&self) -> Times {
         let mut times = Times::default();
-        for stripe in &self.stripes {
+        for stripe in self.stripes.iter() {
             let counters = stripe.buckets.iter().chain([&stripe.above]);
             for (count, counter) in times.counts.iter_mut().zip(counters) {
                 *count += counter.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use tollgate_core::Outcome;
 
 use crate::Metrics;
-use crate::counters::{StripedCounters, stripes_for};
+use crate::counters::{StripedCounters, own_stripes_for};
 use crate::exposition::{MetricKind, MetricsPage};
 
 /// A limit that is not a rule's.
@@ -36,7 +36,7 @@ pub(crate) struct LevelCounters([StripedCounters; TrafficLevel::ALL.len()]);
 
 impl LevelCounters {
     pub(crate) fn new() -> Self {
-        Self(TrafficLevel::ALL.map(|_| StripedCounters::new(stripes_for(1))))
+        Self(TrafficLevel::ALL.map(|_| StripedCounters::new(own_stripes_for(1))))
     }
 
     fn of(&self, level: TrafficLevel) -> &StripedCounters {

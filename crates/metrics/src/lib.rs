@@ -38,17 +38,18 @@ pub mod statsd;
 mod table;
 mod template;
 
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tollgate_core::ruleset::{Free, override_metric_path};
-use tollgate_core::{Entry, Micros, RuleId, RuleSet, Time};
+use tollgate_core::{Entry, Micros, Outcome, RuleId, RuleSet, Time};
 use tollgate_limiter::{Event, EventSink, LimitEvent, RuleDecision};
 
-use counters::{CounterStripe, StripedCounters, stripes_for};
+use counters::{StripedCounters, ThreadStripe, own_stripes_for};
 use hits::{Hit, HitCounts};
 use latency::Latency;
 use levels::LevelCounters;
@@ -99,6 +100,8 @@ type LoadLook = Box<dyn Fn() -> Vec<(String, f64)> + Send + Sync>;
 
 /// All counters of this process.
 pub struct Metrics {
+    /// Tells it from others of this process.
+    id: usize,
     near_ratio: f32,
     mapper: Mapper,
     table: ArcSwap<RuleTable>,
@@ -137,7 +140,9 @@ pub struct Metrics {
 impl Metrics {
     /// Nothing counted yet.
     pub fn new(config: MetricsConfig) -> Self {
+        static LAST_ID: AtomicUsize = AtomicUsize::new(0);
         Self {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
             near_ratio: config.near_limit_ratio,
             mapper: config.mapper,
             table: ArcSwap::default(),
@@ -145,7 +150,7 @@ impl Metrics {
             paths: PathCounters::new(config.paths_max),
             domains: PathCounters::new(UNKNOWN_DOMAINS_MAX),
             other_domains: StripedCounters::single(),
-            requests: StripedCounters::new(stripes_for(1)),
+            requests: StripedCounters::new(own_stripes_for(1)),
             levels: LevelCounters::new(),
             should_rate_limit: Latency::new(),
             health_check: Latency::new(),
@@ -294,10 +299,36 @@ impl Metrics {
         all
     }
 
-    fn count_rule(&self, event: &Event<'_>, decision: &RuleDecision, id: RuleId) {
+    fn count_rule(&self, event: &Event<'_>, decision: &RuleDecision, id: RuleId, outcome: Option<Outcome>) {
+        self.with_table(event.reply.rules(), |table| self.count_in(table, event, (decision, id), outcome));
+    }
+
+    /// The table of these rules if there is one, else the latest: the one that this thread used last, if it
+    /// is that. Asking for the latest each time would cost as much as counting.
+    ///
+    /// A thread that counts nothing keeps the table that it used last, and the rules of that.
+    fn with_table<T>(&self, rules: &RuleSet, act: impl FnOnce(&RuleTable) -> T) -> T {
+        thread_local! {
+            static LAST: RefCell<Option<(usize, Arc<RuleTable>)>> = const { RefCell::new(None) };
+        }
+        LAST.with_borrow_mut(|last| {
+            let is_last = |(owner, table): &&(usize, Arc<RuleTable>)| *owner == self.id && table.is_of(rules);
+            if let Some((_, table)) = last.as_ref().filter(is_last) {
+                return act(table);
+            }
+            let (_, table) = last.insert((self.id, self.table.load_full()));
+            act(table)
+        })
+    }
+
+    fn count_in(
+        &self,
+        table: &RuleTable,
+        event: &Event<'_>,
+        (decision, id): (&RuleDecision, RuleId),
+        outcome: Option<Outcome>,
+    ) {
         let (rules, entries) = (event.reply.rules(), entries_of(event, decision));
-        let outcome = event.outcome();
-        let table = self.table.load();
         if let Some(row) = table.row(rules, id) {
             let stripe = row.counters.stripe();
             stripe.add_outcome(outcome);
@@ -320,11 +351,11 @@ impl Metrics {
         }
     }
 
-    fn count_override(&self, event: &Event<'_>, decision: &RuleDecision) {
+    fn count_override(&self, event: &Event<'_>, decision: &RuleDecision, outcome: Option<Outcome>) {
         let table = self.table.load();
         let Some(counters) = table.overrides(event.request.domain) else { return };
         let stripe = counters.stripe();
-        stripe.add_outcome(event.outcome());
+        stripe.add_outcome(outcome);
         let path = override_metric_path(event.request.domain, &shown_entries(entries_of(event, decision)));
         let brought =
             event.request.descriptors.get(decision.descriptor).and_then(|descriptor| descriptor.limit);
@@ -333,7 +364,7 @@ impl Metrics {
     }
 
     /// Counts hits under a path with callers' values, or else in `stripe`.
-    fn count_hit(&self, path: Option<&str>, stripe: &CounterStripe, hit: Hit) {
+    fn count_hit(&self, path: Option<&str>, stripe: ThreadStripe<'_>, hit: Hit) {
         let hits = hit.counts(self.near_ratio);
         match path.and_then(|path| self.paths.counters(path)) {
             Some(counters) => counters.stripe().add_hits(&hits),
@@ -353,21 +384,44 @@ impl Metrics {
     }
 }
 
-impl EventSink for Metrics {
-    fn offer(&self, event: Event<'_>) {
-        if event.is_request {
-            self.requests.stripe().add_outcome(event.reply.outcome());
+/// How an event is counted. Metrics and history ask the same, so that it is found out once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventOutcomes {
+    /// The request as a whole, if it is counted with this event.
+    pub request: Option<Outcome>,
+    /// The decision, if there is one.
+    pub decision: Option<Outcome>,
+}
+
+impl EventOutcomes {
+    /// Those of an event.
+    pub fn of(event: &Event<'_>) -> Self {
+        Self { request: event.is_request.then(|| event.reply.outcome()), decision: event.outcome() }
+    }
+}
+
+impl Metrics {
+    /// Counts an event.
+    pub fn count(&self, event: &Event<'_>, outcomes: EventOutcomes) {
+        if let Some(outcome) = outcomes.request {
+            self.requests.stripe().add_outcome(outcome);
             if event.reply.is_all_shadow_denied() {
                 self.global_shadow();
             }
         }
-        let Some(decision) = event.decision else { return self.count_unruled(&event) };
+        let Some(decision) = event.decision else { return self.count_unruled(event) };
         match decision.rule {
-            Some(id) => self.count_rule(&event, decision, id),
+            Some(id) => self.count_rule(event, decision, id, outcomes.decision),
             // A list of the domain denied it; the request is counted above.
             None if decision.exception.is_some() => {}
-            None => self.count_override(&event, decision),
+            None => self.count_override(event, decision, outcomes.decision),
         }
+    }
+}
+
+impl EventSink for Metrics {
+    fn offer(&self, event: Event<'_>) {
+        self.count(&event, EventOutcomes::of(&event));
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {

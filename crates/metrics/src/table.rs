@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use tollgate_core::ruleset::DEPTH_MAX;
 use tollgate_core::{Algorithm, Entry, Micros, Rule, RuleId, RuleSet};
 
-use super::counters::{StripedCounters, stripes_for};
+use super::counters::{StripedCounters, own_stripes_for};
 use super::paths::{PathCounters, sanitised, shown_entries};
 
 /// The counters of every rule in force.
@@ -61,8 +61,8 @@ impl RuleTable {
     /// where the path is the same.
     pub(super) fn new(rules: Arc<RuleSet>, before: &Self, strays: &PathCounters) -> Self {
         let strays: HashMap<_, _> = strays.drain().into_iter().collect();
-        let stripes = stripes_for(rules.rules().len());
-        let new = || Arc::new(StripedCounters::new(stripes));
+        let own = own_stripes_for(rules.rules().len());
+        let new = || Arc::new(StripedCounters::new(own));
         let mut by_path: HashMap<Box<str>, Arc<StripedCounters>> = HashMap::new();
         let domains = DomainNames::of(&rules);
         let mut rows = Vec::with_capacity(rules.rules().len());
@@ -86,7 +86,12 @@ impl RuleTable {
 
     /// The row of a rule, if `rules` is the set this table is for.
     pub(super) fn row(&self, rules: &RuleSet, id: RuleId) -> Option<&RuleRow> {
-        if std::ptr::eq(rules, Arc::as_ptr(&self.rules)) { self.rows.get(id.index()) } else { None }
+        if self.is_of(rules) { self.rows.get(id.index()) } else { None }
+    }
+
+    /// Whether `rules` is the set this table is for.
+    pub(super) fn is_of(&self, rules: &RuleSet) -> bool {
+        std::ptr::eq(rules, Arc::as_ptr(&self.rules))
     }
 
     /// The counters of the rule that stands at that path, whatever the set.

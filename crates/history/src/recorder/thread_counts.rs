@@ -4,10 +4,10 @@
 //! outcomes of a route, or of a rule and a key; totals and the counts of rules are
 //! summed when it is drained, so that counting touches one slot.
 //!
-//! A name is identified by its hash and lengths, as a key of the limiter is; its
-//! text is not compared while it is counted. The hash has 64 bits and a random seed
-//! in each process: two of the few thousand names of a minute share one once in a
-//! hundred thousand years.
+//! A name is identified by its hash, as a key of the limiter is: its text is neither
+//! compared nor even written while it is counted, but once, when a slot is made for it.
+//! The hash has 64 bits and a random seed in each process: two of the few thousand
+//! names of a minute share one once in a hundred thousand years.
 //!
 //! Invariant: what is added is drained, under its name or without one.
 
@@ -15,6 +15,7 @@ use std::hash::{BuildHasher, Hasher as _};
 
 use hashbrown::HashTable;
 
+use super::KeyText;
 use super::label_cache::LabelCache;
 use crate::Map;
 use crate::bytes::index;
@@ -33,58 +34,58 @@ const NAMES_MAX: usize = 16_384;
 const MINUTES_MAX: usize = 8;
 
 /// The name to count, with its hash.
-pub(super) struct CountedName<'a> {
+pub(super) struct CountedName<'a, K> {
     hash: u64,
     kind: NameKind,
     domain: &'a str,
     rule: &'a str,
-    name: &'a str,
+    text: K,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NameKind {
-    Request,
     Route,
     Rule,
     Key,
 }
 
-impl<'a> CountedName<'a> {
+impl<'a> CountedName<'a, &'a str> {
+    pub(super) fn route(route: &'a str, hasher: &impl BuildHasher) -> Self {
+        Self::new(NameKind::Route, ("", ""), cut(route), hasher)
+    }
+
+    pub(super) fn rule(rule: (&'a str, &'a str), hasher: &impl BuildHasher) -> Self {
+        Self::new(NameKind::Rule, rule, "", hasher)
+    }
+}
+
+impl<'a, K: KeyText> CountedName<'a, K> {
     #[inline]
-    pub(super) fn request(route: Option<&'a str>, hasher: &impl BuildHasher) -> Self {
-        match route {
-            Some(route) => Self::new(NameKind::Route, ("", ""), cut(route), hasher),
-            None => Self::new(NameKind::Request, ("", ""), "", hasher),
-        }
+    pub(super) fn key(rule: (&'a str, &'a str), key: K, hasher: &impl BuildHasher) -> Self {
+        Self::new(NameKind::Key, rule, key, hasher)
     }
 
     #[inline]
-    pub(super) fn decision(
-        (domain, rule): (&'a str, &'a str),
-        key: Option<&'a str>,
-        hasher: &impl BuildHasher,
-    ) -> Self {
-        let rule = (cut(domain), cut(rule));
-        match key {
-            Some(key) => Self::new(NameKind::Key, rule, cut(key), hasher),
-            None => Self::new(NameKind::Rule, rule, "", hasher),
-        }
-    }
-
-    #[inline]
-    fn new(
-        kind: NameKind,
-        (domain, rule): (&'a str, &'a str),
-        name: &'a str,
-        hasher: &impl BuildHasher,
-    ) -> Self {
+    fn new(kind: NameKind, rule: (&'a str, &'a str), text: K, hasher: &impl BuildHasher) -> Self {
+        let (domain, rule) = (cut(rule.0), cut(rule.1));
         let mut hash = hasher.build_hasher();
-        if !rule.is_empty() {
-            hash.write(domain.as_bytes());
-            hash.write(rule.as_bytes());
+        // The lengths say where a text ends and the next one begins.
+        let lengths = [domain.len(), rule.len()].map(|length| u64::try_from(length).unwrap_or(0));
+        hash.write_u64((lengths[0] << 32) | (lengths[1] << 8) | u64::from(kind.number()));
+        hash.write(domain.as_bytes());
+        hash.write(rule.as_bytes());
+        text.identify(&mut hash);
+        Self { hash: hash.finish(), kind, domain, rule, text }
+    }
+}
+
+impl NameKind {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Route => 0,
+            Self::Rule => 1,
+            Self::Key => 2,
         }
-        hash.write(name.as_bytes());
-        Self { hash: hash.finish(), kind, domain, rule, name }
     }
 }
 
@@ -105,50 +106,60 @@ const _: () = assert!(size_of::<NameSlot>() == 64, "counting would fetch two cac
 
 /// One minute of one thread.
 #[derive(Debug, Default)]
-struct ThreadMinute {
+pub(super) struct ThreadMinute {
     minute: u32,
     /// The hash of a name and the index of its slot.
     index: HashTable<(u64, u32)>,
     slots: Vec<NameSlot>,
     texts: String,
-    /// Counted when there were too many names.
+    /// Requests without a route, and those that came when there were too many names.
     nameless_requests: Counts,
     nameless_decisions: Counts,
 }
 
 impl ThreadMinute {
+    /// Counts a request without a route.
     #[inline]
-    fn add(&mut self, name: &CountedName<'_>, outcome: Outcome, count: u64) {
-        let Self { index: table, slots, .. } = self;
-        let is_same = |(hash, at): &(u64, u32)| {
-            *hash == name.hash && slots.get(index(u64::from(*at))).is_some_and(|slot| slot.is(name))
-        };
-        if let Some((_, at)) = table.find(name.hash, is_same) {
-            if let Some(slot) = slots.get_mut(index(u64::from(*at))) {
+    pub(super) fn add_request(&mut self, outcome: Outcome, count: u64) {
+        self.nameless_requests.add(outcome, count);
+    }
+
+    #[inline]
+    pub(super) fn add<K: KeyText>(&mut self, name: &CountedName<'_, K>, outcome: Outcome, count: u64) {
+        if let Some((_, at)) = self.index.find(name.hash, |(hash, _)| *hash == name.hash) {
+            if let Some(slot) = self.slots.get_mut(index(u64::from(*at))) {
                 slot.counts.add(outcome, count);
             }
             return;
         }
-        self.add_new(name, outcome, count);
+        if self.slots.len() < NAMES_MAX && self.add_new(name, outcome, count) {
+            return;
+        }
+        match name.kind {
+            NameKind::Route => self.nameless_requests.add(outcome, count),
+            NameKind::Rule | NameKind::Key => self.nameless_decisions.add(outcome, count),
+        }
     }
 
+    /// Makes a slot; false if the texts have no room for its name.
     #[cold]
-    fn add_new(&mut self, name: &CountedName<'_>, outcome: Outcome, count: u64) {
+    fn add_new<K: KeyText>(&mut self, name: &CountedName<'_, K>, outcome: Outcome, count: u64) -> bool {
         let place = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        let slot = NameSlot::new(name, self.texts.len());
-        let Some(mut slot) = slot.filter(|_| self.slots.len() < NAMES_MAX) else {
-            let nameless = match name.kind {
-                NameKind::Request | NameKind::Route => &mut self.nameless_requests,
-                NameKind::Rule | NameKind::Key => &mut self.nameless_decisions,
-            };
-            return nameless.add(outcome, count);
-        };
-        slot.counts.add(outcome, count);
+        let start = self.texts.len();
         self.texts.push_str(name.domain);
         self.texts.push_str(name.rule);
-        self.texts.push_str(name.name);
+        let before = self.texts.len();
+        name.text.write(&mut self.texts);
+        let bytes = self.texts.get(before..).map_or(0, |text| cut(text).len());
+        self.texts.truncate(before + bytes);
+        let Some(mut slot) = NameSlot::new(name, start, bytes) else {
+            self.texts.truncate(start);
+            return false;
+        };
+        slot.counts.add(outcome, count);
         self.slots.push(slot);
         self.index.insert_unique(name.hash, (name.hash, place), |(hash, _)| *hash);
+        true
     }
 
     fn drain_into(self, flush: &mut TrafficCounts, labels: &LabelCache) {
@@ -158,7 +169,6 @@ impl ThreadMinute {
         for slot in &self.slots {
             let [domain, rule, name] = slot.text(&self.texts);
             match slot.kind {
-                NameKind::Request => requests.merge(&slot.counts),
                 NameKind::Route => {
                     requests.merge(&slot.counts);
                     flush.merge(minute, labels.route(name), &slot.counts);
@@ -183,13 +193,13 @@ impl ThreadMinute {
 }
 
 impl NameSlot {
-    fn new(name: &CountedName<'_>, text: usize) -> Option<Self> {
+    fn new<K>(name: &CountedName<'_, K>, text: usize, name_bytes: usize) -> Option<Self> {
         Some(Self {
             counts: Counts::default(),
             text: u32::try_from(text).ok()?,
             domain_bytes: u16::try_from(name.domain.len()).ok()?,
             rule_bytes: u16::try_from(name.rule.len()).ok()?,
-            name_bytes: u16::try_from(name.name.len()).ok()?,
+            name_bytes: u16::try_from(name_bytes).ok()?,
             kind: name.kind,
         })
     }
@@ -202,14 +212,6 @@ impl NameSlot {
             texts.get(std::mem::replace(&mut start, end)..end).unwrap_or("")
         })
     }
-
-    /// Whether a name with the same hash is the same.
-    fn is(&self, name: &CountedName<'_>) -> bool {
-        self.kind == name.kind
-            && usize::from(self.domain_bytes) == name.domain.len()
-            && usize::from(self.rule_bytes) == name.rule.len()
-            && usize::from(self.name_bytes) == name.name.len()
-    }
 }
 
 /// The counts of one thread since the last flush.
@@ -220,19 +222,17 @@ pub(super) struct ThreadCounts {
 }
 
 impl ThreadCounts {
-    /// Counts; false if the clock has been in too many minutes.
-    pub(super) fn add(&mut self, minute: u32, name: &CountedName<'_>, outcome: Outcome, count: u64) -> bool {
-        if let Some(last) = self.minutes.last_mut().filter(|last| last.minute == minute) {
-            last.add(name, outcome, count);
-            return true;
+    /// The counts of a minute; none if the clock has been in too many.
+    #[inline]
+    pub(super) fn minute(&mut self, minute: u32) -> Option<&mut ThreadMinute> {
+        if self.minutes.last().is_none_or(|last| last.minute != minute) {
+            self.switch_to(minute)?;
         }
-        let Some(other) = self.switch_to(minute) else { return false };
-        other.add(name, outcome, count);
-        true
+        self.minutes.last_mut()
     }
 
     #[cold]
-    fn switch_to(&mut self, minute: u32) -> Option<&mut ThreadMinute> {
+    fn switch_to(&mut self, minute: u32) -> Option<()> {
         match self.minutes.iter().position(|known| known.minute == minute) {
             Some(at) => {
                 let known = self.minutes.remove(at);
@@ -243,7 +243,7 @@ impl ThreadCounts {
             }
             None => return None,
         }
-        self.minutes.last_mut()
+        Some(())
     }
 
     pub(super) fn drain_into(self, flush: &mut TrafficCounts, labels: &LabelCache) {
@@ -271,7 +271,7 @@ mod tests {
         let routes = 3 * wide(NAMES_MAX);
         for n in 0..routes {
             let route = format!("/{n}");
-            assert!(counts.add(5, &CountedName::request(Some(&route), &hasher), Outcome::Allowed, 2));
+            counts.minute(5).unwrap().add(&CountedName::route(&route, &hasher), Outcome::Allowed, 2);
         }
         assert_eq!(counts.names(), NAMES_MAX);
         let mut flush = TrafficCounts::default();
@@ -282,13 +282,47 @@ mod tests {
 
     #[test]
     fn rules_and_names_that_run_together_stay_apart() {
+        let hasher = foldhash::fast::FixedState::default();
         let mut counts = ThreadCounts::default();
         let names = [("", "a", "bc"), ("", "ab", "c"), ("a", "b", "c"), ("", "abc", ""), ("", "a", "bc")];
         for (domain, rule, key) in names {
-            // The worst that a hash can do.
-            let name = CountedName { hash: 7, kind: NameKind::Key, domain, rule, name: key };
-            assert!(counts.add(1, &name, Outcome::Denied, 1));
+            let name = CountedName::key((domain, rule), key, &hasher);
+            counts.minute(1).unwrap().add(&name, Outcome::Denied, 1);
         }
         assert_eq!(counts.names(), 4);
+        let (route, rule) = (CountedName::route("", &hasher), CountedName::rule(("", ""), &hasher));
+        counts.minute(1).unwrap().add(&route, Outcome::Denied, 1);
+        counts.minute(1).unwrap().add(&rule, Outcome::Denied, 1);
+        assert_eq!(counts.names(), 6, "a route and a rule without a name are no key either");
+    }
+
+    /// A key that writes its name down.
+    struct WrittenKey<'a>(&'a str, &'a std::cell::Cell<u32>);
+
+    impl KeyText for WrittenKey<'_> {
+        fn identify(&self, hasher: &mut impl std::hash::Hasher) {
+            hasher.write(self.0.as_bytes());
+        }
+
+        fn write(&self, text: &mut String) {
+            self.1.set(self.1.get() + 1);
+            text.push_str(self.0);
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_key_is_written_once_and_cut() {
+        let (hasher, written) = (foldhash::fast::FixedState::default(), std::cell::Cell::new(0));
+        let mut counts = ThreadCounts::default();
+        let long = "é".repeat(crate::route::NAME_BYTES_MAX);
+        for _ in 0..3 {
+            let name = CountedName::key(("d", "r"), WrittenKey(&long, &written), &hasher);
+            counts.minute(1).unwrap().add(&name, Outcome::Allowed, 1);
+        }
+        assert_eq!(written.get(), 1);
+        let mut flush = TrafficCounts::default();
+        counts.drain_into(&mut flush, &LabelCache::default());
+        let name = cut(&long).into();
+        assert_eq!(flush.minutes[&1][&Label::Key { domain: "d".into(), rule: "r".into(), name }].total(), 3);
     }
 }

@@ -1,20 +1,25 @@
 //! Decisions become counts.
 //!
 //! Called on the path of every decision: it adds to counts of the thread's own and
-//! never waits. Refunds and peeks are not counted; reports are.
+//! never waits. The name of a key is put together only when it is met for the first time
+//! since a flush. Refunds and peeks are not counted; reports are.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tollgate_core::{Entry, Time};
 use tollgate_history::query::KeyName;
 use tollgate_history::route::normalise;
-use tollgate_history::{DecisionCount, Flush, InstanceId, Label, Outcome, Recorder, RequestCount};
+use tollgate_history::{
+    DecisionCount, Flush, InstanceId, KeyText, KeyedDecision, Label, Outcome, Recorder, RequestCount,
+};
 use tollgate_http::PathTemplates;
 use tollgate_http::request::mapping::MISSING;
 use tollgate_limiter::{Event, EventSink, LimitEvent};
+use tollgate_metrics::EventOutcomes;
 use tollgate_settings::{HiddenKeys, KeyNames, Secret};
 
 use super::pseudonyms;
@@ -27,6 +32,8 @@ pub struct DecisionCounter {
     routes: RouteResolver,
     keys: KeyNames,
     hidden: ArcSwap<Vec<HiddenKeys>>,
+    /// How often `hidden` was replaced: what was named before is named anew.
+    hidden_version: AtomicU64,
     /// What is mixed into hashes.
     salt: Secret,
 }
@@ -36,12 +43,10 @@ impl DecisionCounter {
     pub fn new(settings: &tollgate_settings::HistorySettings) -> Self {
         Self {
             recorder: Recorder::new(InstanceId::random(), settings.caps),
-            routes: RouteResolver {
-                keys: settings.route_keys.clone(),
-                templates: settings.templates.clone(),
-            },
+            routes: RouteResolver::new(settings.route_keys.clone(), settings.templates.clone()),
             keys: settings.keys,
             hidden: ArcSwap::from_pointee(settings.hidden.clone()),
+            hidden_version: AtomicU64::new(0),
             salt: settings.salt.clone(),
         }
     }
@@ -49,6 +54,7 @@ impl DecisionCounter {
     /// Hides these from now on.
     pub fn hide(&self, hidden: Vec<HiddenKeys>) {
         self.hidden.store(Arc::new(hidden));
+        self.hidden_version.fetch_add(1, Ordering::Release);
     }
 
     /// Hides these, too.
@@ -73,15 +79,13 @@ impl DecisionCounter {
 
     /// The name of a key as the history has it; none if it has no names.
     pub(crate) fn shown_key(&self, domain: &str, entries: &[Entry<'_>]) -> Option<String> {
-        let mut shown = None;
-        self.with_key(domain, entries, |key| {
-            shown = match self.keys {
-                KeyNames::Clear => Some(key.to_owned()),
-                KeyNames::Hashed => Some(Label::hashed(key, self.salt.expose())),
-                KeyNames::Off => None,
-            };
-        });
-        shown
+        let mut name = String::new();
+        EntriesKey { counter: self, domain, entries }.write(&mut name);
+        match self.keys {
+            KeyNames::Clear => Some(pseudonyms::hashed(&name, self.salt.expose())),
+            KeyNames::Hashed => Some(Label::hashed(&name, self.salt.expose())),
+            KeyNames::Off => None,
+        }
     }
 
     /// The name of a key, to be found however it is kept.
@@ -143,82 +147,177 @@ impl DecisionCounter {
 
 impl EventSink for DecisionCounter {
     fn offer(&self, event: Event<'_>) {
-        let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
-        let outcome = event.reply.outcome();
-        let request = event.is_request.then_some(RequestCount { route: route.as_deref(), outcome, count: 1 });
-        let now = event.reply.now;
-        let Some(outcome) = event.outcome() else { return self.recorder.record(request.as_ref(), None, now) };
-        let (domain, rule) = (event.request.domain, event.rule_name());
-        if self.keys == KeyNames::Off {
-            let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
-            return self.recorder.record(request.as_ref(), Some(&decision), now);
-        }
-        self.with_key(event.request.domain, event.entries(), |key| {
-            let decision = DecisionCount { domain, rule, key: Some(key), outcome, count: 1 };
-            self.recorder.record(request.as_ref(), Some(&decision), now);
-        });
+        self.count(&event, EventOutcomes::of(&event));
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {
         let (outcome, now) = (event.reply.outcome, event.reply.now);
         let request = RequestCount { route: None, outcome, count: 1 };
-        // The counter has a name and no key.
-        let key = Some(event.name).filter(|_| self.keys != KeyNames::Off).map(pseudonyms::plain);
-        let key = key.as_deref();
-        let decision = DecisionCount { domain: "", rule: LimitEvent::RULE_NAME, key, outcome, count: 1 };
-        self.recorder.record(Some(&request), Some(&decision), now);
-    }
-}
-
-impl DecisionCounter {
-    /// The entries as `key=value,key=value`, in a buffer that is reused.
-    fn with_key(&self, domain: &str, entries: &[Entry<'_>], act: impl FnOnce(&str)) {
-        thread_local! {
-            static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+        let (domain, rule) = ("", LimitEvent::RULE_NAME);
+        if self.keys == KeyNames::Off {
+            let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
+            return self.recorder.record(Some(&request), Some(&decision), now);
         }
-        TEXT.with_borrow_mut(|text| {
-            self.write_key(text, domain, entries);
-            act(text);
-            // One long value must not keep its memory for ever.
-            text.shrink_to(KEY_BYTES_KEPT);
-        });
+        // The counter has a name and no key.
+        let decision = KeyedDecision { domain, rule, key: CounterName(event.name), outcome };
+        self.recorder.record_keyed(Some(&request), decision, now);
     }
 }
 
 impl DecisionCounter {
-    fn write_key(&self, text: &mut String, domain: &str, entries: &[Entry<'_>]) {
+    /// Counts an event.
+    pub(crate) fn count(&self, event: &Event<'_>, outcomes: EventOutcomes) {
+        let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
+        let request =
+            outcomes.request.map(|outcome| RequestCount { route: route.as_deref(), outcome, count: 1 });
+        let now = event.reply.now;
+        let Some(outcome) = outcomes.decision else {
+            return self.recorder.record(request.as_ref(), None, now);
+        };
+        let (domain, rule) = (event.request.domain, event.rule_name());
+        if self.keys == KeyNames::Off {
+            let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
+            return self.recorder.record(request.as_ref(), Some(&decision), now);
+        }
+        let key = EntriesKey { counter: self, domain, entries: event.entries() };
+        self.recorder.record_keyed(request.as_ref(), KeyedDecision { domain, rule, key, outcome }, now);
+    }
+}
+
+/// Stands between texts that are hashed. No text has such a byte.
+const TEXT_END: u8 = 0xff;
+
+/// The name of a counter whose limit the caller brought along.
+struct CounterName<'a>(&'a str);
+
+impl KeyText for CounterName<'_> {
+    #[inline]
+    fn identify(&self, hasher: &mut impl Hasher) {
+        hasher.write(self.0.as_bytes());
+    }
+
+    fn write(&self, text: &mut String) {
+        text.push_str(&pseudonyms::plain(self.0));
+    }
+}
+
+/// The entries of a descriptor, named as `key=value,key=value`.
+struct EntriesKey<'a> {
+    counter: &'a DecisionCounter,
+    domain: &'a str,
+    entries: &'a [Entry<'a>],
+}
+
+impl KeyText for EntriesKey<'_> {
+    #[inline]
+    fn identify(&self, hasher: &mut impl Hasher) {
+        hasher.write_u64(self.counter.hidden_version.load(Ordering::Acquire));
+        for entry in self.entries {
+            hasher.write(entry.key.as_bytes());
+            hasher.write_u8(TEXT_END);
+            hasher.write(entry.value.as_bytes());
+            hasher.write_u8(TEXT_END);
+        }
+    }
+
+    fn write(&self, text: &mut String) {
         // Where whole names are hashed, there is nothing to read.
-        let hidden = (self.keys == KeyNames::Clear).then(|| self.hidden.load());
+        let is_clear = self.counter.keys == KeyNames::Clear;
+        let hidden = is_clear.then(|| self.counter.hidden.load());
         let is_hidden = |entry: &Entry<'_>| {
             let is_listed = |hidden: &HiddenKeys| {
-                hidden.domain == domain && hidden.keys.iter().any(|key| key == entry.key)
+                hidden.domain == self.domain && hidden.keys.iter().any(|key| key == entry.key)
             };
             let lists = hidden.as_ref().map(|lists| lists.as_slice()).unwrap_or_default();
             entry.value != MISSING && lists.iter().any(is_listed)
         };
-        text.clear();
-        let mut marks = 0;
-        for entry in entries {
-            pseudonyms::push_separator(text);
-            text.push_str(entry.key);
+        for (place, entry) in self.entries.iter().enumerate() {
+            if place > 0 {
+                text.push(',');
+            }
+            pseudonyms::push_text(text, entry.key);
             text.push('=');
-            marks += pseudonyms::push_value(text, entry.value, is_hidden(entry));
-        }
-        // Nearly nobody sends marks, so that they are looked for once.
-        if pseudonyms::marks_in(text) != marks {
-            text.clear();
-            for entry in entries {
-                pseudonyms::push_separator(text);
-                pseudonyms::push_text(text, entry.key);
-                text.push('=');
-                match is_hidden(entry) {
-                    true => pseudonyms::push_hidden(text, entry.value, self.salt.expose()),
-                    false => pseudonyms::push_text(text, entry.value),
-                }
+            match is_hidden(entry) {
+                true => pseudonyms::push_hidden(text, entry.value, self.counter.salt.expose()),
+                false => pseudonyms::push_text(text, entry.value),
             }
         }
     }
 }
 
-/// Bytes of the buffer that each thread keeps: more than any usual key has.
-const KEY_BYTES_KEPT: usize = 4 << 10;
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+
+    use futures_util::FutureExt as _;
+    use tollgate_core::{Descriptor, Operation, Request};
+    use tollgate_settings::{Flags, Settings};
+
+    use super::*;
+    use crate::service::Service;
+    use crate::testing::{self, START};
+
+    const RULES: &str = "
+domain: d
+descriptors:
+  - key: a
+    rate_limit: { requests_per_unit: 9, unit: hour }
+    descriptors: [{ key: c, rate_limit: { requests_per_unit: 9, unit: hour } }]
+  - key: ab
+    rate_limit: { requests_per_unit: 9, unit: hour }
+";
+
+    fn counter() -> DecisionCounter {
+        let (settings, _) = Settings::resolve(&Flags::default(), &HashMap::new(), None).unwrap();
+        DecisionCounter::new(&settings.history.unwrap())
+    }
+
+    fn check(counter: &DecisionCounter, service: &Service, entries: &[(&str, &str)]) {
+        let entries: Vec<Entry<'_>> = entries.iter().map(|entry| Entry::from(*entry)).collect();
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("d", &descriptors);
+        let reply = service.operate(&request, Operation::Check, START).now_or_never().unwrap().unwrap();
+        let (decision, operation) = (reply.decisions.first(), Operation::Check);
+        counter.offer(Event { request: &request, reply: &reply, decision, operation, is_request: true });
+    }
+
+    /// The names of all keys of a flush.
+    fn names(flush: &mut Flush) -> Vec<String> {
+        let names = RefCell::new(Vec::new());
+        let note = |name: &str| {
+            names.borrow_mut().push(name.to_owned());
+            false
+        };
+        flush.counts.rename_keys(note, str::to_owned);
+        let mut names = names.into_inner();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn keys_that_run_together_have_names_of_their_own() {
+        let (counter, service) = (counter(), testing::service(RULES));
+        for entries in [&[("a", "bc")][..], &[("ab", "c")], &[("a", "b"), ("c", "d")], &[("a", "bc")]] {
+            check(&counter, &service, entries);
+        }
+        let mut flush = counter.flush(START);
+        assert_eq!(flush.counts.requests(), 4);
+        assert_eq!(names(&mut flush), ["a=b,c=d", "a=bc", "ab=c"]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_hidden_from_then_on_and_on_other_pages_too() {
+        let (counter, service) = (counter(), testing::service(RULES));
+        let (entry, hash) = (Entry::from(("a", "secret")), format!("a={}", Label::hashed("secret", "")));
+        check(&counter, &service, &[("a", "secret")]);
+        assert_eq!(counter.shown_key("d", &[entry]).as_deref(), Some("a=secret"));
+        counter.hide(vec![HiddenKeys { domain: "d".into(), keys: vec!["a".into()] }]);
+        check(&counter, &service, &[("a", "secret")]);
+        check(&counter, &service, &[("ab", "secret")]);
+        assert_eq!(counter.shown_key("d", &[entry]), Some(hash.clone()));
+        let mut expected = vec![hash, "a=secret".to_owned(), "ab=secret".to_owned()];
+        expected.sort();
+        assert_eq!(names(&mut counter.flush(START)), expected);
+    }
+}

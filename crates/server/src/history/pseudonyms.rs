@@ -13,32 +13,6 @@ use tollgate_history::Label;
 
 /// Stands before and after a value.
 const MARK: char = '\0';
-/// The same as a byte.
-const MARK_BYTE: u8 = 0;
-
-/// Separates an entry from the one before it, if there is one.
-pub(super) fn push_separator(name: &mut String) {
-    if !name.is_empty() {
-        name.push(',');
-    }
-}
-
-/// Appends a value as it is, between marks if it must not be read; how many marks that are.
-pub(super) fn push_value(name: &mut String, value: &str, is_hidden: bool) -> usize {
-    if !is_hidden {
-        name.push_str(value);
-        return 0;
-    }
-    name.push(MARK);
-    name.push_str(value);
-    name.push(MARK);
-    2
-}
-
-/// How many marks a name has. Without a way out of the loop, it looks at many bytes at once.
-pub(super) fn marks_in(name: &str) -> usize {
-    name.bytes().filter(|byte| *byte == MARK_BYTE).count()
-}
 
 /// Appends a text that may be read.
 pub(super) fn push_text(name: &mut String, text: &str) {

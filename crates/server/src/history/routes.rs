@@ -12,19 +12,39 @@ use tollgate_http::PathTemplates;
 /// Finds the route of a request.
 #[derive(Debug)]
 pub(super) struct RouteResolver {
-    pub(super) keys: Vec<String>,
+    keys: Vec<String>,
+    /// A bit for each length that a key has: nearly all entries of nearly all requests have another one.
+    lengths: u64,
     pub(super) templates: PathTemplates,
 }
 
+/// The bit of a text's length; all that are long share one.
+fn length_bit(text: &str) -> u64 {
+    1 << text.len().min(63)
+}
+
 impl RouteResolver {
+    pub(super) fn new(keys: Vec<String>, templates: PathTemplates) -> Self {
+        let lengths = keys.iter().fold(0, |bits, key| bits | length_bit(key));
+        Self { keys, lengths, templates }
+    }
+
     /// The route of a request, if it has one.
     pub(super) fn of_request<'a>(&'a self, request: &Request<'a>) -> Option<Cow<'a, str>> {
         if let Some(route) = request.route {
             return Some(Cow::Borrowed(route));
         }
-        let mut entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
-        let entry = entries.find(|entry| self.keys.iter().any(|key| key == entry.key))?;
-        Some(self.of_path(entry.value))
+        for descriptor in request.descriptors {
+            if let Some(entry) = descriptor.entries.iter().find(|entry| self.is_route(entry.key)) {
+                return Some(self.of_path(entry.value));
+            }
+        }
+        None
+    }
+
+    /// Whether the entry of a key is the route.
+    fn is_route(&self, key: &str) -> bool {
+        self.lengths & length_bit(key) != 0 && self.keys.iter().any(|own| own == key)
     }
 
     /// The template that a path matches, or the normalised path.
@@ -43,10 +63,9 @@ mod tests {
     use super::*;
 
     fn route(entries: &[(&str, &str)]) -> Option<String> {
-        let routes = RouteResolver {
-            keys: vec!["path".into(), "route".into()],
-            templates: PathTemplates::new(&["/users/{id}"]).expect("a template"),
-        };
+        let long = "x".repeat(70);
+        let keys = vec!["path".into(), "route".into(), long];
+        let routes = RouteResolver::new(keys, PathTemplates::new(&["/users/{id}"]).expect("a template"));
         let entries: Vec<Entry<'_>> = entries.iter().map(|entry| Entry::from(*entry)).collect();
         let (first, rest) = entries.split_at(1);
         let descriptors = [Descriptor::new(first), Descriptor::new(rest)];
@@ -60,6 +79,9 @@ mod tests {
             (&[("route", "checkout"), ("path", "/cart")], Some("checkout")),
             (&[("path", "/users/42"), ("route", "x")], Some("/users/{id}")),
             (&[("user_id", "/cart")], None),
+            (&[("user_id", "42"), ("host", "/cart")], None),
+            (&[("user_id", "42"), (&"y".repeat(80), "/cart")], None),
+            (&[("user_id", "42"), (&"x".repeat(70), "/cart")], Some("/cart")),
         ];
         for (entries, expected) in cases {
             assert_eq!(route(entries).as_deref(), expected, "{entries:?}");
@@ -68,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_an_adapter_knows_comes_first() {
-        let routes = RouteResolver { keys: vec!["path".into()], templates: PathTemplates::default() };
+        let routes = RouteResolver::new(vec!["path".into()], PathTemplates::default());
         let entries = [Entry::from(("path", "/a"))];
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("d", &descriptors).with_route("/b/{c}");

@@ -78,6 +78,11 @@ fn array<'a>(bytes: &'a [u8], words: &mut CommandWords<'a>) -> Result<RespFrame,
         return Err(FramingError::TooManyWords { found: count });
     }
     for _ in 0..count {
+        if let Some((word, end)) = short_word(bytes, at) {
+            words.push(word);
+            at = end;
+            continue;
+        }
         match bytes.get(at) {
             None => return partial(at),
             Some(b'$') => {}
@@ -99,6 +104,20 @@ fn array<'a>(bytes: &'a [u8], words: &mut CommandWords<'a>) -> Result<RespFrame,
     if at > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Command(at)) }
 }
 
+/// A whole word of fewer than a hundred bytes, as nearly all are, and where what follows it begins. None if it
+/// is anything else, which the caller then finds out.
+#[inline]
+fn short_word(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| usize::from(byte - b'0'));
+    let (size, begin) = match *bytes.get(at..)? {
+        [b'$', ones, b'\r', b'\n', ..] => (digit(ones)?, at + 4),
+        [b'$', tens, ones, b'\r', b'\n', ..] => (digit(tens)? * 10 + digit(ones)?, at + 5),
+        _ => return None,
+    };
+    let (word, end) = bytes.get(begin..begin + size + 2)?.split_at_checked(size)?;
+    (end == b"\r\n").then_some((word, begin + size + 2))
+}
+
 /// The rest is to come, unless the command is already known to be too long.
 fn partial(known: usize) -> Result<RespFrame, FramingError> {
     if known > RESP_COMMAND_MAX { Err(FramingError::CommandTooLong) } else { Ok(RespFrame::Partial) }
@@ -107,6 +126,10 @@ fn partial(known: usize) -> Result<RespFrame, FramingError> {
 /// The length after the mark at `at` (none if it is negative), and where its
 /// content begins; nothing if the length has not arrived whole.
 fn length(bytes: &[u8], at: usize) -> Result<Option<(Option<u64>, usize)>, FramingError> {
+    // The number of words nearly always.
+    if let Some([_, digit @ b'0'..=b'9', b'\r', b'\n', ..]) = bytes.get(at..) {
+        return Ok(Some((Some(u64::from(digit - b'0')), at + 4)));
+    }
     let digits = bytes.get(at + 1..).unwrap_or_default();
     let (is_negative, digits) = match digits {
         [b'-', rest @ ..] => (true, rest),

@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 use tollgate_core::Time;
 use tollgate_limiter::{LimitReply, Reply};
 
-use super::check::{self, RespCheckRequest};
-use super::throttle::{self, Dialect, ThrottleRequest};
+use super::check::{self, PipelineEntries, RespCheckRequest};
+use super::throttle::{self, Dialect, PipelineLimits, ThrottleRequest};
 use super::to_wire::RespWriter;
 use crate::bounds::RESP_PIPELINE;
 use crate::service::{Service, ServiceError};
@@ -39,16 +39,16 @@ enum RespReply {
 }
 
 impl<'a> RespRequest<'a> {
-    async fn decide(&self, service: &Service, now: Time) -> RespReply {
+    async fn decide(&self, parts: &PipelineParts<'_>, service: &Service, now: Time) -> RespReply {
         let mut span = service.tracer().call(self.name(), |_| None);
         match self {
             Self::Throttle(request) => {
-                let reply = request.decide(service, now).await;
+                let reply = request.decide(&parts.limits, service, now).await;
                 span.decided(None, reply.outcome);
                 RespReply::Throttle(request.dialect(), reply)
             }
             Self::Check(request) => {
-                let decided = request.decide(service, now).await;
+                let decided = request.decide(&parts.entries, service, now).await;
                 match &decided {
                     Ok(reply) => span.decided(Some(request.domain()), reply.outcome()),
                     Err(error) => span.failed(&error.to_string()),
@@ -59,14 +59,20 @@ impl<'a> RespRequest<'a> {
     }
 
     /// Decides it and writes the reply, where its counters are in memory.
-    fn answer_at_once(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
+    fn answer_at_once(
+        &self,
+        parts: &PipelineParts<'_>,
+        service: &Service,
+        now: Time,
+        writer: &mut RespWriter<'_>,
+    ) {
         let mut span = service.tracer().call(self.name(), |_| None);
         let answered = match self {
-            Self::Throttle(request) => request.decide_at_once(service, now).map(|reply| {
+            Self::Throttle(request) => request.decide_at_once(&parts.limits, service, now).map(|reply| {
                 span.decided(None, reply.outcome);
                 request.dialect().reply(&reply, writer);
             }),
-            Self::Check(request) => request.decide_at_once(service, now, |decided| {
+            Self::Check(request) => request.decide_at_once(&parts.entries, service, now, |decided| {
                 match &decided {
                     Ok(reply) => span.decided(Some(request.domain()), reply.outcome()),
                     Err(error) => span.failed(&error.to_string()),
@@ -106,26 +112,36 @@ impl RespReply {
     }
 }
 
+/// What the requests of a pipeline refer to.
+#[derive(Debug, Default)]
+pub(super) struct PipelineParts<'a> {
+    pub(super) entries: PipelineEntries<'a>,
+    pub(super) limits: PipelineLimits,
+}
+
 /// Requests that are not decided yet.
 #[derive(Debug, Default)]
 pub(super) struct Pipeline<'a> {
     open: SmallVec<[RespRequest<'a>; 1]>,
+    parts: PipelineParts<'a>,
     turn: Turn,
 }
 
 impl<'a> Pipeline<'a> {
-    /// Takes a request that is decided with those that follow it.
-    pub(super) async fn push(
-        &mut self,
-        request: RespRequest<'a>,
-        service: &Service,
-        now: Time,
-        writer: &mut RespWriter<'_>,
-    ) {
-        self.open.push(request);
-        if self.open.len() >= RESP_PIPELINE {
-            self.flush(service, now, writer).await;
+    /// Where a request puts what it refers to.
+    pub(super) const fn parts(&mut self) -> &mut PipelineParts<'a> {
+        &mut self.parts
+    }
+
+    /// Takes a request that is decided with those that follow it; whether it is time to decide them.
+    pub(super) fn push(&mut self, request: RespRequest<'a>) -> bool {
+        if self.open.len() == 1 {
+            // Where there are two there are many.
+            self.open.reserve(RESP_PIPELINE);
+            self.parts.entries.reserve(RESP_PIPELINE);
         }
+        self.open.push(request);
+        self.open.len() >= RESP_PIPELINE
     }
 
     /// Decides all that are left, and replies.
@@ -133,36 +149,52 @@ impl<'a> Pipeline<'a> {
         if self.open.is_empty() {
             return;
         }
-        if service.limiter().store().is_remote() {
+        let is_remote = service.limiter().store().is_remote();
+        if is_remote {
             self.flush_remotely(service, now, writer).await;
-            return self.open.clear();
-        }
-        match self.open.as_slice() {
-            [_, _, ..] if !service.tracer().is_on() => self.flush_at_once(service, now, writer),
-            // A request that has a span is decided within it.
-            open => open.iter().for_each(|request| request.answer_at_once(service, now, writer)),
+        } else {
+            self.flush_at_once(service, now, writer);
         }
         let decided = self.open.len();
         self.open.clear();
-        self.turn.decided(decided).await;
+        self.parts.entries.clear();
+        self.parts.limits.clear();
+        // Who waits for a store gives way anyhow.
+        if !is_remote {
+            self.turn.decided(decided).await;
+        }
     }
 
-    /// Decides commands of one kind that follow each other together.
     fn flush_at_once(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
+        let parts = &self.parts;
+        // A request that has a span is decided within it.
+        if self.open.len() == 1 || service.tracer().is_on() {
+            return self.open.iter().for_each(|request| request.answer_at_once(parts, service, now, writer));
+        }
+        // Commands of one kind that follow each other are decided together.
         for alike in self.open.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
-            let throttles: SmallVec<[&ThrottleRequest<'_>; RESP_PIPELINE]> =
-                alike.iter().filter_map(RespRequest::throttle).collect();
-            let checks: SmallVec<[&RespCheckRequest<'_>; RESP_PIPELINE]> =
-                alike.iter().filter_map(RespRequest::check).collect();
-            throttle::answer_at_once(&throttles, service, now, writer);
-            check::answer_at_once(&checks, service, now, writer);
+            match alike.first() {
+                Some(RespRequest::Throttle(_)) => {
+                    let requests = alike.iter().filter_map(RespRequest::throttle);
+                    throttle::answer_at_once(requests, &parts.limits, service, now, writer);
+                }
+                Some(RespRequest::Check(_)) => {
+                    let requests = alike.iter().filter_map(RespRequest::check);
+                    check::answer_at_once(requests, &parts.entries, service, now, writer);
+                }
+                None => {}
+            }
         }
     }
 
     /// Sends all to the store, and waits until all are decided.
     async fn flush_remotely(&self, service: &Service, now: Time, writer: &mut RespWriter<'_>) {
-        let mut deciding: Vec<_> =
-            self.open.iter().map(|request| Box::pin(maybe_done(request.decide(service, now)))).collect();
+        let parts = &self.parts;
+        let mut deciding: Vec<_> = self
+            .open
+            .iter()
+            .map(|request| Box::pin(maybe_done(request.decide(parts, service, now))))
+            .collect();
         // All are polled in order each time, so that each is sent before the
         // next one, also where they had to wait for a connection.
         poll_fn(|context| {

@@ -19,7 +19,8 @@ use tollgate_core::Time;
 use super::check::RespCheckRequest;
 use super::commands::{self, CommandKind, RespCommand};
 use super::frame::{self, CommandWords, FramingError, RespFrame};
-use super::request::{Pipeline, RespRequest};
+use super::from_wire::ReadText;
+use super::request::{Pipeline, PipelineParts, RespRequest};
 use super::throttle::{Dialect, LimitCache, ThrottleRequest};
 use super::to_wire::{RespVersion, RespWriter};
 use crate::bounds::RESPONSE_PART;
@@ -106,7 +107,7 @@ impl RespSession {
     pub(super) async fn answer(&mut self, input: &[u8], now: Time, out: &mut Vec<u8>) -> InputProgress {
         let service = Arc::clone(&self.context.service);
         let (mut progress, mut pipeline) = (InputProgress::default(), Pipeline::default());
-        let mut words = CommandWords::new();
+        let (mut words, text) = (CommandWords::new(), ReadText::new(input));
         while !progress.is_over {
             if out.len() >= RESPONSE_PART {
                 progress.has_more = true;
@@ -122,9 +123,11 @@ impl RespSession {
                     }
                     progress.commands += 1;
                     let mut writer = RespWriter::new(out, self.version);
-                    match self.action(&words) {
+                    match self.action(&words, &text, pipeline.parts()) {
                         CommandAction::Decide(request) => {
-                            pipeline.push(request, &service, now, &mut writer).await;
+                            if pipeline.push(request) {
+                                pipeline.flush(&service, now, &mut writer).await;
+                            }
                         }
                         CommandAction::Run(command) => {
                             pipeline.flush(&service, now, &mut writer).await;
@@ -154,7 +157,12 @@ impl RespSession {
     }
 
     /// What to do about a command.
-    fn action<'a>(&mut self, words: &[&'a [u8]]) -> CommandAction<'a> {
+    fn action<'a>(
+        &mut self,
+        words: &[&'a [u8]],
+        text: &ReadText<'a>,
+        parts: &mut PipelineParts<'a>,
+    ) -> CommandAction<'a> {
         let Some((name, _)) = words.split_first() else { return CommandAction::Fail(String::new()) };
         let found = commands::find(name);
         if !self.is_admitted && !found.is_some_and(|command| command.is_open) {
@@ -166,7 +174,8 @@ impl RespSession {
             CommandKind::Throttle => Dialect::Crab,
             _ if !command.takes(words.len()) => return CommandAction::Fail(command.wrong_number()),
             CommandKind::Check => {
-                return CommandAction::decide(RespCheckRequest::new(words).map(RespRequest::Check));
+                let request = RespCheckRequest::new(words, text, &mut parts.entries);
+                return CommandAction::decide(request.map(RespRequest::Check));
             }
             CommandKind::Auth
             | CommandKind::Client
@@ -179,7 +188,7 @@ impl RespSession {
             | CommandKind::Reset
             | CommandKind::Select => return CommandAction::Run(command),
         };
-        let request = ThrottleRequest::new(dialect, words, &mut self.limits);
+        let request = ThrottleRequest::new(dialect, words, text, &mut self.limits, &mut parts.limits);
         CommandAction::decide(request.map(RespRequest::Throttle))
     }
 

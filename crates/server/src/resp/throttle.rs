@@ -6,7 +6,7 @@
 //!
 //! Invariants: replies are those of redis-cell 0.5, to the number, and those of
 //! throttlecrab where it keeps its own promises. A limit is only built again when
-//! a caller sends another one.
+//! a caller sends other words.
 //!
 //! Deliberately not here: the bucket itself.
 
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Limit, LimitError, Micros, Refill, Shape, Time, Verdict};
 use tollgate_limiter::{CallerCheck, LimitReply};
 
-use super::from_wire::{self, Excerpt, TextError};
+use super::from_wire::{self, Excerpt, ReadText, TextError};
 use super::to_wire::RespWriter;
 use crate::bounds::{RESP_PIPELINE, VALUE_MAX};
 use crate::service::Service;
@@ -38,17 +38,50 @@ struct ThrottleNumbers {
     period_s: u32,
 }
 
-/// The limit that a connection used last.
+/// The limit that a connection used last, and the words that made it: most callers send the same ones each
+/// time, and comparing them takes less than reading them.
 #[derive(Debug, Default)]
-pub(super) struct LimitCache(Option<(ThrottleNumbers, Arc<Limit>)>);
+pub(super) struct LimitCache(Option<LastLimit>);
+
+#[derive(Debug)]
+struct LastLimit {
+    dialect: Dialect,
+    words: [SmallVec<[u8; NUMBER_BYTES_KEPT]>; 3],
+    limit: Arc<Limit>,
+}
+
+/// A limit whose numbers are longer is not found again. None needs to be, and a connection keeps little.
+const NUMBER_BYTES_KEPT: usize = 16;
+
+/// The limits of the requests of a pipeline.
+#[derive(Debug, Default)]
+pub(super) struct PipelineLimits(SmallVec<[Arc<Limit>; 1]>);
+
+impl PipelineLimits {
+    /// Where this one is.
+    fn place(&mut self, limit: &Arc<Limit>) -> usize {
+        if !self.0.last().is_some_and(|last| Arc::ptr_eq(last, limit)) {
+            self.0.push(Arc::clone(limit));
+        }
+        self.0.len() - 1
+    }
+
+    fn get(&self, place: usize) -> &Limit {
+        self.0.get(place).expect("the limit of a request is put there when the request is made")
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
 
 /// A `CL.THROTTLE` or `THROTTLE`.
 #[derive(Debug)]
 pub(super) struct ThrottleRequest<'a> {
     dialect: Dialect,
     key: &'a str,
-    /// Shared, because a request is moved more often than it is made.
-    limit: Arc<Limit>,
+    /// Where its limit is among those of the pipeline.
+    limit: usize,
     cost: u64,
 }
 
@@ -87,75 +120,101 @@ impl<'a> ThrottleRequest<'a> {
     pub(super) fn new(
         dialect: Dialect,
         words: &[&'a [u8]],
+        text: &ReadText<'a>,
         last: &mut LimitCache,
+        limits: &mut PipelineLimits,
     ) -> Result<Self, ThrottleError> {
-        let (key, numbers, cost) = dialect.read(words)?;
-        Ok(Self { dialect, key, limit: last.of(numbers)?, cost })
+        let (key, numbers, quantity) = match *words {
+            [_, key, burst, count, period] => (key, [burst, count, period], None),
+            [_, key, burst, count, period, quantity] => (key, [burst, count, period], Some(quantity)),
+            _ => return Err(dialect.usage()),
+        };
+        let key = text.text("key", key, VALUE_MAX).map_err(ThrottleError::Key)?;
+        if let Some(limit) = last.find(dialect, numbers) {
+            let cost = dialect.cost(quantity)?;
+            return Ok(Self { dialect, key, limit: limits.place(limit), cost });
+        }
+        let (read, cost) = dialect.read(numbers, quantity)?;
+        let limit = Arc::new(read.limit()?);
+        last.keep(dialect, numbers, &limit);
+        Ok(Self { dialect, key, limit: limits.place(&limit), cost })
     }
 
     pub(super) const fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    pub(super) async fn decide(&self, service: &Service, now: Time) -> LimitReply {
-        service.check_limit(self.key, &self.limit, self.cost, now).await
+    pub(super) async fn decide(&self, limits: &PipelineLimits, service: &Service, now: Time) -> LimitReply {
+        service.check_limit(self.key, limits.get(self.limit), self.cost, now).await
     }
 
     /// The same where counters are in memory.
-    pub(super) fn decide_at_once(&self, service: &Service, now: Time) -> Option<LimitReply> {
-        service.check_limit_at_once(self.key, &self.limit, self.cost, now)
+    pub(super) fn decide_at_once(
+        &self,
+        limits: &PipelineLimits,
+        service: &Service,
+        now: Time,
+    ) -> Option<LimitReply> {
+        service.check_limit_at_once(self.key, limits.get(self.limit), self.cost, now)
     }
 }
 
 /// Decides requests together where counters are in memory, and replies.
-pub(super) fn answer_at_once(
-    requests: &[&ThrottleRequest<'_>],
+pub(super) fn answer_at_once<'r, 'a: 'r>(
+    requests: impl Iterator<Item = &'r ThrottleRequest<'a>>,
+    limits: &PipelineLimits,
     service: &Service,
     now: Time,
     writer: &mut RespWriter<'_>,
 ) {
-    let checks: SmallVec<[CallerCheck<'_>; RESP_PIPELINE]> = requests
-        .iter()
-        .map(|request| CallerCheck { name: request.key, limit: &request.limit, cost: request.cost })
-        .collect();
+    let (mut dialects, mut checks) =
+        (SmallVec::<[Dialect; RESP_PIPELINE]>::new(), SmallVec::<[CallerCheck<'_>; RESP_PIPELINE]>::new());
+    for request in requests {
+        dialects.push(request.dialect);
+        checks.push(CallerCheck { name: request.key, limit: limits.get(request.limit), cost: request.cost });
+    }
     service.check_limits_at_once(&checks, now, |at, reply| {
-        if let Some(request) = requests.get(at) {
-            request.dialect.reply(reply, writer);
+        if let Some(dialect) = dialects.get(at) {
+            dialect.reply(reply, writer);
         }
     });
 }
 
 impl LimitCache {
-    fn of(&mut self, numbers: ThrottleNumbers) -> Result<Arc<Limit>, ThrottleError> {
-        if let Some((last, limit)) = &self.0
-            && *last == numbers
-        {
-            return Ok(Arc::clone(limit));
+    /// The limit that these words made last.
+    fn find(&self, dialect: Dialect, numbers: [&[u8]; 3]) -> Option<&Arc<Limit>> {
+        let last = self.0.as_ref().filter(|last| last.dialect == dialect)?;
+        last.words.iter().zip(numbers).all(|(own, word)| own.as_slice() == word).then_some(&last.limit)
+    }
+
+    /// Keeps the limit that these words made.
+    fn keep(&mut self, dialect: Dialect, words: [&[u8]; 3], limit: &Arc<Limit>) {
+        if words.iter().all(|word| word.len() <= NUMBER_BYTES_KEPT) {
+            let words = words.map(SmallVec::from_slice);
+            self.0 = Some(LastLimit { dialect, words, limit: Arc::clone(limit) });
         }
-        let ThrottleNumbers { burst, count, period_s } = numbers;
+    }
+}
+
+impl ThrottleNumbers {
+    fn limit(self) -> Result<Limit, ThrottleError> {
+        let Self { burst, count, period_s } = self;
         let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
-        let limit =
-            Limit::new(count, Micros::from_secs(u64::from(period_s)), shape).map_err(ThrottleError::Limit)?;
-        let limit = Arc::new(limit);
-        self.0 = Some((numbers, Arc::clone(&limit)));
-        Ok(limit)
+        Limit::new(count, Micros::from_secs(u64::from(period_s)), shape).map_err(ThrottleError::Limit)
     }
 }
 
 impl Dialect {
-    /// The key, the numbers of the limit, and the cost.
-    fn read<'a>(self, words: &[&'a [u8]]) -> Result<(&'a str, ThrottleNumbers, u64), ThrottleError> {
-        let (key, burst, count, period, quantity) = match *words {
-            [_, key, burst, count, period] => (key, burst, count, period, None),
-            [_, key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
-            _ => return Err(self.usage()),
-        };
-        let key = from_wire::text("key", key, VALUE_MAX).map_err(ThrottleError::Key)?;
+    /// The numbers of the limit, and the cost.
+    fn read(
+        self,
+        [burst, count, period]: [&[u8]; 3],
+        quantity: Option<&[u8]>,
+    ) -> Result<(ThrottleNumbers, u64), ThrottleError> {
         let burst = self.integer("max_burst", burst)?;
         let count = self.integer("count_per_period", count)?;
         let period = self.integer("period", period)?;
-        let quantity = quantity.map_or(Ok(1), |word| self.integer("quantity", word))?;
-        let cost = u64::try_from(quantity).map_err(|_| ThrottleError::Negative { quantity })?;
+        let cost = self.cost(quantity)?;
         let is_zero = match self {
             Self::Cell => count == 0 || period == 0,
             Self::Crab => burst <= 0 || count <= 0 || period <= 0,
@@ -173,7 +232,12 @@ impl Dialect {
             count: ranged("count", count, 1, u32::MAX)?,
             period_s: ranged("period", period, 1, u32::MAX)?,
         };
-        Ok((key, numbers, cost))
+        Ok((numbers, cost))
+    }
+
+    fn cost(self, quantity: Option<&[u8]>) -> Result<u64, ThrottleError> {
+        let quantity = quantity.map_or(Ok(1), |word| self.integer("quantity", word))?;
+        u64::try_from(quantity).map_err(|_| ThrottleError::Negative { quantity })
     }
 
     const fn usage(self) -> ThrottleError {

@@ -32,6 +32,9 @@ impl RespVersion {
     }
 }
 
+/// The mark, a sign, 19 digits and the end of the longest line with a number.
+const NUMBER_LINE_MAX: usize = 23;
+
 /// Writes replies, one value after the other.
 #[derive(Debug)]
 pub(super) struct RespWriter<'a> {
@@ -52,6 +55,11 @@ impl<'a> RespWriter<'a> {
     /// The version it writes in.
     pub(super) const fn version(&self) -> RespVersion {
         self.version
+    }
+
+    /// Values that are already in the form of the wire, in both versions.
+    pub(super) fn ready(&mut self, bytes: &'static [u8]) {
+        self.out.extend_from_slice(bytes);
     }
 
     /// A short text of our own.
@@ -142,10 +150,28 @@ impl<'a> RespWriter<'a> {
         self.number(mark, i64::try_from(size).unwrap_or(i64::MAX));
     }
 
+    /// A line of a mark and a number, put together from its end and appended at once.
+    #[expect(clippy::indexing_slicing, reason = "a line has room for every number, and begins within it")]
     fn number(&mut self, mark: u8, value: i64) {
-        self.out.push(mark);
-        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-        self.end();
+        if let Ok(digit @ 0..=9) = u8::try_from(value) {
+            return self.out.extend_from_slice(&[mark, b'0' + digit, b'\r', b'\n']);
+        }
+        let mut line = [b'\n'; NUMBER_LINE_MAX];
+        let mut at = NUMBER_LINE_MAX - 2;
+        line[at] = b'\r';
+        let mut rest = value.unsigned_abs();
+        while rest > 0 {
+            at -= 1;
+            line[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+            rest /= 10;
+        }
+        if value < 0 {
+            at -= 1;
+            line[at] = b'-';
+        }
+        at -= 1;
+        line[at] = mark;
+        self.out.extend_from_slice(&line[at..]);
     }
 
     fn end(&mut self) {
@@ -199,6 +225,15 @@ mod tests {
             assert_eq!(written(RespVersion::Resp2, write), two);
             assert_eq!(written(RespVersion::Resp3, write), three);
         }
+    }
+
+    #[test]
+    fn a_number_is_written_as_the_standard_library_has_it() {
+        let edges = (0..19).map(|digits| 10_i64.pow(digits)).flat_map(|power| [power - 1, power, power + 1]);
+        for value in edges.flat_map(|value| [value, -value]).chain([i64::MIN, i64::MIN + 1, i64::MAX]) {
+            assert_eq!(written(RespVersion::Resp2, |w| w.integer(value)), format!(":{value}\r\n"));
+        }
+        assert_eq!(written(RespVersion::Resp3, |w| w.array(10)), "*10\r\n");
     }
 
     #[test]

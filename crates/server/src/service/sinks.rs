@@ -7,7 +7,7 @@ use tollgate_limiter::{Event, EventSink, LimitEvent};
 
 use super::blocked_keys::BlockedKeys;
 use crate::history::HistoryService;
-use tollgate_metrics::{Metrics, TrafficLevel};
+use tollgate_metrics::{EventOutcomes, Metrics, TrafficLevel};
 
 /// Who keeps count of decisions.
 #[derive(Debug, Clone)]
@@ -44,9 +44,10 @@ impl Sinks {
 
 impl EventSink for Sinks {
     fn offer(&self, event: Event<'_>) {
-        self.metrics.offer(event);
+        let outcomes = EventOutcomes::of(&event);
+        self.metrics.count(&event, outcomes);
         if let Some(history) = &self.history {
-            history.counter().offer(event);
+            history.counter().count(&event, outcomes);
         }
         self.blocked.note(&event);
     }

@@ -83,6 +83,10 @@ pub(super) struct UnknownNameLog {
 impl UnknownNameLog {
     /// Logs a name of the request that no rules have, unless that was done lately.
     pub(super) fn note(&self, request: &Request<'_>, reply: &Reply) {
+        // Nearly always every descriptor has met a limit.
+        if reply.free.iter().all(Option::is_none) {
+            return;
+        }
         // Without a mapping the gateway offers its descriptors to rules that want them.
         let is_meant = |key: &str| request.domain != DEFAULT_DOMAIN || !DEFAULT_KEYS.contains(&key);
         let Some(unknown) = UnknownName::find_any(request, reply, is_meant) else { return };

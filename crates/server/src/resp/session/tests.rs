@@ -457,3 +457,59 @@ fn long_replies_are_written_before_more_are_made() {
     }
     assert_eq!((used, commands), (input.len(), 1_000));
 }
+
+/// A `TOLLGATE.CHECK` of a user whose name is these bytes.
+fn check_of(user: &[u8]) -> Vec<u8> {
+    let head = format!("*4\r\n$14\r\nTOLLGATE.CHECK\r\n$4\r\nshop\r\n$7\r\nuser_id\r\n${}\r\n", user.len());
+    [head.as_bytes(), user, b"\r\n"].concat()
+}
+
+/// Commands of a pipeline are read as one text and decided together, and their limits are told from their words.
+#[test]
+fn a_pipeline_gets_the_bytes_of_one_command_at_a_time() {
+    let words = [
+        "TOLLGATE.CHECK shop user_id 1",
+        "TOLLGATE.CHECK shop user_id 1 COST 0",
+        "TOLLGATE.CHECK shop user_id",
+        "tollgate.check shop report é",
+        "TOLLGATE.CHECK shop plan free cost 7",
+        "TOLLGATE.CHECK none a b c d e f g h i j",
+        "THROTTLE k 5 5 60",
+        "THROTTLE k 5 5 60 0",
+        "CL.THROTTLE k 5 5 60",
+        "THROTTLE k 5 5 60 x",
+        "THROTTLE k 5 5 60 -1",
+        // Ten, one and ten again, of as many bytes as are kept and of one more.
+        "THROTTLE l 00000000000000010 5 60",
+        "THROTTLE l 0000000000000001 5 60",
+        "THROTTLE l 00000000000000010 5 60",
+        "THROTTLE k 0 5 60",
+        "PING",
+        "THROTTLE k 5 5 60",
+    ];
+    let odd = [check_of(b"\xff"), check_of("é€".as_bytes()), check_of(b"\xc3"), check_of(b"")];
+    let commands: Vec<Vec<u8>> = words.iter().map(|text| command(text)).chain(odd).collect();
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let (mut together, mut alone) =
+            (RespSession::new(context(RULES, None)), RespSession::new(context(RULES, None)));
+        ask(&mut together, hello);
+        ask(&mut alone, hello);
+        let (input, mut expected) = (commands.concat().repeat(12), Vec::new());
+        for bytes in commands.iter().cycle().take(12 * commands.len()) {
+            let mut out = Vec::new();
+            answer(&mut alone, bytes, START, &mut out);
+            expected.extend(out);
+        }
+        let (mut used, mut replies) = (0, Vec::new());
+        while used < input.len() {
+            let mut out = Vec::new();
+            used += answer(&mut together, &input[used..], START, &mut out).used;
+            replies.extend(out);
+        }
+        let [replies, expected] = [&replies, &expected].map(|bytes| String::from_utf8_lossy(bytes));
+        for (reply, expected) in replies.lines().zip(expected.lines()) {
+            assert_eq!(reply, expected);
+        }
+        assert_eq!(replies.len(), expected.len());
+    }
+}
