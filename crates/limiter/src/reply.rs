@@ -309,6 +309,16 @@ impl Reply {
         reply
     }
 
+    /// Makes a reply of [`Reply::single`] that of another decision by the same rules at the same time.
+    #[inline]
+    pub(crate) fn replace_single(&mut self, decision: RuleDecision) {
+        self.denial = Denial::by_limits(decision.verdict.is_deny());
+        self.verdict = if self.is_all_shadow { Verdict::Allow } else { decision.verdict };
+        if let Some(only) = self.decisions.first_mut() {
+            *only = decision;
+        }
+    }
+
     /// Makes denials of all waits that are longer than somebody has patience for.
     pub(crate) fn deny_waits_above(&mut self, patience: Micros) {
         let enforced = self.decisions.iter_mut().filter(|decision| !decision.mode.is_shadow());

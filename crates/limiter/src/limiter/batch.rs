@@ -104,12 +104,18 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
                 true => SingleCharges::of_first(memory, &rules, rest),
                 false => SingleCharges::default(),
             };
+            let mut reply: Option<Reply> = None;
             memory.decide_batch(&single.hashes, &single, now, |at, decision| {
                 let decision = RuleDecision::new(single.get(at), &decision);
-                let rules = Guard::from_inner(Arc::clone(&rules));
-                let reply = Reply::single(rules, now, decision, self.is_all_shadow);
-                if let Some(request) = rest.get(at) {
-                    show(first + at, request, &reply);
+                match &mut reply {
+                    Some(reply) => reply.replace_single(decision),
+                    None => {
+                        let rules = Guard::from_inner(Arc::clone(&rules));
+                        reply = Some(Reply::single(rules, now, decision, self.is_all_shadow));
+                    }
+                }
+                if let (Some(request), Some(reply)) = (rest.get(at), &reply) {
+                    show(first + at, request, reply);
                 }
             });
             let decided = single.hashes.len();
@@ -131,11 +137,19 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         mut then: impl FnMut(usize, &LimitReply),
     ) -> bool {
         let Some(memory) = self.store.memory() else { return false };
-        let hash = |check: &CallerCheck<'_>| {
+        let mut hashes: SmallVec<[u64; REQUESTS_USUAL]> = SmallVec::new();
+        let mut last: Option<(&Limit, u64)> = None;
+        for check in checks {
             let entries = [Entry { key: "", value: check.name }];
-            memory.hash(&caller_charge(&entries, check.limit, check.cost).key)
-        };
-        let hashes: SmallVec<[u64; REQUESTS_USUAL]> = checks.iter().map(hash).collect();
+            let charge = caller_charge(&entries, check.limit, check.cost);
+            // Commands that come together mostly bring the same limit.
+            let scope = match last {
+                Some((limit, scope)) if std::ptr::eq(limit, check.limit) => scope,
+                Some(_) | None => memory.scope(&charge.key),
+            };
+            last = Some((check.limit, scope));
+            hashes.push(memory.hash_in_scope(scope, &charge.key));
+        }
         let check = |at: usize| checks.get(at).expect("there is a hash for each check");
         memory.decide_batch(&hashes, checks, now, |at, decision| {
             let decided = CallerDecision { now, decision, degraded: false };
