@@ -55,15 +55,17 @@ enum Joined {
 }
 
 /// Has a server decide a request, in one call with those that arrive together
-/// with it. All requests for a server pass their keys the same way.
-pub(super) async fn call(
+/// with it. All requests for a server pass their keys the same way. The future is
+/// small: it holds no arguments.
+pub(super) fn call(
     server: &Arc<StoreServer>,
     args: ScriptArgs,
     passing: KeyPassing,
     deadline: Instant,
-) -> BatchedReply {
+) -> impl Future<Output = BatchedReply> + use<> {
+    let reply = join(server, args, passing, deadline);
     // It never comes if the runtime ends.
-    join(server, args, passing, deadline).await.unwrap_or(Err(StoreFailure::Lost))
+    async move { reply.await.unwrap_or(Err(StoreFailure::Lost)) }
 }
 
 fn join(

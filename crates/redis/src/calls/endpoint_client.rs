@@ -74,7 +74,7 @@ impl EndpointClient {
             EndpointServers::One(server) => {
                 batcher::call(server, args(), KeyPassing::Declared, deadline).await?
             }
-            EndpointServers::Cluster(cluster) => cluster.call_shared(args(), deadline).await?,
+            EndpointServers::Cluster(cluster) => Box::pin(cluster.call_shared(args(), deadline)).await?,
         };
         match reply {
             Some(reply) => Ok(reply),
