@@ -185,8 +185,9 @@ impl MemoryStore {
         checked.unwrap_or_else(|| self.decide_any(hash, charge, now))
     }
 
-    /// The short way: a check for one token of a plain bucket. None if the long way has to decide.
-    #[inline]
+    /// The short way: a check for one token of a plain bucket. None if the long way has to decide. Always inlined,
+    /// because handing a decision over in memory takes as long as making it.
+    #[inline(always)]
     pub(crate) fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<Decision> {
         let shard = self.shard(self.shard_of(hash));
         if let Some(words) = shard.denied.get(hash)

@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// Checks a key for one token by the short way; none if the key is new, or the long way has to decide.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_one(&mut self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<Decision> {
         let at = self.find(hash)?;
         let (decision, taken) = bucket.check_one(self.slot(at).cell()?, now)?;
