@@ -34,6 +34,7 @@ const RULES: &[fn(&FileTree) -> Vec<Violation>] = &[
     paths::out_of_the_repository,
     pairs::lua_twins,
     pairs::algorithm_pages,
+    pairs::peers_lock,
     map::crates,
     map::crate_table,
     map::named_paths,

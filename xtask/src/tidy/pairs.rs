@@ -1,4 +1,4 @@
-//! Rules about files that must come together: maths and its twin, its page and its vectors.
+//! Rules about files that must come together: maths and its twin, its page and its vectors; a lock file and what it locks.
 //!
 //! A rule about a folder that is not there yet finds nothing.
 
@@ -56,9 +56,61 @@ pub(super) fn algorithm_pages(tree: &FileTree) -> Vec<Violation> {
     violations
 }
 
+/// The lock file of the benchmark beside peers, which is a workspace of its own that no other step builds.
+const PEERS_LOCK: &str = "bench/peers/Cargo.lock";
+/// Packages of ours that it locks, and their manifests.
+const LOCKED: &[(&str, &str)] = &[
+    ("tollgate-core", "crates/core/Cargo.toml"),
+    ("tollgate-limiter", "crates/limiter/Cargo.toml"),
+    ("tollgate-in-process", "bench/in-process/Cargo.toml"),
+];
+
+/// Whoever adds a dependency to what is measured beside peers adds it to their lock file, too.
+pub(super) fn peers_lock(tree: &FileTree) -> Vec<Violation> {
+    let Some(lock) = tree.get(PEERS_LOCK).and_then(|file| file.text.as_deref()) else { return Vec::new() };
+    let locked = |package: &str| -> Vec<&str> {
+        let name = format!("name = \"{package}\"");
+        let behind = lock.split("[[package]]").find(|entry| entry.lines().any(|line| line == name));
+        let quoted = behind.unwrap_or_default().lines().filter_map(|line| line.trim().strip_prefix('"'));
+        quoted.filter_map(|word| word.split([' ', '"']).next()).collect()
+    };
+    let stale = |(package, manifest): &(&str, &str)| {
+        let missing = dependencies(tree.get(manifest)?.text.as_deref()?)
+            .find(|name| !locked(package).contains(name))?;
+        let remedy =
+            format!("cargo metadata --manifest-path bench/peers/Cargo.toml adds {missing} of {package}");
+        Some(Violation::new(PEERS_LOCK, 1, "stale", remedy))
+    };
+    LOCKED.iter().filter_map(stale).collect()
+}
+
+/// The names of what a manifest depends on, always and not only in tests.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
+    let section = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]"));
+    let lines = section.unwrap_or_default().lines();
+    let lines = lines.filter(|line| !line.starts_with('#') && !line.contains("optional = true"));
+    lines.filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|name| !name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dependency_that_the_peers_lock_file_lacks_is_reported() {
+        let manifest = "[package]\nname = \"x\"\n\n[dependencies]\n# why\nslab.workspace = true\nspin = \"1\"\n\
+                        tokio = { optional = true }\n\n[dev-dependencies]\nloom = \"0.7\"\n";
+        let lock =
+            |words: &str| format!("[[package]]\nname = \"tollgate-limiter\"\ndependencies = [\n{words}]\n");
+        let reports = |lock: &str| {
+            let tree = FileTree::of_texts(&[("crates/limiter/Cargo.toml", manifest), (PEERS_LOCK, lock)]);
+            peers_lock(&tree).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(reports(&lock(" \"slab\",\n \"spin 0.12.3\",\n")).is_empty());
+        let expected = "bench/peers/Cargo.lock:1: stale; \
+                        cargo metadata --manifest-path bench/peers/Cargo.toml adds spin of tollgate-limiter";
+        assert_eq!(reports(&lock(" \"slab\",\n")), [expected]);
+    }
 
     fn reports(rule: fn(&FileTree) -> Vec<Violation>, paths: &[&str]) -> Vec<String> {
         let tree = FileTree::of_texts(&paths.iter().map(|path| (*path, "")).collect::<Vec<_>>());
