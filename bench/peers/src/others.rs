@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use governor::{DefaultKeyedRateLimiter, Quota};
 use limitador::limit::{Context, Namespace};
 use throttlecrab::{AdaptiveStore, RateLimiter};
-use tollgate_in_process::contestant::{Allowance, Contestant, Keyed, Store, Whole};
+use tollgate_in_process::contestant::{Allowance, Contestant, Keyed, Prepared, Store, Whole};
 use tollgate_in_process::harness::{self, Timed};
 
 /// Times all libraries, case by case.
@@ -21,6 +21,7 @@ pub(crate) fn speed() {
         harness::cases::<Throttlecrab>(),
         harness::cases::<Limitador>(),
         harness::cases::<Keyed>(),
+        harness::cases::<Prepared>(),
         harness::cases::<Store>(),
         harness::cases::<Whole>(),
     ];
