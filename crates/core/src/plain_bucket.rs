@@ -32,8 +32,8 @@ pub struct PlainBucket {
     capacity: u64,
     by_parts: Reciprocal,
     by_token: Reciprocal,
-    /// What a bucket used up takes to fill: a state that ends later than this from now is in debt, or was made by
-    /// another limit, and is decided by the long way.
+    /// What a bucket used up takes to fill, rounded down, so that no state is counted in more parts than a
+    /// [`Reciprocal`] divides: one that ends later is decided by the long way.
     span_max: Micros,
 }
 

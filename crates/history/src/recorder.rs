@@ -68,7 +68,7 @@ pub struct DecisionCount<'a> {
     pub count: u64,
 }
 
-/// The name of a key. Its text is only asked for if the key is new since the last flush.
+/// The name of a key. Its text is only asked for if the key is new to a thread in a minute since the last flush.
 pub trait KeyText {
     /// Tells one key from another. What differs here may have the same text: it is counted together.
     fn identify(&self, hasher: &mut impl Hasher);

@@ -237,7 +237,7 @@ fn blocks(set: &ChargeSet<'_>, states: &impl States, now: Time) -> SmallVec<[Mic
         .charges
         .iter()
         .enumerate()
-        .filter(|(_, charge)| is_asking(charge))
+        .filter(|(_, charge)| is_asking(charge) && !charge.is_penalty())
         .map(|(index, charge)| AskingCharge { fingerprint: fingerprint(&charge.key), index, charge })
         .collect();
     order.sort_unstable_by_key(|asking| (asking.fingerprint, asking.index));

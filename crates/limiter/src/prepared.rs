@@ -121,7 +121,10 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
             self.renew();
         }
         let now = self.limiter.clock.now();
-        self.check_single(values, now).unwrap_or_else(|| self.check_any(values, now))
+        match self.check_single(values, now) {
+            Some(reply) => reply,
+            None => self.check_any(values, now),
+        }
     }
 
     /// Finds its rule again, among other rules.
@@ -151,15 +154,19 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
     }
 
     #[inline(never)]
-    fn check_any(&self, values: [&str; N], now: Time) -> PreparedReply {
+    fn check_any(&mut self, values: [&str; N], now: Time) -> PreparedReply {
         let mut values = values.into_iter();
         let entries = self.keys.each_ref().map(|key| Entry { key, value: values.next().unwrap_or_default() });
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new(&self.domain, &descriptors);
-        PreparedReply::of(&self.limiter.operate(&request, Operation::Check, now).at_once())
+        let reply = self.limiter.operate(&request, Operation::Check, now).at_once();
+        let told = PreparedReply::of(&reply);
+        // They may have been replaced since the version was compared; then the next check looks again.
+        self.rules = reply.rules_in_force();
+        told
     }
 
-    /// The rule of a reply, if it has one: that of the last [`Self::check`].
+    /// The rules that the last [`Self::check`] went by.
     pub fn rules(&self) -> &tollgate_core::RuleSet {
         &self.rules
     }

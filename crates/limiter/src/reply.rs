@@ -347,6 +347,11 @@ impl Reply {
         self.rules.shared()
     }
 
+    /// The same, with what is known of them.
+    pub(crate) fn rules_in_force(&self) -> Arc<RulesInForce> {
+        Arc::clone(&self.rules)
+    }
+
     /// The rule of a decision; none if the caller brought the limit.
     pub fn rule(&self, decision: &RuleDecision) -> Option<&Rule> {
         self.rules.rule(decision.rule?)

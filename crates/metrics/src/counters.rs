@@ -16,8 +16,8 @@ use tollgate_core::Outcome;
 
 use super::hits::HitCounts;
 
-/// More stripes than this cost memory and save nothing that can be measured.
-const STRIPES_MAX: usize = 8;
+/// Workers that get a stripe of their own; on a larger machine the others share one.
+const STRIPES_MAX: usize = 64;
 /// Threads besides the workers that may come first to count something.
 const OTHER_THREADS: usize = 2;
 /// The stripes of all rules together take at most this much, then there are

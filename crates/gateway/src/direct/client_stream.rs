@@ -146,24 +146,33 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
 
     /// Writes all of it, unless the client takes nothing for too long.
     pub(super) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        // A socket has room for nearly all answers, so that nobody looks at the clock for them.
-        let mut deadline = None;
         while !bytes.is_empty() {
-            let written = poll_fn(|cx| {
-                if let Poll::Ready(written) = Pin::new(&mut self.io).poll_write(cx, bytes) {
-                    return Poll::Ready(written);
-                }
-                self.idle_since = None;
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
-                self.watchers.poll(cx, Some(deadline)).map(|()| Err(io::ErrorKind::TimedOut.into()))
-            })
-            .await?;
+            let written = self.until_taken(|io, cx| io.poll_write(cx, bytes)).await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            (bytes, deadline) = (bytes.get(written..).unwrap_or_default(), None);
+            bytes = bytes.get(written..).unwrap_or_default();
         }
-        poll_fn(|cx| Pin::new(&mut self.io).poll_flush(cx)).await
+        // TLS takes an answer whole and keeps what the client has no room for.
+        self.until_taken(|io, cx| io.poll_flush(cx)).await
+    }
+
+    /// Waits until the client takes something, for so long and no longer.
+    async fn until_taken<T>(
+        &mut self,
+        mut poll: impl FnMut(Pin<&mut I>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> io::Result<T> {
+        // A socket has room for nearly all answers, so that nobody looks at the clock for them.
+        let mut deadline = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(taken) = poll(Pin::new(&mut self.io), cx) {
+                return Poll::Ready(taken);
+            }
+            self.idle_since = None;
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
+            self.watchers.poll(cx, Some(deadline)).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        })
+        .await
     }
 
     /// Says goodbye; the client need not listen.

@@ -12,8 +12,9 @@ use tokio::io::{
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 use tollgate_gateway::ClientSocket;
-use tollgate_gateway::bounds::DIRECT_OUT_BYTES;
+use tollgate_gateway::bounds::{DIRECT_OUT_BYTES, WRITE_WAIT_MAX};
 
 use crate::support::{GatewaySetup, Raw, RawUpstream, TestGateway, in_time};
 
@@ -316,6 +317,21 @@ async fn a_denial_comes_whole_to_a_client_that_takes_a_few_bytes_at_a_time() {
     tokio::join!(deny(&gateway, near), ask(far));
     let (near, far) = duplex(ROOM);
     tokio::join!(deny(&gateway, BufWriter::new(near)), ask(far));
+}
+
+/// Its denials wait where TLS would keep them, and nowhere for longer than any other answer.
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_not_waited_for_for_ever() {
+    let (_upstream, gateway, _) = GatewaySetup { rules: NOTHING, ..GatewaySetup::default() }.meet().await;
+    let (near, mut far) = duplex(100);
+    far.write_all(GET.as_bytes()).await.unwrap();
+    tokio::time::pause();
+    let start = Instant::now();
+    let socket = ClientSocket { peer: Some([127, 0, 0, 1].into()), is_tls: false };
+    let serving = Arc::clone(&gateway.gateway).serve(BufWriter::new(near), socket, pending());
+    let served = timeout(WRITE_WAIT_MAX * 10, serving).await;
+    assert!(served.is_ok(), "the connection is still there");
+    assert!(start.elapsed() >= WRITE_WAIT_MAX, "{:?}", start.elapsed());
 }
 
 /// A connection that can be told to end.

@@ -4,8 +4,8 @@
 //! and nothing else are decided by `MemoryStore::decide_batch`, which fetches their counters side by side.
 //! All others take the long way, each in its turn.
 //!
-//! Invariant: replies, counters and events are those of one request after the other, by the rules that were
-//! in force as its turn came; no request is decided by older rules than one before it.
+//! Invariant: replies, counters and events are those of one request after the other, by the rules and overrides that
+//! were in force when the run of such requests that it belongs to began; no request is decided by older rules than one before it.
 //!
 //! Deliberately not here: stores that have to be waited for, which send together what comes together.
 

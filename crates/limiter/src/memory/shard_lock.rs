@@ -6,7 +6,10 @@
 //! the holder was put off by the system, or copies the shard into a snapshot, and the thread gives way to others; and
 //! if that does not help, because it is of a higher priority than the holder, it sleeps.
 //!
-//! Deliberately not here: fairness. Nobody holds a shard for long enough to starve others.
+//! Invariant: whoever waits gets the lock once it is free for long enough to be seen so; nothing keeps it but a
+//! check, a sweep, the growth of a shard or its copy, each of which ends.
+//!
+//! Deliberately not here: fairness.
 
 use std::hint::spin_loop;
 use std::thread;
@@ -16,7 +19,7 @@ use std::time::Duration;
 const SPINS: usize = 64;
 /// How often it gives way before it sleeps.
 const YIELDS: usize = 32;
-/// How long it sleeps: about as long as a shard of a full store takes to copy.
+/// How long it sleeps: short beside what copying or growing a shard takes.
 const NAP: Duration = Duration::from_micros(50);
 
 /// A value that one thread at a time may use.
