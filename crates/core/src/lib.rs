@@ -24,6 +24,7 @@
 //! | [`state`] | [`State`]: what a store keeps per key, packed |
 //! | [`algorithm`] | [`decide`], one file per algorithm |
 //! | `secret` | [`Secret`]: a text that nobody prints by accident |
+//! | `short_text` | whether two short texts are the same |
 //! | [`penalty`], [`strikes`] | who is denied too often is blocked: the numbers, and what is known of a key |
 //! | `packed_log`, `varint` | [`Log`]: the entries of a window in bits |
 //! | `state_bytes`, `state_text`, `written_log` | a state as stores write it |
@@ -55,6 +56,7 @@ pub mod request;
 pub mod rule;
 pub mod ruleset;
 mod secret;
+mod short_text;
 pub mod state;
 mod state_bytes;
 mod state_text;
@@ -74,7 +76,7 @@ pub use metadata::MetadataValue;
 pub use outcome::{Outcome, OutcomeFlags};
 pub use owned_request::{DescriptorText, OwnedRequest};
 pub use penalty::{Penalty, PenaltyError};
-pub use plain_bucket::PlainBucket;
+pub use plain_bucket::{PlainBucket, PlainCheck};
 pub use request::{Descriptor, Entry, Override, Request};
 pub use rule::{Mode, OverLimit, Rule, RuleId, Unit};
 pub use ruleset::{RuleError, RuleSet};

@@ -11,7 +11,7 @@
 //! Deliberately not here: what the instant means.
 
 use crate::state::Cell;
-use crate::time::{Micros, Time};
+use crate::time::{Micros, NOW_MAX, Time};
 
 /// A cell tells its life in units of 262 ms, of which all of time has less than
 /// 2^36.
@@ -205,6 +205,21 @@ pub(crate) fn cell_at(now: Time, whole: Micros, early: u64) -> Cell {
     let deadline = now + whole;
     let life = deadline.since(now).get().div_ceil(LIFE_UNIT);
     Cell::of_pair(deadline, life, early)
+}
+
+/// The same where both `now` and `whole` are below [`NOW_MAX`], so that nothing comes near the end of time.
+#[inline]
+pub(crate) fn near_cell(now: Time, whole: Micros, early: u64) -> Cell {
+    debug_assert!(now < NOW_MAX && whole.get() < NOW_MAX.get(), "an instant that can be told");
+    let deadline = Time::in_range(now.get() + whole.get());
+    Cell::of_pair(deadline, whole.get().div_ceil(LIFE_UNIT), early)
+}
+
+/// Whether a cell is as far away as it was when it was written, or further: only where a clock stepped back. To the
+/// unit, so that a cell that is not has not been [`rewound`] either.
+#[inline]
+pub(crate) fn is_past_life(cell: Cell, span: Micros) -> bool {
+    span.get() / LIFE_UNIT > cell.pair().0
 }
 
 /// By how many parts the instant of a cell comes before its deadline. A state of before a reload may count in other

@@ -15,7 +15,7 @@ use crate::decision::{Decision, Verdict};
 use crate::pace::{self, Pace};
 use crate::reciprocal::Reciprocal;
 use crate::state::Cell;
-use crate::time::{Micros, NOW_MAX, STEP_BACK_MAX, Time};
+use crate::time::{Micros, NOW_MAX, Time};
 
 /// No number of parts is as large, so that sums of two are numerators of a [`Reciprocal`].
 const PARTS_MAX: u64 = 1 << 52;
@@ -37,6 +37,16 @@ pub struct PlainBucket {
     span_max: Micros,
 }
 
+/// What a check by a [`PlainBucket`] came to, from which that makes the decision. A decision is eight words: it is
+/// made once, where it is wanted, and not handed from one function to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainCheck {
+    /// How much is missing now, in parts of a microsecond.
+    missing: u64,
+    reset_after: Micros,
+    is_denied: bool,
+}
+
 impl PlainBucket {
     /// The short way for a bucket of this size, if it has one.
     pub(crate) fn new(pace: Pace, capacity: u64) -> Option<Self> {
@@ -53,38 +63,45 @@ impl PlainBucket {
         })
     }
 
-    /// Checks for one token over the state of a key: the decision, and the new state if it is taken. None
+    /// Checks for one token over the state of a key: what came of it, and the new state if it is taken. None
     /// if the long way has to decide.
     #[inline(always)]
-    pub fn check_one(&self, cell: Cell, now: Time) -> Option<(Decision, Option<Cell>)> {
+    pub fn check_one(&self, cell: Cell, now: Time) -> Option<(PlainCheck, Option<Cell>)> {
         let span = cell.deadline().since(now);
-        if now >= NOW_MAX
-            || span > self.span_max
-            || span > STEP_BACK_MAX && span > pace::life(cell) + STEP_BACK_MAX
-        {
+        if now >= NOW_MAX || span > self.span_max || pace::is_past_life(cell, span) {
             return None;
         }
-        let missing = match span {
-            Micros::ZERO => 0,
-            span => span.get() * self.parts - pace::early_parts(cell, self.parts),
-        };
+        let missing = self.parts_of(span, cell);
         if missing > self.most {
-            return Some((self.denied(missing, span), None));
+            return Some((PlainCheck { missing, reset_after: span, is_denied: true }, None));
         }
         let missing = missing + self.token;
-        let whole = self.micros_ceil(missing);
-        let decision = self.decision(Verdict::Allow, missing, Micros::new(whole));
-        Some((decision, Some(pace::cell_at(now, Micros::new(whole), whole * self.parts - missing))))
+        let reset_after = self.micros_ceil(missing);
+        let early = if self.parts == 1 { 0 } else { reset_after.get() * self.parts - missing };
+        let cell = pace::near_cell(now, reset_after, early);
+        Some((PlainCheck { missing, reset_after, is_denied: false }, Some(cell)))
     }
 
-    #[inline]
-    fn denied(&self, missing: u64, reset_after: Micros) -> Decision {
-        let wait = Micros::new(self.micros_ceil(missing - self.most));
-        self.decision(Verdict::Deny { retry_after: Some(wait) }, missing, reset_after)
+    /// How many parts it is to the instant of a cell whose deadline is `span` away.
+    #[inline(always)]
+    fn parts_of(&self, span: Micros, cell: Cell) -> u64 {
+        match span.get() {
+            // Where a token takes whole microseconds, as nearly always, these are the parts. A branch that is foreseen
+            // takes no time; a product that all else waits for does.
+            whole if self.parts == 1 => whole,
+            0 => 0,
+            whole => whole * self.parts - pace::early_parts(cell, self.parts),
+        }
     }
 
-    #[inline]
-    fn decision(&self, verdict: Verdict, missing: u64, reset_after: Micros) -> Decision {
+    /// The decision of a check by this bucket.
+    #[inline(always)]
+    pub fn decision(&self, check: PlainCheck) -> Decision {
+        let PlainCheck { missing, reset_after, is_denied } = check;
+        let verdict = match is_denied {
+            true => Verdict::Deny { retry_after: Some(self.micros_ceil(missing - self.most)) },
+            false => Verdict::Allow,
+        };
         let used = self.by_token.divide(missing + self.token - 1);
         Decision {
             verdict,
@@ -99,9 +116,10 @@ impl PlainBucket {
 
     /// Whole microseconds, rounded up.
     #[inline]
-    fn micros_ceil(&self, parts: u64) -> u64 {
-        // Where a token takes whole microseconds, as nearly always, these are the parts.
-        if self.parts == 1 { parts } else { self.by_parts.divide(parts + self.parts - 1) }
+    fn micros_ceil(&self, parts: u64) -> Micros {
+        let whole = if self.parts == 1 { parts } else { self.by_parts.divide(parts + self.parts - 1) };
+        // There are no more parts than PARTS_MAX.
+        Micros::in_range(whole)
     }
 }
 
@@ -131,6 +149,12 @@ mod tests {
             Limit::new(count, window, Shape::TokenBucket { burst, refill: Refill::Smooth }).ok()
         };
         (counts, windows, bursts).prop_filter_map("a limit that can be kept exactly", limit)
+    }
+
+    /// What the short way says.
+    fn short_way(bucket: &PlainBucket, cell: Cell, now: Time) -> Option<(Decision, Option<Cell>)> {
+        let (check, cell) = bucket.check_one(cell, now)?;
+        Some((bucket.decision(check), cell))
     }
 
     /// What the long way says, in the words of the short one.
@@ -163,7 +187,7 @@ mod tests {
                 let maker = if what == 1 { &before } else { &limit };
                 let (operation, cost) = if what == 2 { (Operation::Report, 1_000) } else { (Operation::Check, 1) };
                 if let (Some(cell), Some(bucket)) = (cell, limit.plain_bucket())
-                    && let Some(short) = bucket.check_one(cell, now)
+                    && let Some(short) = short_way(bucket, cell, now)
                 {
                     prop_assert_eq!(short, long_way(&limit, cell, now));
                 }
@@ -184,10 +208,10 @@ mod tests {
             let bucket = limit.plain_bucket().expect("its numbers are small");
             let (_, change) = decide(None, &limit, NOW, Operation::Check, 1);
             let Change::Put(State::Cell(cell)) = change else { panic!("a taken request is remembered") };
-            assert_eq!(bucket.check_one(cell, NOW), Some(long_way(&limit, cell, NOW)));
+            assert_eq!(short_way(bucket, cell, NOW), Some(long_way(&limit, cell, NOW)));
             let later = NOW + Micros::from_secs(2 * 86_400);
             assert_eq!(
-                bucket.check_one(cell, later),
+                short_way(bucket, cell, later),
                 Some(long_way(&limit, cell, later)),
                 "after its deadline"
             );

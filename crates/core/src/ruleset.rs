@@ -27,6 +27,7 @@ use crate::key::Key;
 use crate::list::{ExceptionList, ExceptionLists};
 use crate::request::{Descriptor, Entry, Request};
 use crate::rule::{DomainSpec, Mode, Rule, RuleId, Unlimited};
+use crate::short_text::is_same;
 
 pub use children::How;
 pub use trace::{Candidate, Level, Trace};
@@ -341,7 +342,7 @@ impl RuleSet {
     fn tree(&self, domain: &str) -> Option<&Tree> {
         // Most sets have one domain or two, and comparing is quicker than a hash.
         if let [first, ..] = &*self.trees
-            && first.name() == domain
+            && is_same(first.name(), domain)
         {
             return Some(first);
         }

@@ -43,6 +43,12 @@ impl Micros {
         Self(if us > MAX { MAX } else { us })
     }
 
+    /// A span of `us` microseconds, which are known to be no more than [`Micros::MAX`].
+    pub(crate) const fn in_range(us: u64) -> Self {
+        debug_assert!(us <= MAX, "a span that can be told");
+        Self(us)
+    }
+
     /// A span of `ms` milliseconds, at most [`Micros::MAX`].
     pub const fn from_millis(ms: u64) -> Self {
         Self::new(ms.saturating_mul(1_000))
@@ -147,6 +153,12 @@ impl Time {
     /// The instant `us` microseconds after the epoch, at most [`Time::MAX`].
     pub const fn new(us: u64) -> Self {
         Self(if us > MAX { MAX } else { us })
+    }
+
+    /// The same for an instant that is known to be no later.
+    pub(crate) const fn in_range(us: u64) -> Self {
+        debug_assert!(us <= MAX, "an instant that can be told");
+        Self(us)
     }
 
     /// The instant `s` seconds after the epoch, at most [`Time::MAX`].

@@ -74,8 +74,6 @@ const AHEAD_MAX_US: u64 = 500_000;
 #[derive(Debug)]
 pub struct SystemClock {
     ticks: Ticks,
-    /// When it began, on the monotonic clock, in µs.
-    start_us: u64,
     /// What to add to the monotonic clock to get the calendar time, in µs.
     offset_us: AtomicU64,
     /// When to look at the calendar clock again, on the monotonic clock, in µs.
@@ -87,11 +85,11 @@ impl SystemClock {
     /// processor counts, which takes a millisecond, and up to 200 where that is disturbed.
     pub fn new() -> Self {
         let ticks = Ticks::new();
+        let start_us = ticks.micros();
         Self {
-            start_us: ticks.micros(),
             ticks,
-            offset_us: AtomicU64::new(calendar_us()),
-            refresh_at_us: AtomicU64::new(REFRESH_US),
+            offset_us: AtomicU64::new(calendar_us().saturating_sub(start_us)),
+            refresh_at_us: AtomicU64::new(start_us + REFRESH_US),
         }
     }
 
@@ -117,7 +115,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Time {
-        let elapsed_us = self.ticks.micros().saturating_sub(self.start_us);
+        let elapsed_us = self.ticks.micros();
         if elapsed_us >= self.refresh_at_us.load(Ordering::Relaxed) {
             self.refresh(elapsed_us, calendar_us());
         }

@@ -59,8 +59,12 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     #[inline]
     pub fn check(&self, key: &K) -> Decision {
         let (hash, now) = (self.store.hash_of(key), self.clock.now());
-        let checked = self.limit.plain_bucket().and_then(|bucket| self.store.check_one(hash, bucket, now));
-        checked.unwrap_or_else(|| self.decide(hash, Operation::Check, 1, now))
+        if let Some(bucket) = self.limit.plain_bucket()
+            && let Some(check) = self.store.check_one(hash, bucket, now)
+        {
+            return bucket.decision(check);
+        }
+        self.decide(hash, Operation::Check, 1, now)
     }
 
     /// May this happen? Takes its cost if so, and nothing else.
@@ -86,9 +90,9 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     /// # Ok::<(), LimitError>(())
     /// ```
     pub fn check_batch<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Decision> {
-        let hashes: Vec<u64> = keys.iter().map(|key| self.store.hash_of(key.borrow())).collect();
+        let hashes = keys.iter().map(|key| self.store.hash_of(key.borrow()));
         let mut decisions = Vec::with_capacity(keys.len());
-        self.store.decide_batch(&hashes, self, self.clock.now(), |_, decision| decisions.push(decision));
+        self.store.decide_batch(hashes, self, self.clock.now(), |_, decision| decisions.push(decision));
         decisions
     }
 

@@ -10,7 +10,7 @@ mod batch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
 
 use crate::charge_set::ChargeSet;
@@ -197,7 +197,12 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         let future = self.decide(request, operation, now, move |reply| self.offer(request, operation, reply));
         let shortcut = self.store.memory().map(|memory| {
             move || {
-                let reply = self.decide_in_memory(memory, RequestStep { request, operation, now });
+                let step = RequestStep { request, operation, now };
+                // Made where the caller wants it: what is shown to somebody first is moved there afterwards.
+                if !self.sink.is_counting() {
+                    return self.decide_in_memory(memory, step);
+                }
+                let reply = self.decide_in_memory(memory, step);
                 self.offer(request, operation, &reply);
                 reply
             }
@@ -382,32 +387,36 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         }
     }
 
+    /// Decides a request on a store in this process.
+    ///
+    /// The short way is for a request that meets one limit and nothing else: it needs no lists of charges and
+    /// decisions, nor anybody to say how they bear on each other. The decision and the reply are the same as by
+    /// the long way, which takes twice as long; tests compare both.
     fn decide_in_memory(&self, memory: &MemoryStore, step: RequestStep<'_, '_>) -> Reply {
-        let (rules, mut bent, now) = (self.rules.load(), Vec::new(), step.now);
-        if let Some(decision) = self.decide_single(memory, &rules, step) {
-            return Reply::single(rules, now, decision, self.is_all_shadow);
+        let rules = self.rules.load();
+        if self.may_be_single()
+            && let Some(single) = rules.single_charge(step.request, step.operation)
+        {
+            let decision = memory.decide_hash(rules.hash(memory, &single), &single.charge, step.now);
+            let decision = RuleDecision::new(&single.charge, &decision);
+            return Reply::single(rules, step.now, decision, self.is_all_shadow);
         }
+        self.decide_several(memory, rules, step)
+    }
+
+    /// The long way, for everything. By itself, so that the short one need not make room for it.
+    #[inline(never)]
+    fn decide_several(
+        &self,
+        memory: &MemoryStore,
+        rules: Guard<Arc<RulesInForce>>,
+        step: RequestStep<'_, '_>,
+    ) -> Reply {
+        let (mut bent, now) = (Vec::new(), step.now);
         let lookup = self.look_up(&rules, &mut bent, step);
         let decisions = memory.decide(&lookup.set, now);
         let decided = Decided::new(lookup, &StoreReply { now, decisions, ..StoreReply::default() });
         Reply::new(rules, decided, self.is_all_shadow)
-    }
-
-    /// The short way: a request that meets one limit and nothing else needs no lists of charges and
-    /// decisions, nor anybody to say how they bear on each other. The decision and the reply are the
-    /// same as by the long way, which takes twice as long; tests compare both.
-    fn decide_single(
-        &self,
-        memory: &MemoryStore,
-        rules: &RulesInForce,
-        step: RequestStep<'_, '_>,
-    ) -> Option<RuleDecision> {
-        if !self.may_be_single() {
-            return None;
-        }
-        let single = rules.single_charge(step.request, step.operation)?;
-        let decision = memory.decide_hash(rules.hash(memory, &single), &single.charge, step.now);
-        Some(RuleDecision::new(&single.charge, &decision))
     }
 
     /// Whether a request may take the short way, if its rule lets it.

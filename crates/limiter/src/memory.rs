@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate_core::key::write_text;
-use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, State, StateRef, Time};
+use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, PlainCheck, State, StateRef, Time};
 
 use crate::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
 pub(crate) use batch::BatchedCharges;
@@ -94,8 +94,9 @@ pub struct MemoryStore {
     shard_bits: u32,
 }
 
-/// A part of all keys, with a lock of its own.
+/// A part of all keys, with a lock of its own. What every check needs of it is in one line of memory.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Shard {
     denied: Arc<DeniedCells>,
     table: ShardLock<Table>,
@@ -181,19 +182,23 @@ impl MemoryStore {
     /// has: for whoever asks for the same keys again and again.
     #[inline]
     pub fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
-        let checked = charge.plain_bucket().and_then(|bucket| self.check_one(hash, bucket, now));
-        checked.unwrap_or_else(|| self.decide_any(hash, charge, now))
+        if let Some(bucket) = charge.plain_bucket()
+            && let Some(check) = self.check_one(hash, bucket, now)
+        {
+            return bucket.decision(check);
+        }
+        self.decide_any(hash, charge, now)
     }
 
     /// The short way: a check for one token of a plain bucket. None if the long way has to decide. Always inlined,
-    /// because handing a decision over in memory takes as long as making it.
+    /// because handing over what it finds in memory takes as long as finding it.
     #[inline(always)]
-    pub(crate) fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<Decision> {
+    pub(crate) fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<PlainCheck> {
         let shard = self.shard(self.shard_of(hash));
         if let Some(words) = shard.denied.get(hash)
-            && let Some((decision, None)) = bucket.check_one(Cell::unpack(words), now)
+            && let Some((check, None)) = bucket.check_one(Cell::unpack(words), now)
         {
-            return Some(decision);
+            return Some(check);
         }
         shard.table.lock().check_one(hash, bucket, now)
     }

@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tollgate_core::{
-    Charge, Decision, Descriptor, Entry, Key, Limit, Mode, Operation, Request, RuleId, Time, Verdict,
+    Charge, Decision, Descriptor, Entry, Key, Limit, Mode, Operation, PlainBucket, Request, RuleId, Time,
+    Verdict,
 };
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{EventSink, NoSink};
 use crate::limiter::Limiter;
-use crate::memory::MemoryStore;
+use crate::memory::{BatchedCharges, MemoryStore};
 use crate::reply::Reply;
 use crate::rules_in_force::RulesInForce;
 use crate::store::ImmediateStore;
@@ -75,6 +76,15 @@ pub struct PreparedReply {
 }
 
 impl PreparedReply {
+    /// The reply of one decision that is all there is to it.
+    #[inline]
+    fn single(rule: RuleId, decision: Decision, is_enforced: bool) -> Self {
+        match is_enforced {
+            true => Self { verdict: decision.verdict, decision: Some(decision), rule: Some(rule) },
+            false => Self { verdict: Verdict::Allow, decision: None, rule: None },
+        }
+    }
+
     fn of(reply: &Reply) -> Self {
         let binding = reply.binding();
         Self {
@@ -135,22 +145,61 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
         (self.rules, self.version, self.single) = (rules, version, single);
     }
 
-    /// The short way, where a check meets one limit and nobody counts.
+    /// Checks many, one after the other, as [`Self::check`] does. The clock is read once, and all are decided by the
+    /// rules that are in force at the beginning, or by later ones. From some hundred thousand keys on it takes a
+    /// fraction of the time that as many calls of [`Self::check`] do, because memory is read ahead.
+    ///
+    /// ```
+    /// use tollgate_limiter::Limiter;
+    /// # use tollgate_rules::SourceFile;
+    /// # let text = "domain: shop\ndescriptors:\n  - key: user_id\n    rate_limit: { requests_per_unit: 1, unit: hour }\n";
+    /// # let source = SourceFile { name: "shop.yaml".into(), text: text.into() };
+    /// # let rules = tollgate_rules::load(vec![source], &tollgate_rules::Options::default())?.rules;
+    /// let limiter = Limiter::new(rules);
+    /// let mut users = limiter.prepare("shop", ["user_id"]);
+    /// let replies = users.check_batch([["42"], ["43"], ["42"]]);
+    /// let denied: Vec<bool> = replies.iter().map(|reply| reply.verdict.is_deny()).collect();
+    /// assert_eq!(denied, [false, false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_batch<'v>(&mut self, values: impl IntoIterator<Item = [&'v str; N]>) -> Vec<PreparedReply> {
+        if self.version != self.limiter.rules_version.load(Ordering::Acquire) {
+            self.renew();
+        }
+        let (values, now) = (values.into_iter(), self.limiter.clock.now());
+        let Some((single, memory)) = self.short_way() else {
+            return values.map(|values| self.check_any(values, now)).collect();
+        };
+        let hashes = values.map(|values| memory.hash_values(single.scope, values));
+        let mut replies = Vec::with_capacity(hashes.size_hint().0);
+        let is_enforced = !self.limiter.is_all_shadow;
+        memory.decide_batch(hashes, single, now, |_, decision| {
+            replies.push(PreparedReply::single(single.id, decision, is_enforced));
+        });
+        replies
+    }
+
+    /// The limit that a check meets and where it is counted, if there is nothing else to it and nobody counts.
     #[inline]
-    fn check_single(&self, values: [&str; N], now: Time) -> Option<PreparedReply> {
+    fn short_way(&self) -> Option<(&SingleRule, &MemoryStore)> {
         let (limiter, single) = (self.limiter, self.single.as_ref()?);
         if !limiter.may_be_single() || limiter.sink.is_counting() {
             return None;
         }
-        let memory = limiter.store.memory()?;
+        Some((single, limiter.store.memory()?))
+    }
+
+    #[inline]
+    fn check_single(&self, values: [&str; N], now: Time) -> Option<PreparedReply> {
+        let (single, memory) = self.short_way()?;
         let hash = memory.hash_values(single.scope, values);
-        let checked = single.limit.plain_bucket().and_then(|bucket| memory.check_one(hash, bucket, now));
-        let decision = checked.unwrap_or_else(|| single.decide(memory, hash, now));
-        let (is_enforced, rule) = (!limiter.is_all_shadow, Some(single.id));
-        Some(match is_enforced {
-            true => PreparedReply { verdict: decision.verdict, decision: Some(decision), rule },
-            false => PreparedReply { verdict: Verdict::Allow, decision: None, rule: None },
-        })
+        let is_enforced = !self.limiter.is_all_shadow;
+        if let Some(bucket) = single.limit.plain_bucket()
+            && let Some(check) = memory.check_one(hash, bucket, now)
+        {
+            return Some(PreparedReply::single(single.id, bucket.decision(check), is_enforced));
+        }
+        Some(PreparedReply::single(single.id, single.decide(memory, hash, now), is_enforced))
     }
 
     #[inline(never)]
@@ -173,17 +222,24 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
 }
 
 impl SingleRule {
-    /// Decides whatever the algorithm. The hash tells the counter, so that the key need not.
+    /// Decides whatever the algorithm.
     #[inline(never)]
     fn decide(&self, memory: &MemoryStore, hash: u64, now: Time) -> Decision {
-        let Self { id, limit, ordinal, .. } = self;
-        let key = Key { domain: "", entries: &[], shared: &[], limit, ordinal: *ordinal };
+        memory.decide_any(hash, &self.charge(0), now)
+    }
+}
+
+/// One of each key. The hash tells the counter, so that the key need not.
+impl BatchedCharges for SingleRule {
+    #[inline]
+    fn plain_bucket(&self, _: usize) -> Option<&PlainBucket> {
+        self.limit.plain_bucket()
+    }
+
+    fn charge(&self, _: usize) -> Charge<'_> {
+        let key = Key { domain: "", entries: &[], shared: &[], limit: &self.limit, ordinal: self.ordinal };
         let (mode, operation) = (Mode::Enforce, Operation::Check);
-        memory.decide_any(
-            hash,
-            &Charge { descriptor: 0, rule: Some(*id), key, mode, operation, cost: 1 },
-            now,
-        )
+        Charge { descriptor: 0, rule: Some(self.id), key, mode, operation, cost: 1 }
     }
 }
 

@@ -66,6 +66,8 @@ pub struct RuleDecision {
     pub remembered: bool,
     /// Blocked by the limit's penalty: denied until `retry_after`, whatever is left.
     pub is_blocked: bool,
+    /// It could have waited, for longer than the caller holds a request.
+    pub is_wait_too_long: bool,
     /// What denied it, if it was no limit; then the numbers are those of a limit of 0.
     pub exception: Option<Exception>,
 }
@@ -93,6 +95,7 @@ impl RuleDecision {
             degraded: false,
             remembered: false,
             is_blocked: false,
+            is_wait_too_long: false,
             exception: None,
         }
     }
@@ -132,6 +135,7 @@ impl RuleDecision {
             degraded: false,
             remembered: false,
             is_blocked: false,
+            is_wait_too_long: false,
             exception: Some(exception),
         }
     }
@@ -159,6 +163,7 @@ impl RuleDecision {
         match self.exception {
             Some(exception) => Some(exception.reason()),
             None if self.is_blocked => Some("penalty"),
+            None if self.is_wait_too_long => Some("max_wait"),
             None => None,
         }
     }
@@ -322,7 +327,15 @@ impl Reply {
     /// Makes denials of all waits that are longer than somebody has patience for.
     pub(crate) fn deny_waits_above(&mut self, patience: Micros) {
         let enforced = self.decisions.iter_mut().filter(|decision| !decision.mode.is_shadow());
-        for verdict in enforced.map(|decision| &mut decision.verdict).chain([&mut self.verdict]) {
+        let enforced = enforced.map(|decision| {
+            if matches!(decision.verdict, Verdict::Delay { wait } if wait > patience) {
+                // As for a limit with such a `max_wait`.
+                decision.remaining = 0;
+                decision.is_wait_too_long = true;
+            }
+            &mut decision.verdict
+        });
+        for verdict in enforced.chain([&mut self.verdict]) {
             match *verdict {
                 Verdict::Delay { wait } if wait > patience => {
                     // By then the wait is as long as is endured.
@@ -355,6 +368,13 @@ impl Reply {
     /// The rule of a decision; none if the caller brought the limit.
     pub fn rule(&self, decision: &RuleDecision) -> Option<&Rule> {
         self.rules.rule(decision.rule?)
+    }
+
+    /// A number that stands for the rule of a decision, and for no other rule that was in force since this process
+    /// began. A rule gets another one with each reload.
+    #[inline]
+    pub fn rule_number(&self, decision: &RuleDecision) -> Option<u64> {
+        decision.rule.map(|rule| self.rules.rule_number(rule))
     }
 
     /// The decision that the verdict comes from and that is told before all

@@ -8,8 +8,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::RuleSet;
 use tollgate_core::ruleset::SingleCharge;
+use tollgate_core::{RuleId, RuleSet};
 
 use crate::memory::MemoryStore;
 
@@ -17,14 +17,24 @@ use crate::memory::MemoryStore;
 #[derive(Debug)]
 pub(crate) struct RulesInForce {
     rules: Arc<RuleSet>,
+    /// No other rules of this process have the same.
+    version: u64,
     /// By rule, [`MemoryStore::scope`] of its keys; 0 until it is asked for.
     scopes: Box<[AtomicU64]>,
 }
 
 impl RulesInForce {
     pub(crate) fn new(rules: Arc<RuleSet>) -> Self {
+        static VERSIONS: AtomicU64 = AtomicU64::new(1);
+        let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         let scopes = rules.rules().iter().map(|_| AtomicU64::new(0)).collect();
-        Self { rules, scopes }
+        Self { rules, version, scopes }
+    }
+
+    /// A number that no other rule of this process ever has: rules are in memory, and there are not four billion.
+    #[inline]
+    pub(crate) fn rule_number(&self, rule: RuleId) -> u64 {
+        self.version << 32 | u64::try_from(rule.index()).unwrap_or(u64::MAX)
     }
 
     pub(crate) const fn shared(&self) -> &Arc<RuleSet> {

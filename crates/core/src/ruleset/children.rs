@@ -14,6 +14,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::pattern::Pattern;
 use crate::request::Entry;
+use crate::short_text::is_same;
 
 /// How a child was found.
 ///
@@ -96,7 +97,30 @@ impl Children {
     }
 
     /// The child for an entry: exact, then the first pattern, then the key alone.
+    #[inline]
     pub(super) fn find(&self, entry: Entry<'_>) -> Option<(usize, How)> {
+        match self.all.len() <= FEW && self.wildcards.is_empty() {
+            true => self.find_of_few(entry),
+            false => self.find_of_many(entry),
+        }
+    }
+
+    /// The same among a few without a pattern, in one pass. No text is both the key and what it is joined to.
+    #[inline]
+    fn find_of_few(&self, entry: Entry<'_>) -> Option<(usize, How)> {
+        let (key, joined) = (entry.key, entry.key.len() + 1 + entry.value.len());
+        let mut by_key = None;
+        for Child { text, node } in &self.all {
+            if text.len() == key.len() && is_same(text, key) {
+                by_key = Some((*node, How::KeyOnly));
+            } else if text.len() == joined && is_joined(text, &[key, "_", entry.value]) {
+                return Some((*node, How::Exact));
+            }
+        }
+        by_key
+    }
+
+    fn find_of_many(&self, entry: Entry<'_>) -> Option<(usize, How)> {
         self.exact(entry)
             .map(|node| (node, How::Exact))
             .or_else(|| self.wildcard(entry).map(|node| (node, How::Wildcard)))
@@ -124,14 +148,7 @@ impl Children {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_it = |child: &&Child| {
             // Nearly all others differ in length already.
-            if child.text.len() != length {
-                return false;
-            }
-            let mut rest = Some(&*child.text);
-            for piece in pieces {
-                rest = rest.and_then(|text| text.strip_prefix(piece));
-            }
-            rest == Some("")
+            child.text.len() == length && is_joined(&child.text, pieces)
         };
         if self.all.len() <= FEW {
             return self.all.iter().find(is_it).map(|child| child.node);
@@ -176,6 +193,11 @@ impl Children {
         }
         hasher.finish()
     }
+}
+
+/// Whether a text is these pieces joined.
+fn is_joined(text: &str, pieces: &[&str]) -> bool {
+    pieces.iter().try_fold(text, |rest, piece| rest.strip_prefix(piece)) == Some("")
 }
 
 /// The text of a level: `key`, or `key_value` where there is a value.

@@ -48,6 +48,34 @@ fn exact_beats_wildcard_beats_key_only() {
     assert_eq!(found(&rules, &[]), "NoRule");
 }
 
+/// A few children are looked through, many are found by a hash, and patterns have a way of their own.
+#[test]
+fn a_child_is_found_alike_among_few_and_among_many() {
+    let wanted = || {
+        vec![
+            node("k", "", "any"),
+            node("k", "v", "exact"),
+            node("k_w", "", "joined"),
+            node("path", "", "path"),
+        ]
+    };
+    let others = (0..20).map(|n| node(&format!("other{n}"), "", "other"));
+    let (mut backwards, mut many, mut with_pattern) = (wanted(), wanted(), wanted());
+    backwards.reverse();
+    many.extend(others);
+    with_pattern.push(node("z", "z*", "pattern"));
+    for rules in [wanted(), backwards, many, with_pattern].map(set) {
+        assert_eq!(found(&rules, &[("k", "v")]), "exact");
+        assert_eq!(found(&rules, &[("k", "w")]), "joined", "a text is a text, wherever it is joined");
+        assert_eq!(found(&rules, &[("k", "x")]), "any");
+        assert_eq!(found(&rules, &[("k", "")]), "any");
+        assert_eq!(found(&rules, &[("k_v", "x")]), "exact");
+        assert_eq!(found(&rules, &[("path", "k_v")]), "path");
+        assert_eq!(found(&rules, &[("k_", "")]), "NoRule");
+        assert_eq!(found(&rules, &[("patx", "v")]), "NoRule");
+    }
+}
+
 #[test]
 fn a_pattern_in_the_key_is_matched_too() {
     let rules = set(vec![node("he*", "", "keys")]);

@@ -46,14 +46,13 @@ struct SingleCharges<'a> {
 }
 
 impl<'a> SingleCharges<'a> {
-    /// Of the first of these requests, up to one that is charged for more, or for nothing.
-    fn of_first(memory: &MemoryStore, rules: &'a RulesInForce, requests: &[Request<'a>]) -> Self {
-        let mut single = Self::default();
+    /// Adds those of the first of these requests, up to one that is charged for more, or for nothing. They are put
+    /// where they stay, because moving both lists would take longer than a check.
+    fn fill(&mut self, memory: &MemoryStore, rules: &'a RulesInForce, requests: &[Request<'a>]) {
         for one in requests.iter().map_while(|request| rules.single_charge(request, Operation::Check)) {
-            single.hashes.push(rules.hash(memory, &one));
-            single.charges.push(one.charge);
+            self.hashes.push(rules.hash(memory, &one));
+            self.charges.push(one.charge);
         }
-        single
     }
 
     fn get(&self, at: usize) -> &Charge<'a> {
@@ -100,12 +99,12 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         let mut first = 0;
         while let Some(rest) = requests.get(first..).filter(|rest| !rest.is_empty()) {
             let rules = self.rules.load_full();
-            let single = match self.may_be_single() {
-                true => SingleCharges::of_first(memory, &rules, rest),
-                false => SingleCharges::default(),
-            };
+            let mut single = SingleCharges::default();
+            if self.may_be_single() {
+                single.fill(memory, &rules, rest);
+            }
             let mut reply: Option<Reply> = None;
-            memory.decide_batch(&single.hashes, &single, now, |at, decision| {
+            memory.decide_batch(single.hashes.iter().copied(), &single, now, |at, decision| {
                 let decision = RuleDecision::new(single.get(at), &decision);
                 match &mut reply {
                     Some(reply) => reply.replace_single(decision),
@@ -151,7 +150,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             hashes.push(memory.hash_in_scope(scope, &charge.key));
         }
         let check = |at: usize| checks.get(at).expect("there is a hash for each check");
-        memory.decide_batch(&hashes, checks, now, |at, decision| {
+        memory.decide_batch(hashes, checks, now, |at, decision| {
             let decided = CallerDecision { now, decision, degraded: false };
             then(at, &self.caller_reply(check(at).name, check(at).cost, decided));
         });

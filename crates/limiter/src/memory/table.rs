@@ -14,8 +14,9 @@
 
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
 use slab::Slab;
-use tollgate_core::{Cell, Change, Charge, Decision, Log, PlainBucket, State, StateRef, Time};
+use tollgate_core::{Cell, Change, Charge, Decision, Log, PlainBucket, PlainCheck, State, StateRef, Time};
 
 use super::Usage;
 use super::denied_cells::DeniedCells;
@@ -66,18 +67,21 @@ impl Slot {
     }
 }
 
-/// One shard.
+/// One shard. In this order, so that what every check needs shares a line of memory with the lock.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Table {
     slots: Box<[Slot]>,
+    /// The keys that `denied` has copies of, so that others need not look there; see [`DeniedCells`].
+    copied: [u64; 2],
+    /// High bits that all hashes of this shard have in common; less than 64.
+    skip_bits: u32,
     len: usize,
     logs: Slab<Log>,
     log_bytes: usize,
     hand: usize,
     evicted: u64,
     bound: Bound,
-    /// High bits that all hashes of this shard have in common; less than 64.
-    skip_bits: u32,
     /// Told of every change to a slot.
     denied: Arc<DeniedCells>,
 }
@@ -86,13 +90,14 @@ impl Table {
     pub(super) fn new(bound: Bound, skip_bits: u32, denied: Arc<DeniedCells>) -> Self {
         Self {
             slots: Box::default(),
+            copied: [0, 0],
+            skip_bits,
             len: 0,
             logs: Slab::new(),
             log_bytes: 0,
             hand: 0,
             evicted: 0,
             bound,
-            skip_bits,
             denied,
         }
     }
@@ -106,14 +111,14 @@ impl Table {
         }
     }
 
-    /// Reads where a key wants to be, and the next line of memory, so that both are in a cache when it is
-    /// decided: what is 64 bytes behind the beginning of a slot is the end of the second one behind it.
+    /// Has the processor fetch the line where a key wants to be, and that of two slots further on, which mostly is
+    /// the next one: few keys were pushed on further, and each line more slows down all others.
     #[inline]
-    pub(super) fn touch(&self, hash: u64) -> u64 {
-        let Some(home) = self.home(hash) else { return 0 };
-        let first = self.slots.get(home).map_or(0, |slot| slot.hash);
-        let next = self.slots.get(home + 2).map_or(0, |slot| slot.words[1]);
-        first ^ next
+    pub(super) fn fetch_ahead(&self, hash: u64) {
+        if let Some(home) = self.home(hash) {
+            prefetch_index(&self.slots, home);
+            prefetch_index(&self.slots, home + 2);
+        }
     }
 
     /// The slot of a key.
@@ -154,21 +159,21 @@ impl Table {
 
     /// Checks a key for one token by the short way; none if the key is new, or the long way has to decide.
     #[inline(always)]
-    pub(super) fn check_one(&mut self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<Decision> {
+    pub(super) fn check_one(&mut self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<PlainCheck> {
         let at = self.find(hash)?;
-        let (decision, taken) = bucket.check_one(self.slot(at).cell()?, now)?;
+        let (check, taken) = bucket.check_one(self.slot(at).cell()?, now)?;
         match taken {
             Some(cell) => self.put_cell(at, hash, cell),
             None => self.keep_denied(at, hash),
         }
-        Some(decision)
+        Some(check)
     }
 
     /// Keeps another cell for a key that has one.
-    #[inline]
+    #[inline(always)]
     fn put_cell(&mut self, at: usize, hash: u64, cell: Cell) {
         let [first, second] = cell.pack();
-        self.denied.forget(hash);
+        self.forget_denied(hash);
         self.slot_mut(at).words = [first | IN_USE, second];
     }
 
@@ -177,6 +182,28 @@ impl Table {
     fn keep_denied(&mut self, at: usize, hash: u64) {
         self.mark_used(at);
         self.denied.put(hash, self.slot(at).words);
+        *self.copied_mut(hash) = hash;
+    }
+
+    /// Drops the copy of a key that is about to change, if there is one.
+    #[inline]
+    fn forget_denied(&mut self, hash: u64) {
+        if self.copied.contains(&hash) {
+            self.drop_copy(hash);
+        }
+    }
+
+    #[cold]
+    fn drop_copy(&mut self, hash: u64) {
+        *self.copied_mut(hash) = 0;
+        self.denied.forget(hash);
+    }
+
+    /// As [`DeniedCells`] has it: one copy for even hashes, one for odd ones.
+    #[inline]
+    fn copied_mut(&mut self, hash: u64) -> &mut u64 {
+        let [even, odd] = &mut self.copied;
+        if hash.is_multiple_of(2) { even } else { odd }
     }
 
     /// Decides a charge over the state of a key, and makes the change that comes of it.
@@ -222,7 +249,7 @@ impl Table {
             }
             (Change::Remove, Some(at)) => self.remove(at),
             (Change::Put(state), Some(at)) => {
-                self.denied.forget(hash);
+                self.forget_denied(hash);
                 let before = self.take_state(at);
                 let words = self.pack(state);
                 self.slot_mut(at).words = [words[0] | IN_USE, words[1]];
@@ -279,7 +306,7 @@ impl Table {
 
     /// Removes a slot, and moves back those behind it that were pushed on.
     fn remove(&mut self, at: usize) -> Option<State> {
-        self.denied.forget(self.slot(at).hash);
+        self.forget_denied(self.slot(at).hash);
         let state = self.take_state(at);
         let mut gap = at;
         let mut behind = self.next(gap);
@@ -371,7 +398,7 @@ impl Table {
             return true;
         }
         if what != Evict::Dead && is_in_use {
-            self.denied.forget(slot.hash);
+            self.forget_denied(slot.hash);
             self.slot_mut(at).words[0] &= !IN_USE;
         }
         self.hand = self.next(at);

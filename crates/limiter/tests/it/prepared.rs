@@ -79,16 +79,29 @@ fn override_table(effect: OverrideEffect, until: Time) -> OverrideTable {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Check { user: usize },
-    Clock { ms: u64 },
-    Rules { kind: usize },
-    Override { effect: Option<OverrideEffect> },
+    Check {
+        user: usize,
+    },
+    /// Some of them more than once, and more than are fetched ahead together.
+    Batch {
+        users: Vec<usize>,
+    },
+    Clock {
+        ms: u64,
+    },
+    Rules {
+        kind: usize,
+    },
+    Override {
+        effect: Option<OverrideEffect>,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let effects = [OverrideEffect::Deny, OverrideEffect::Unlimited, OverrideEffect::Limit(1)];
     let step = prop_oneof![
         12 => (0..USERS.len()).prop_map(|user| Step::Check { user }),
+        2 => prop::collection::vec(0..USERS.len(), 0..80).prop_map(|users| Step::Batch { users }),
         3 => (0..1_080_000_u64).prop_map(|ms| Step::Clock { ms }),
         1 => (0..RULE_KINDS).prop_map(|kind| Step::Rules { kind }),
         1 => prop::option::of(prop::sample::select(effects.to_vec())).prop_map(|effect| Step::Override { effect }),
@@ -111,17 +124,25 @@ fn play(
     let mut users = prepared.prepare("d", ["user"]);
     let mut now = START;
     for step in steps {
-        match *step {
+        match step {
             Step::Check { user } => {
-                let (one, other) = (users.check([USERS[user]]), unprepared(&plain, USERS[user]));
-                prop_assert_eq!(without_block(one), other, "{}", USERS[user]);
+                let (one, other) = (users.check([USERS[*user]]), unprepared(&plain, USERS[*user]));
+                prop_assert_eq!(without_block(one), other, "{}", USERS[*user]);
+            }
+            Step::Batch { users: batch } => {
+                let together = users.check_batch(batch.iter().map(|user| [USERS[*user]]));
+                let together: Vec<_> = together.into_iter().map(without_block).collect();
+                let alone: Vec<_> = batch.iter().map(|user| unprepared(&plain, USERS[*user])).collect();
+                prop_assert_eq!(together, alone, "{:?}", batch);
             }
             // On and on; or on and back, within minutes in which no state runs out: one that did would be dropped by
             // whoever comes by it, and which keys are neighbours is up to chance.
-            Step::Clock { ms } if goes_back => now = START + Micros::from_secs(600) + Micros::from_millis(ms),
-            Step::Clock { ms } => now = now + Micros::from_millis(4 * ms),
+            Step::Clock { ms } if goes_back => {
+                now = START + Micros::from_secs(600) + Micros::from_millis(*ms);
+            }
+            Step::Clock { ms } => now = now + Micros::from_millis(4 * *ms),
             Step::Rules { kind } => {
-                both.iter().for_each(|limiter| limiter.replace_rules(rules(kinds().swap_remove(kind))));
+                both.iter().for_each(|limiter| limiter.replace_rules(rules(kinds().swap_remove(*kind))));
             }
             Step::Override { effect } => {
                 let until = now + Micros::from_secs(1_800);
@@ -168,6 +189,21 @@ fn prepared_or_not_a_key_has_one_counter() {
     }
 }
 
+/// Rules that were replaced between two batches are in force at the second one, and counters go on.
+#[test]
+fn a_batch_goes_by_the_rules_of_its_beginning() {
+    let with = |count| vec![node("user", vec![rule("r", limit(count, Shape::FixedWindow), Mode::Enforce)])];
+    let limiter = limiter(with(1));
+    let mut users = limiter.prepare("d", ["user"]);
+    let denied = |replies: &[PreparedReply]| -> Vec<bool> {
+        replies.iter().map(|reply| reply.verdict.is_deny()).collect()
+    };
+    assert_eq!(denied(&users.check_batch([["ann"], ["ann"]])), [false, true]);
+    limiter.replace_rules(rules(with(3)));
+    assert_eq!(denied(&users.check_batch([["ann"], ["ann"], ["ann"], ["ann"]])), [false, false, true, true]);
+    assert!(users.check_batch([]).is_empty());
+}
+
 /// The values of two entries are told apart wherever one ends and the other begins.
 #[test]
 fn entries_below_each_other_are_prepared_too() {
@@ -200,4 +236,6 @@ fn whoever_keeps_count_is_told_of_prepared_checks() {
         users.check(["ann"]);
     }
     assert_eq!(sink.0.load(Ordering::Relaxed), 5);
+    users.check_batch([["ann"], ["bob"], ["ann"]]);
+    assert_eq!(sink.0.load(Ordering::Relaxed), 8);
 }
