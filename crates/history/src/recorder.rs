@@ -21,7 +21,8 @@ use std::cell::Cell as ThreadCell;
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tollgate_core::{Micros, Outcome, Time};
 
 use crate::counts::OUTCOMES;
@@ -88,13 +89,30 @@ impl KeyText for &str {
     }
 }
 
+/// A rule, as decisions about it are counted.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleName<'a> {
+    /// Its domain; empty for limits that callers bring along.
+    pub domain: &'a str,
+    /// Its name, which no other rule of the domain has.
+    pub name: &'a str,
+    /// A number that stands for domain and name and for no others in this process: it is quicker to hash. A rule
+    /// may get another number at any time.
+    pub number: Option<u64>,
+}
+
+impl<'a> RuleName<'a> {
+    /// A rule that is told by its name.
+    pub const fn new(domain: &'a str, name: &'a str) -> Self {
+        Self { domain, name, number: None }
+    }
+}
+
 /// A decision of one rule about a key whose name is written when it is needed.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyedDecision<'a, K> {
-    /// The domain of the rule; empty for limits that callers bring along.
-    pub domain: &'a str,
-    /// The rule's name, which no other rule of the domain has.
-    pub rule: &'a str,
+    /// The rule.
+    pub rule: RuleName<'a>,
     /// The key that was charged.
     pub key: K,
     /// What it decided.
@@ -102,10 +120,26 @@ pub struct KeyedDecision<'a, K> {
 }
 
 /// The counts of one thread, on cache lines of their own.
+///
+/// A lock that is let go by a plain write: nobody ever sleeps for it, as whoever counts takes another one,
+/// and a flush holds it for a moment.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct RecorderShard {
-    counts: Mutex<ThreadCounts>,
+    counts: SpinMutex<ThreadCounts>,
+}
+
+impl RecorderShard {
+    /// Takes what was counted.
+    fn take(&self) -> ThreadCounts {
+        loop {
+            match self.counts.try_lock() {
+                Some(mut counts) => return std::mem::take(&mut *counts),
+                // A thread counts something just now.
+                None => std::thread::yield_now(),
+            }
+        }
+    }
 }
 
 /// What was counted while every shard was locked.
@@ -198,12 +232,13 @@ impl Recorder {
             self.add_request(minute.as_deref_mut(), request);
         }
         let Some(DecisionCount { domain, rule, key, outcome, count }) = decision else { return };
+        let rule = RuleName::new(domain, rule);
         match (minute, key) {
             (Some(minute), Some(key)) => {
-                minute.add(&CountedName::key((domain, rule), cut(key), &self.hasher), *outcome, *count);
+                minute.add(&CountedName::key(rule, cut(key), &self.hasher), *outcome, *count);
             }
             (Some(minute), None) => {
-                minute.add(&CountedName::rule((domain, rule), &self.hasher), *outcome, *count);
+                minute.add(&CountedName::rule(rule, &self.hasher), *outcome, *count);
             }
             (None, _) => OverflowCounts::add(&self.overflow.decisions, *outcome, *count),
         }
@@ -217,8 +252,8 @@ impl Recorder {
         decision: KeyedDecision<'_, K>,
         now: Time,
     ) {
-        let KeyedDecision { domain, rule, key, outcome } = decision;
-        let name = CountedName::key((domain, rule), key, &self.hasher);
+        let KeyedDecision { rule, key, outcome } = decision;
+        let name = CountedName::key(rule, key, &self.hasher);
         let mut counts = self.free_counts();
         let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
         if let Some(request) = request {
@@ -243,7 +278,7 @@ impl Recorder {
     }
 
     /// Counts that no thread has locked, this thread's own first.
-    fn free_counts(&self) -> Option<MutexGuard<'_, ThreadCounts>> {
+    fn free_counts(&self) -> Option<SpinMutexGuard<'_, ThreadCounts>> {
         let own = own_shard();
         let free = self.shards.get(own).and_then(|shard| shard.counts.try_lock());
         free.or_else(|| self.shards.iter().find_map(|shard| shard.counts.try_lock()))
@@ -277,8 +312,7 @@ impl Recorder {
         let mut counts = TrafficCounts::default();
         counts.mark_up(minute);
         for shard in &self.shards {
-            let full = std::mem::take(&mut *shard.counts.lock());
-            full.drain_into(&mut counts, &state.labels);
+            shard.take().drain_into(&mut counts, &state.labels);
         }
         self.overflow.drain_into(&mut counts, minute);
         state.filter.choose(&mut counts, minute);

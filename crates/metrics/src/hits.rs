@@ -126,8 +126,8 @@ impl Hit {
     reason = "the reference multiplies in single precision, and its rounding is part of the contract"
 )]
 fn near_threshold(limit: u64, ratio: f32) -> u64 {
-    // A cast from a float stops at the ends of the range, and takes NaN for 0.
-    (limit as f32 * ratio).floor() as u64
+    // A cast from a float rounds down, stops at the ends of the range, and takes NaN for 0.
+    (limit as f32 * ratio) as u64
 }
 
 #[cfg(test)]

@@ -2,21 +2,23 @@
 //!
 //! [`super::Recorder`] adds here and a flush drains it. One slot holds the six
 //! outcomes of a route, or of a rule and a key; totals and the counts of rules are
-//! summed when it is drained, so that counting touches one slot.
+//! summed when it is drained, so that counting touches one slot. Keys beyond those that
+//! there is room for count in one slot of their rule.
 //!
 //! A name is identified by its hash, as a key of the limiter is: its text is neither
 //! compared nor even written while it is counted, but once, when a slot is made for it.
 //! The hash has 64 bits and a random seed in each process: two of the few thousand
 //! names of a minute share one once in a hundred thousand years.
 //!
-//! Invariant: what is added is drained, under its name or without one.
+//! Invariants: what is added is drained, under its name or without one. However many keys
+//! come, a rule counts all its decisions.
 
 use std::hash::{BuildHasher, Hasher as _};
 
 use hashbrown::HashTable;
 
-use super::KeyText;
 use super::label_cache::LabelCache;
+use super::{KeyText, RuleName};
 use crate::Map;
 use crate::bytes::index;
 use crate::counts::Counts;
@@ -25,10 +27,13 @@ use crate::label::Label;
 use crate::route::cut;
 use tollgate_core::Outcome;
 
-/// Names of one thread in one minute between two flushes. Further ones are counted
-/// without a name. A name that is more frequent than one in so many is nearly always
-/// among the first.
-const NAMES_MAX: usize = 16_384;
+/// Routes and keys of one thread in one minute between two flushes. Further routes are counted
+/// without a name, and further keys for their rule. A name that is more frequent than one in so
+/// many is nearly always among the first.
+const NAMES_MAX: usize = 12_288;
+
+/// Rules besides these: more than have a series, because a reload counts a rule anew.
+const RULES_MAX: usize = 16_384;
 
 /// Minutes between two flushes; more only if the clock jumps.
 const MINUTES_MAX: usize = 8;
@@ -36,6 +41,8 @@ const MINUTES_MAX: usize = 8;
 /// The name to count, with its hash.
 pub(super) struct CountedName<'a, K> {
     hash: u64,
+    /// The hash of its rule alone.
+    rule_hash: u64,
     kind: NameKind,
     domain: &'a str,
     rule: &'a str,
@@ -51,31 +58,43 @@ enum NameKind {
 
 impl<'a> CountedName<'a, &'a str> {
     pub(super) fn route(route: &'a str, hasher: &impl BuildHasher) -> Self {
-        Self::new(NameKind::Route, ("", ""), cut(route), hasher)
+        let (route, mut hash) = (cut(route), hasher.build_hasher());
+        hash.write_u8(NameKind::Route.number());
+        hash.write(route.as_bytes());
+        let hash = hash.finish();
+        Self { hash, rule_hash: hash, kind: NameKind::Route, domain: "", rule: "", text: route }
     }
 
-    pub(super) fn rule(rule: (&'a str, &'a str), hasher: &impl BuildHasher) -> Self {
-        Self::new(NameKind::Rule, rule, "", hasher)
+    pub(super) fn rule(rule: RuleName<'a>, hasher: &impl BuildHasher) -> Self {
+        CountedName::key(rule, "", hasher).without_key()
     }
 }
 
 impl<'a, K: KeyText> CountedName<'a, K> {
     #[inline]
-    pub(super) fn key(rule: (&'a str, &'a str), key: K, hasher: &impl BuildHasher) -> Self {
-        Self::new(NameKind::Key, rule, key, hasher)
+    pub(super) fn key(rule: RuleName<'a>, key: K, hasher: &impl BuildHasher) -> Self {
+        let (domain, name) = (cut(rule.domain), cut(rule.name));
+        let mut hash = hasher.build_hasher();
+        match rule.number {
+            Some(number) => hash.write_u64(number),
+            None => {
+                hash.write_u8(NameKind::Rule.number());
+                // The length says where the domain ends.
+                hash.write_usize(domain.len());
+                hash.write(domain.as_bytes());
+                hash.write(name.as_bytes());
+            }
+        }
+        let rule_hash = hash.finish();
+        hash.write_u8(NameKind::Key.number());
+        key.identify(&mut hash);
+        Self { hash: hash.finish(), rule_hash, kind: NameKind::Key, domain, rule: name, text: key }
     }
 
-    #[inline]
-    fn new(kind: NameKind, rule: (&'a str, &'a str), text: K, hasher: &impl BuildHasher) -> Self {
-        let (domain, rule) = (cut(rule.0), cut(rule.1));
-        let mut hash = hasher.build_hasher();
-        // The lengths say where a text ends and the next one begins.
-        let lengths = [domain.len(), rule.len()].map(|length| u64::try_from(length).unwrap_or(0));
-        hash.write_u64((lengths[0] << 32) | (lengths[1] << 8) | u64::from(kind.number()));
-        hash.write(domain.as_bytes());
-        hash.write(rule.as_bytes());
-        text.identify(&mut hash);
-        Self { hash: hash.finish(), kind, domain, rule, text }
+    /// The rule of a key.
+    fn without_key(&self) -> CountedName<'a, &'static str> {
+        let Self { rule_hash, domain, rule, .. } = *self;
+        CountedName { hash: rule_hash, rule_hash, kind: NameKind::Rule, domain, rule, text: "" }
     }
 }
 
@@ -111,6 +130,8 @@ pub(super) struct ThreadMinute {
     /// The hash of a name and the index of its slot.
     index: HashTable<(u64, u32)>,
     slots: Vec<NameSlot>,
+    /// How many of them are rules.
+    rules: usize,
     texts: String,
     /// Requests without a route, and those that came when there were too many names.
     nameless_requests: Counts,
@@ -126,19 +147,32 @@ impl ThreadMinute {
 
     #[inline]
     pub(super) fn add<K: KeyText>(&mut self, name: &CountedName<'_, K>, outcome: Outcome, count: u64) {
-        if let Some((_, at)) = self.index.find(name.hash, |(hash, _)| *hash == name.hash) {
-            if let Some(slot) = self.slots.get_mut(index(u64::from(*at))) {
-                slot.counts.add(outcome, count);
-            }
+        if self.add_known(name.hash, outcome, count) {
             return;
         }
-        if self.slots.len() < NAMES_MAX && self.add_new(name, outcome, count) {
+        let has_room = match name.kind {
+            NameKind::Route | NameKind::Key => self.slots.len() - self.rules < NAMES_MAX,
+            NameKind::Rule => self.rules < RULES_MAX,
+        };
+        if has_room && self.add_new(name, outcome, count) {
             return;
         }
         match name.kind {
             NameKind::Route => self.nameless_requests.add(outcome, count),
-            NameKind::Rule | NameKind::Key => self.nameless_decisions.add(outcome, count),
+            NameKind::Rule => self.nameless_decisions.add(outcome, count),
+            NameKind::Key if self.add_known(name.rule_hash, outcome, count) => {}
+            NameKind::Key => self.add(&name.without_key(), outcome, count),
         }
+    }
+
+    /// Adds to the slot of a name; false if it has none.
+    #[inline]
+    fn add_known(&mut self, hash: u64, outcome: Outcome, count: u64) -> bool {
+        let Some((_, at)) = self.index.find(hash, |(known, _)| *known == hash) else { return false };
+        if let Some(slot) = self.slots.get_mut(index(u64::from(*at))) {
+            slot.counts.add(outcome, count);
+        }
+        true
     }
 
     /// Makes a slot; false if the texts have no room for its name.
@@ -157,6 +191,7 @@ impl ThreadMinute {
             return false;
         };
         slot.counts.add(outcome, count);
+        self.rules += usize::from(name.kind == NameKind::Rule);
         self.slots.push(slot);
         self.index.insert_unique(name.hash, (name.hash, place), |(hash, _)| *hash);
         true
@@ -280,17 +315,78 @@ mod tests {
         assert_eq!(flush.minutes[&5].len(), NAMES_MAX + 1);
     }
 
+    /// Each rule has more keys than there is room for, and some are told by number and some by name.
+    #[test]
+    fn a_rule_counts_all_its_decisions_however_many_keys_there_are() {
+        let hasher = foldhash::fast::FixedState::default();
+        let mut counts = ThreadCounts::default();
+        let keys = wide(NAMES_MAX) + 1_000;
+        let rules = [("d", "a", Some(1)), ("d", "b", Some(2)), ("d", "c", None)];
+        for n in 0..keys {
+            let key = format!("user_id={n}");
+            for (domain, name, number) in rules {
+                let name = CountedName::key(RuleName { domain, name, number }, key.as_str(), &hasher);
+                counts.minute(5).unwrap().add(&name, Outcome::Denied, 1);
+            }
+        }
+        assert_eq!(counts.names(), NAMES_MAX + rules.len());
+        let mut flush = TrafficCounts::default();
+        counts.drain_into(&mut flush, &LabelCache::default());
+        let minute = &flush.minutes[&5];
+        for (domain, name, _) in rules {
+            let label = Label::Rule { domain: domain.into(), name: name.into() };
+            assert_eq!(minute[&label].get(Outcome::Denied), keys, "{name}");
+        }
+        assert_eq!(minute[&Label::Decisions].total(), 3 * keys);
+    }
+
+    #[test]
+    fn the_number_of_a_rule_stands_for_its_name() {
+        let hasher = foldhash::fast::FixedState::default();
+        let mut counts = ThreadCounts::default();
+        // A reload gave the rule another number.
+        for number in [Some(1), Some(2), None] {
+            let rule = RuleName { domain: "d", name: "r", number };
+            for name in [CountedName::key(rule, "k", &hasher), CountedName::rule(rule, &hasher)] {
+                counts.minute(1).unwrap().add(&name, Outcome::Allowed, 1);
+            }
+        }
+        let mut flush = TrafficCounts::default();
+        counts.drain_into(&mut flush, &LabelCache::default());
+        let minute = &flush.minutes[&1];
+        let (rule, key) = (
+            Label::Rule { domain: "d".into(), name: "r".into() },
+            Label::Key { domain: "d".into(), rule: "r".into(), name: "k".into() },
+        );
+        assert_eq!((minute[&rule].total(), minute[&key].total()), (6, 3));
+    }
+
+    #[test]
+    fn more_rules_than_there_is_room_for_count_without_a_name() {
+        let hasher = foldhash::fast::FixedState::default();
+        let mut counts = ThreadCounts::default();
+        for number in 0..wide(RULES_MAX) + 9 {
+            let rule = RuleName { domain: "d", name: "r", number: Some(number) };
+            counts.minute(1).unwrap().add(&CountedName::rule(rule, &hasher), Outcome::Soft, 1);
+        }
+        assert_eq!(counts.names(), RULES_MAX);
+        let mut flush = TrafficCounts::default();
+        counts.drain_into(&mut flush, &LabelCache::default());
+        assert_eq!(flush.minutes[&1][&Label::Decisions].total(), wide(RULES_MAX) + 9);
+    }
+
     #[test]
     fn rules_and_names_that_run_together_stay_apart() {
         let hasher = foldhash::fast::FixedState::default();
         let mut counts = ThreadCounts::default();
         let names = [("", "a", "bc"), ("", "ab", "c"), ("a", "b", "c"), ("", "abc", ""), ("", "a", "bc")];
         for (domain, rule, key) in names {
-            let name = CountedName::key((domain, rule), key, &hasher);
+            let name = CountedName::key(RuleName::new(domain, rule), key, &hasher);
             counts.minute(1).unwrap().add(&name, Outcome::Denied, 1);
         }
         assert_eq!(counts.names(), 4);
-        let (route, rule) = (CountedName::route("", &hasher), CountedName::rule(("", ""), &hasher));
+        let (route, rule) =
+            (CountedName::route("", &hasher), CountedName::rule(RuleName::new("", ""), &hasher));
         counts.minute(1).unwrap().add(&route, Outcome::Denied, 1);
         counts.minute(1).unwrap().add(&rule, Outcome::Denied, 1);
         assert_eq!(counts.names(), 6, "a route and a rule without a name are no key either");
@@ -316,7 +412,7 @@ mod tests {
         let mut counts = ThreadCounts::default();
         let long = "é".repeat(crate::route::NAME_BYTES_MAX);
         for _ in 0..3 {
-            let name = CountedName::key(("d", "r"), WrittenKey(&long, &written), &hasher);
+            let name = CountedName::key(RuleName::new("d", "r"), WrittenKey(&long, &written), &hasher);
             counts.minute(1).unwrap().add(&name, Outcome::Allowed, 1);
         }
         assert_eq!(written.get(), 1);

@@ -15,6 +15,7 @@ use tollgate_history::query::KeyName;
 use tollgate_history::route::normalise;
 use tollgate_history::{
     DecisionCount, Flush, InstanceId, KeyText, KeyedDecision, Label, Outcome, Recorder, RequestCount,
+    RuleName,
 };
 use tollgate_http::PathTemplates;
 use tollgate_http::request::mapping::MISSING;
@@ -80,7 +81,7 @@ impl DecisionCounter {
     /// The name of a key as the history has it; none if it has no names.
     pub(crate) fn shown_key(&self, domain: &str, entries: &[Entry<'_>]) -> Option<String> {
         let mut name = String::new();
-        EntriesKey { counter: self, domain, entries }.write(&mut name);
+        EntriesKey { counter: self, domain, entries, are_keys_known: false }.write(&mut name);
         match self.keys {
             KeyNames::Clear => Some(pseudonyms::hashed(&name, self.salt.expose())),
             KeyNames::Hashed => Some(Label::hashed(&name, self.salt.expose())),
@@ -158,8 +159,9 @@ impl EventSink for DecisionCounter {
             let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
             return self.recorder.record(Some(&request), Some(&decision), now);
         }
-        // The counter has a name and no key.
-        let decision = KeyedDecision { domain, rule, key: CounterName(event.name), outcome };
+        // The counter has a name and no key. No rule in force has this number.
+        let rule = RuleName { domain, name: rule, number: Some(0) };
+        let decision = KeyedDecision { rule, key: CounterName(event.name), outcome };
         self.recorder.record_keyed(Some(&request), decision, now);
     }
 }
@@ -179,8 +181,11 @@ impl DecisionCounter {
             let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
             return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
-        let key = EntriesKey { counter: self, domain, entries: event.entries() };
-        self.recorder.record_keyed(request.as_ref(), KeyedDecision { domain, rule, key, outcome }, now);
+        let number = event.decision.and_then(|decision| event.reply.rule_number(decision));
+        let key =
+            EntriesKey { counter: self, domain, entries: event.entries(), are_keys_known: number.is_some() };
+        let rule = RuleName { domain, name: rule, number };
+        self.recorder.record_keyed(request.as_ref(), KeyedDecision { rule, key, outcome }, now);
     }
 }
 
@@ -206,6 +211,8 @@ struct EntriesKey<'a> {
     counter: &'a DecisionCounter,
     domain: &'a str,
     entries: &'a [Entry<'a>],
+    /// All decisions of its rule have entries with these keys.
+    are_keys_known: bool,
 }
 
 impl KeyText for EntriesKey<'_> {
@@ -213,8 +220,10 @@ impl KeyText for EntriesKey<'_> {
     fn identify(&self, hasher: &mut impl Hasher) {
         hasher.write_u64(self.counter.hidden_version.load(Ordering::Acquire));
         for entry in self.entries {
-            hasher.write(entry.key.as_bytes());
-            hasher.write_u8(TEXT_END);
+            if !self.are_keys_known {
+                hasher.write(entry.key.as_bytes());
+                hasher.write_u8(TEXT_END);
+            }
             hasher.write(entry.value.as_bytes());
             hasher.write_u8(TEXT_END);
         }
