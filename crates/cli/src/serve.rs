@@ -121,9 +121,11 @@ fn serve(settings: &Settings, warnings: &[Warning]) -> Result<(), Error> {
 /// What the user can put right is bad configuration.
 const fn exit_of(error: &Error) -> Exit {
     match error {
-        Error::Settings(_) | Error::Listen { .. } | Error::Socket { .. } | Error::Certificate { .. } => {
-            Exit::BadConfiguration
-        }
+        Error::Settings(_)
+        | Error::Listen { .. }
+        | Error::Socket { .. }
+        | Error::Certificate { .. }
+        | Error::AccessLog { .. } => Exit::BadConfiguration,
         Error::System { .. } | Error::Worker | _ => Exit::Failed,
     }
 }

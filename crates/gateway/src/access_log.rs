@@ -126,6 +126,8 @@ pub(crate) struct AccessRecord {
     rule: Option<String>,
     decided: Option<(Verdict, Option<Outcome>)>,
     waited: Duration,
+    /// Since when it is held; none if it is not.
+    held_since: Option<Instant>,
     upstream: Option<Duration>,
 }
 
@@ -155,6 +157,7 @@ impl AccessRecord {
             rule: None,
             decided: None,
             waited: Duration::ZERO,
+            held_since: None,
             upstream: None,
         }
     }
@@ -200,9 +203,14 @@ impl AccessRecord {
         self.rule = rule.map(|rule| cut(rule.as_bytes()));
     }
 
-    /// It was held for so long.
-    pub(crate) const fn held(&mut self, waited: Duration) {
-        self.waited = waited;
+    /// It has to wait for its turn, until it is [released](Self::released) or its client goes away.
+    pub(crate) fn held(&mut self) {
+        self.held_since = Some(Instant::now());
+    }
+
+    /// It is its turn.
+    pub(crate) fn released(&mut self) {
+        self.waited += self.held_since.take().map_or(Duration::ZERO, |since| since.elapsed());
     }
 
     /// Its client is answered with this status; the upstream took so long, if it was asked.
@@ -229,6 +237,7 @@ impl AccessRecord {
 
 impl Drop for AccessRecord {
     fn drop(&mut self) {
+        self.released();
         let line = match self.log.format {
             AccessLogFormat::Combined => line::combined(self),
             AccessLogFormat::Json => line::json(self),

@@ -8,18 +8,22 @@ use std::time::Duration;
 /// this at a time either.
 pub const HEAD_MAX: usize = 32 << 10;
 
-/// Fields in a head; hyper has room for as many.
+/// Fields in a head, of a request or of an answer; hyper has room for as many over HTTP/1.
 pub const FIELDS_MAX: usize = 100;
 
 /// A head must be whole so long after its first byte.
 pub const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// A connection without a request may stay so long.
+/// A connection without a request may stay so long, over HTTP/1 and over HTTP/2.
 pub const KEEP_ALIVE_MAX: Duration = Duration::from_secs(60);
 
 /// A client that takes nothing of an answer for so long is cut off, so that it cannot hold a
-/// connection to the upstream for ever.
+/// connection to the upstream for ever: its connection over HTTP/1, the stream over HTTP/2, where
+/// it must take [`ANSWER_PIECE_MAX`] bytes in that time.
 pub const WRITE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of an answer that are handed to HTTP/2 at a time; what its frames have.
+pub const ANSWER_PIECE_MAX: usize = 16 << 10;
 
 /// Bytes of a body that are read and thrown away after a denial, so that the client can read the
 /// answer and keep its connection.
@@ -96,7 +100,7 @@ pub const PING_EVERY: Duration = Duration::from_secs(15);
 /// A ping must be answered after this.
 pub const PING_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes of an upstream's head.
+/// Bytes of the head of an upstream's answer; a larger one is a 502.
 pub const UPSTREAM_HEAD_MAX: usize = 64 << 10;
 
 /// Lines of the access log that wait to be written; more are dropped. With lines of the usual 200
@@ -112,5 +116,17 @@ pub const ACCESS_LOG_WRITE_BYTES: usize = 64 << 10;
 /// The end of a server waits so long for what is left of the access log.
 pub const ACCESS_LOG_END_MAX: Duration = Duration::from_secs(2);
 
-/// A tunnel, such as a WebSocket, ends so long after the server is told to stop.
+/// A tunnel, such as a WebSocket, stays for as long as both ends do, however silent they are: only
+/// they know what silence means. An end that is gone without a word is noticed by TCP, which asks
+/// after this much silence,
+pub const TUNNEL_PROBE_AFTER: Duration = Duration::from_secs(60);
+
+/// then so often,
+pub const TUNNEL_PROBE_EVERY: Duration = Duration::from_secs(15);
+
+/// and closes the connection if so many questions got no answer. The server's listeners do the same for
+/// all clients.
+pub const TUNNEL_PROBES: u32 = 4;
+
+/// A tunnel ends so long after the server is told to stop.
 pub const TUNNEL_DRAIN: Duration = Duration::from_secs(2);

@@ -155,10 +155,10 @@ pub struct GatewayTimeouts {
     /// From the request to the head of the answer; 504 after that.
     pub first_byte: Duration,
     /// Between two pieces of a body. A client that sends none gets a 408; an answer that stops is
-    /// cut off.
+    /// cut off. Whoever does not take an answer has [`crate::bounds::WRITE_WAIT_MAX`].
     pub idle: Duration,
-    /// All of it, from the request to the end of the answer; none if it may take any time. 504
-    /// after that, or the answer is cut off.
+    /// All of it, from when the request may go to the upstream to when the answer was read from
+    /// there, whoever is slow; none if it may take any time. 504 after that, or the answer is cut off.
     pub total: Option<Duration>,
 }
 
@@ -212,17 +212,27 @@ pub(crate) enum UpstreamProtocol {
 
 /// Why a text is no upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not an upstream; write http://HOST:PORT, https://HOST:PORT or h2c://HOST:PORT")]
-pub struct UpstreamUrlError {
-    /// The text.
-    pub text: String,
+#[non_exhaustive]
+pub enum UpstreamUrlError {
+    /// It is no such URL.
+    #[error("'{text}' is not an upstream; write http://HOST:PORT, https://HOST:PORT or h2c://HOST:PORT")]
+    NoUpstream {
+        /// The text.
+        text: String,
+    },
+    /// Nothing can listen there.
+    #[error("'{text}' has no port to connect to; write a port from 1 to 65535")]
+    Port {
+        /// The text.
+        text: String,
+    },
 }
 
 impl FromStr for UpstreamUrl {
     type Err = UpstreamUrlError;
 
     fn from_str(text: &str) -> Result<Self, UpstreamUrlError> {
-        let wrong = || UpstreamUrlError { text: text.to_owned() };
+        let wrong = || UpstreamUrlError::NoUpstream { text: text.to_owned() };
         let uri: http::Uri = text.parse().map_err(|_| wrong())?;
         let scheme = UpstreamScheme::ALL.into_iter().find(|scheme| uri.scheme_str() == Some(scheme.name()));
         let scheme = scheme.ok_or_else(wrong)?;
@@ -230,6 +240,10 @@ impl FromStr for UpstreamUrl {
         let authority = uri.authority().filter(|_| is_bare).ok_or_else(wrong)?;
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(wrong());
+        }
+        let has_port = authority.as_str().len() > authority.host().len();
+        if has_port && authority.port_u16().is_none_or(|port| port == 0) {
+            return Err(UpstreamUrlError::Port { text: text.to_owned() });
         }
         Ok(Self { scheme, authority: authority.clone() })
     }
@@ -303,6 +317,10 @@ mod tests {
             ["", "127.0.0.1:9000", "h3://a", "http://", "http://a/b", "http://a?b", "http://u@a", "ftp://a"]
         {
             assert!(text.parse::<UpstreamUrl>().is_err(), "{text}");
+        }
+        for text in ["http://a:0", "http://a:65536", "http://a:", "http://[::1]:0"] {
+            let port = Err(UpstreamUrlError::Port { text: text.to_owned() });
+            assert_eq!(text.parse::<UpstreamUrl>(), port);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A client's connection: HTTP/1.1 or HTTP/2, and tunnels.
 
+mod stream_tasks;
+
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -10,18 +12,20 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::Checker;
 
+use crate::answer_watch::watched;
 use crate::bounds::{
     CONNECTION_WINDOW, HEAD_MAX, HEAD_WAIT_MAX, KEEP_ALIVE_MAX, LOCAL_RESETS_MAX, PING_EVERY, PING_WAIT_MAX,
-    RESETS_MAX, STREAM_WINDOW, STREAMS_MAX, TUNNEL_DRAIN,
+    RESETS_MAX, STREAM_WINDOW, STREAMS_MAX, TUNNEL_DRAIN, WRITE_WAIT_MAX,
 };
 use crate::connection_context::{CloseSignal, ConnectionContext};
 use crate::direct::{DirectConnection, DirectEnd, poll_read_with};
 use crate::strict::StrictStream;
 use crate::{ClientSocket, Gateway};
+use stream_tasks::StreamTasks;
 
 /// What an HTTP/2 client says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -60,15 +64,20 @@ impl<C: Checker> Gateway<C> {
         };
         if opening.starts_with(PREFACE) {
             let io = TokioIo::new(StrictStream::http2(io, opening));
-            let mut connection = Box::pin(http2_builder().serve_connection(io, service()));
-            return tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = close.wait() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
+            let tasks = StreamTasks::default();
+            let connection = http2_builder(tasks.clone()).serve_connection(io, service());
+            let mut connection = Box::pin(connection);
+            tokio::select! {
+                ended = connection.as_mut() => return ended.map_err(io::Error::other),
+                () = close.wait() => {}
+                () = tasks.idle(KEEP_ALIVE_MAX) => {}
             }
-            .map_err(io::Error::other);
+            connection.as_mut().graceful_shutdown();
+            return tokio::select! {
+                ended = connection.as_mut() => ended.map_err(io::Error::other),
+                // What is left are ends of answers that nobody takes.
+                () = tasks.idle(WRITE_WAIT_MAX) => Err(io::ErrorKind::TimedOut.into()),
+            };
         }
         // Each of the three ways is in a place of its own, so that a connection has room for one only.
         let direct = DirectConnection::new(&*self, &context, (io, opening), &mut close);
@@ -76,14 +85,20 @@ impl<C: Checker> Gateway<C> {
         let DirectEnd::HandedOver(io, read) = direct.await else { return Ok(()) };
         let io = TokioIo::new(StrictStream::http1(io, read, context.switch.clone()));
         let mut connection = Box::pin(http1_builder().serve_connection(io, service()).with_upgrades());
-        tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = close.wait() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        }
-        .map_err(io::Error::other)?;
+        let ended = watched(
+            async {
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = close.wait() => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.as_mut().await
+                    }
+                }
+            },
+            // `StrictStream` knows whether the client takes anything.
+            None,
+        );
+        ended.await.ok_or(io::ErrorKind::TimedOut)?.map_err(io::Error::other)?;
         let Some(tunnel) = context.take_tunnel() else { return Ok(()) };
         let until_closed = async {
             close.wait().await;
@@ -125,8 +140,8 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-fn http2_builder() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2_builder(tasks: StreamTasks) -> http2::Builder<StreamTasks> {
+    let mut builder = http2::Builder::new(tasks);
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_EVERY)

@@ -32,7 +32,8 @@
 //! | `outgoing_head` | the head as the upstream gets it |
 //! | `forwarding` | a request → an upstream's answer, with its one retry |
 //! | `response_head` | an upstream's head as the client gets it; answers of our own |
-//! | `told` | what a client is told about its limits |
+//! | `denial_answer` | the whole answer of a denial, kept for the next one |
+//! | `told`, `told_lines` | what a client is told about its limits, at once or with the answer |
 //! | `relay` | the body of an answer |
 //! | `buffers`, `date` | buffers that connections share; the `Date` field |
 //!
@@ -44,35 +45,41 @@ mod at_once;
 mod buffers;
 mod client_stream;
 mod date;
+mod denial_answer;
 mod forwarding;
 mod outgoing_head;
 mod relay;
 mod request;
 mod response_head;
 mod told;
+mod told_lines;
 
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Cache};
 use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::Instant;
 use tollgate_core::Verdict;
-use tollgate_http::response::HeaderLines;
 use tollgate_http::{Admission, Checker, HeaderFields};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
 use crate::connection_context::{CloseSignal, ConnectionContext};
 use crate::exchange::origin;
-use crate::route_table::Route;
+use crate::route_table::{Route, RouteTable};
 use client_stream::ClientStream;
 use forwarding::{Forwarding, ForwardingEnd};
 use request::{DirectRequest, FieldSpans, HeadSpans};
 use told::Told;
+use told_lines::ToldLines;
 
 pub(crate) use client_stream::poll_read_with;
+
+/// The routes that were in force when a connection looked last; one look tells whether they still are. An idle
+/// connection keeps those that were replaced for as long as it may be idle.
+type RouteCache<'g> = Cache<&'g ArcSwap<RouteTable>, Arc<RouteTable>>;
 
 /// What became of a connection.
 pub(crate) enum DirectEnd<I> {
@@ -119,8 +126,8 @@ struct OpenRequest<C: Checker> {
     access: Option<Box<AccessRecord>>,
     /// What was decided; none if the store must be waited for.
     admission: Option<Admission<C>>,
-    /// What the client is told.
-    told: HeaderLines,
+    /// What the client and the upstream are told.
+    told: ToldLines,
 }
 
 impl<'g, 'f, C, I, F> DirectConnection<'g, 'f, C, I, F>
@@ -142,8 +149,9 @@ where
 
     /// Answers requests until one is not for here.
     pub(crate) async fn serve(mut self) -> DirectEnd<I> {
+        let mut routes = Cache::new(&self.gateway.routes);
         loop {
-            let next = poll_fn(|cx| self.poll_next(cx)).await;
+            let next = poll_fn(|cx| self.poll_next(cx, &mut routes)).await;
             let has_answers = !self.out.is_empty() || matches!(next, NextStep::Flush);
             if has_answers && self.flush().await.is_err() {
                 return DirectEnd::Over;
@@ -186,20 +194,21 @@ where
         }
         let Some(admission) = admission else { return Ok(()) };
         if matches!(admission.verdict, Verdict::Delay { .. }) {
-            let held = Instant::now();
+            if let Some(access) = access {
+                access.held();
+            }
             let mut turn = std::pin::pin!(admission.turn());
             // Its place is given back if the client goes away.
             let turned = self.client.wait(None, |cx| turn.as_mut().poll(cx)).await;
             turned.map_err(|_| ConnectionOver)?;
             if let Some(access) = access {
-                access.held(held.elapsed());
+                access.released();
             }
         }
         let origin = origin(self.context, route, HeaderFields::Lines(request.fields), Version::HTTP_11);
-        let decided = (admission.verdict, admission.rule.as_deref());
-        let forwarding = Forwarding { request, route, origin: &origin, decided, told };
+        let forwarding = Forwarding { request, route, origin: &origin, verdict: admission.verdict, told };
         let forwarded = self.forward(&forwarding, access.as_deref_mut()).await;
-        buffers::give(std::mem::take(told).into());
+        std::mem::take(told).give_back();
         match forwarded {
             Ok(()) => Ok(()),
             Err(ForwardingEnd::Refused(error)) => {
@@ -217,15 +226,15 @@ where
         request: DirectRequest<'_>,
         route: &Route,
         access: &mut Option<Box<AccessRecord>>,
-    ) -> (Option<Admission<C>>, HeaderLines) {
+    ) -> (Option<Admission<C>>, ToldLines) {
         let gateway = self.gateway;
-        let facts = request.facts(self.peer);
+        let facts = request.facts(self.peer, true);
         let calendar = || gateway.checker.calendar();
         let mut told = Told::new(self.own_answers(request, &calendar), access.is_some());
         let mut admitted = gateway.admit(route, &facts, &mut told).await;
         let told = told.end();
         if self.is_answered(request, route, (&mut admitted, &told), access) {
-            return (None, HeaderLines::default());
+            return (None, ToldLines::default());
         }
         (admitted.ok(), told.lines)
     }

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use tollgate_http::MappingDenial;
 
+use crate::bounds::{FIELDS_MAX, UPSTREAM_HEAD_MAX};
 use crate::strict::HeadError;
 
 /// Why there is no answer from the upstream.
@@ -35,7 +36,10 @@ pub(crate) enum GatewayError {
     Unreachable,
     #[error("the upstream did not accept a connection in time")]
     ConnectTimeout,
-    #[error("the upstream closed the connection without an answer, or answered with what is not HTTP")]
+    #[error(
+        "the upstream closed the connection without an answer, or answered with what is not HTTP, or with a \
+         head of more than {UPSTREAM_HEAD_MAX} bytes or {FIELDS_MAX} fields"
+    )]
     NoAnswer,
     #[error("the upstream did not answer in time")]
     FirstByteTimeout,

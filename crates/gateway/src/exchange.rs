@@ -6,19 +6,21 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::request::Parts;
 use http::{HeaderMap, Method, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use tokio::sync::Notify;
-use tokio::time::Instant;
-use tollgate_http::response::{HeaderSink, ResponseHeaders, VERDICT};
+use tollgate_http::response::{HeaderSink, QuotaProblem, ResponseHeaders, VERDICT};
 use tollgate_http::{Admission, AdmissionError, Checker, HeaderFields, HttpRequestFacts};
 
 use crate::Gateway;
 use crate::access_log::AccessRecord;
+use crate::bounds::{FIELDS_MAX, UPSTREAM_HEAD_MAX};
 use crate::connection_context::{ConnectionContext, Tunnel};
 use crate::deferral::DeferralOffer;
 use crate::error::GatewayError;
@@ -39,6 +41,8 @@ const REQUEST_LEVEL: &str = "levels.requests";
 /// A client that wants to speak another protocol.
 #[derive(Debug)]
 struct PendingUpgrade {
+    /// The protocols that it named.
+    asked: HeaderValue,
     turn: UpgradeTurn,
     client: OnUpgrade,
 }
@@ -62,9 +66,10 @@ impl<C: Checker> Gateway<C> {
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         let client = ClientProtocol::of(request.version(), request.headers());
+        let (is_head, version) = (*request.method() == Method::HEAD, request.version());
         let access = self.access_record(&context);
         let mut record = ExchangeRecord { access, ..ExchangeRecord::default() };
-        let response = match self.exchange(&context, request, &mut record).await {
+        let mut response = match self.exchange(&context, request, &mut record).await {
             Ok(response) => response,
             Err(error) => {
                 let ExchangeRecord { route, sent: SendRecord { upstream, took, .. }, .. } = &record;
@@ -74,10 +79,20 @@ impl<C: Checker> Gateway<C> {
                 problem::response(&error, client)
             }
         };
+        // Over HTTP/2 bytes after such a head break the protocol, and hyper would send them.
+        if is_head && let Some(length) = response.body_mut().take_text() {
+            response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        if version == Version::HTTP_10 && is_last_answer(&response) {
+            // hyper says `keep-alive` to such a client unless the answer is of HTTP/1.0, too.
+            *response.version_mut() = Version::HTTP_10;
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Some(access) = &mut record.access {
             access.answered(response.status().as_u16(), record.sent.took);
         }
-        response.map(|body| body.recorded(record.access))
+        let deadline = record.sent.deadline;
+        response.map(|body| body.recorded(record.access).watched(deadline))
     }
 
     /// What the access log will be told of a request, if there is one.
@@ -95,7 +110,8 @@ impl<C: Checker> Gateway<C> {
         let has_body = !request.body().is_end_stream();
         let hop = HopRequest::read(request.headers(), request.version(), has_body);
         // The stream of the connection waits until this is dropped.
-        let upgrade = hop.upgrade.is_some().then(|| PendingUpgrade {
+        let upgrade = hop.upgrade.clone().map(|asked| PendingUpgrade {
+            asked,
             turn: UpgradeTurn::new(&context.switch),
             client: hyper::upgrade::on(&mut request),
         });
@@ -134,17 +150,23 @@ impl<C: Checker> Gateway<C> {
                 tokio::spawn(drain(body));
             }
             let client = ClientProtocol::of(parts.version, &parts.headers);
-            return Ok(denial(&mut admission, problem.to_bytes(), client));
+            return Ok(denial(&mut admission, &problem, client));
         }
-        let held = Instant::now();
+        if let Some(access) = &mut record.access {
+            access.held();
+        }
         admission.turn().await;
         if let Some(access) = &mut record.access {
-            access.held(held.elapsed());
+            access.released();
         }
         fields::join_cookies(&mut parts.headers);
         let decided = (admission.verdict, admission.rule.as_deref());
         fields::write_origin(&mut parts.headers, &origin, target.host.as_ref(), decided);
         hop.write(&mut parts.headers);
+        if route.reads_bodies {
+            // What is compressed cannot be read, and the client would choose what it pays.
+            parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         parts.headers.remove(HOST);
         parts.headers.extend(target.host.clone().map(|host| (HOST, host)));
         parts.uri = target.uri();
@@ -324,17 +346,22 @@ fn finish<C: Checker>(
     if response.headers().contains_key(TRANSFER_ENCODING) && response.headers().contains_key(CONTENT_LENGTH) {
         return Err(GatewayError::NoAnswer);
     }
+    if head_bytes(response.headers()) > UPSTREAM_HEAD_MAX {
+        return Err(GatewayError::NoAnswer);
+    }
     // Whatever the upstream speaks, the client is answered in its own protocol.
     *response.version_mut() = Version::HTTP_11;
     let protocol = response.headers().get(UPGRADE).cloned();
+    let is_asked = |asked: &HeaderValue| fields::is_asked_protocol(asked, response.headers());
+    let upgrade = upgrade.filter(|(upgrade, _)| is_asked(&upgrade.asked));
     let meter = admission.answered(response.status().as_u16(), response.headers());
     fields::remove_hop_by_hop(response.headers_mut());
     tell(response.headers_mut(), admission);
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(response.map(|body| ResponseBody::upstream(timed(body), lease, meter)));
     }
-    // Nobody asked to speak anything else.
-    let (Some((PendingUpgrade { turn, client }, context)), Some(protocol)) = (upgrade, protocol) else {
+    // Nobody asked to speak that.
+    let (Some((PendingUpgrade { turn, client, .. }, context)), Some(protocol)) = (upgrade, protocol) else {
         return Err(GatewayError::NoAnswer);
     };
     context.open_tunnel(Tunnel { client, upstream: hyper::upgrade::on(&mut response), lease });
@@ -345,10 +372,27 @@ fn finish<C: Checker>(
     Ok(response.map(|_| ResponseBody::text(Vec::new())))
 }
 
-/// What was wrong with a request that hyper never saw.
+/// Whether a connection of HTTP/1.0, which knows no chunks, ends with this answer: it says so, or only the end
+/// of the connection tells the end of its body.
+fn is_last_answer(response: &Response<ResponseBody>) -> bool {
+    let body = response.body();
+    let has_end = body.is_end_stream() || body.size_hint().exact().is_some();
+    !has_end || fields::has_option(response.headers(), &CONNECTION, b"close")
+}
+
+/// How many bytes the fields of a head take; hyper bounds what it has read when it is not whole yet.
+fn head_bytes(headers: &HeaderMap) -> usize {
+    // Each with a colon, a space and the end of its line.
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
+}
+
+/// What is wrong with the head of a request; over HTTP/1 hyper never saw such a one.
 fn rejected(parts: &Parts) -> Option<HeadError> {
-    let is_ours = parts.method.as_str() == REJECTED && parts.version == Version::HTTP_11;
-    is_ours.then(|| HeadError::from_code(parts.uri.path()))?
+    if parts.method.as_str() == REJECTED && parts.version == Version::HTTP_11 {
+        return HeadError::from_code(parts.uri.path());
+    }
+    // Over HTTP/1 too many fields were refused before.
+    (parts.headers.len() > FIELDS_MAX).then_some(HeadError::TooLarge)
 }
 
 pub(crate) fn is_idempotent(method: &Method) -> bool {
@@ -358,12 +402,14 @@ pub(crate) fn is_idempotent(method: &Method) -> bool {
 /// The answer to a request that does not pass; the same that forward-auth gives.
 fn denial<C: Checker>(
     admission: &mut Admission<C>,
-    problem: Vec<u8>,
+    problem: &QuotaProblem,
     client: ClientProtocol,
 ) -> Response<ResponseBody> {
     let mut response = match client {
-        ClientProtocol::Grpc => problem::grpc(StatusCode::TOO_MANY_REQUESTS, "a limit denies this call"),
-        ClientProtocol::Http1 | ClientProtocol::Http2 => with_problem(StatusCode::TOO_MANY_REQUESTS, problem),
+        ClientProtocol::Grpc => problem::grpc(StatusCode::TOO_MANY_REQUESTS, &problem.detail),
+        ClientProtocol::Http1 | ClientProtocol::Http2 => {
+            with_problem(StatusCode::TOO_MANY_REQUESTS, problem.to_bytes())
+        }
     };
     tell(response.headers_mut(), admission);
     response.headers_mut().insert(VERDICT, HeaderValue::from_static(admission.verdict.word()));

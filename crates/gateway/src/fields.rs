@@ -41,6 +41,7 @@ pub(crate) fn is_hop_by_hop(name: &[u8]) -> bool {
     matches!(
         name,
         b"connection"
+            | b"http2-settings"
             | b"keep-alive"
             | b"proxy-authenticate"
             | b"proxy-authorization"
@@ -83,10 +84,27 @@ pub(crate) fn has_option(headers: &HeaderMap, name: &HeaderName, option: &[u8]) 
     options(headers, name).any(|own| own.eq_ignore_ascii_case(option))
 }
 
+/// Whether an element of `Upgrade` is a version of HTTP. In a tunnel it would pass every limit but one, and
+/// nobody asks for it in this way any more (RFC 9113, 3.1).
+pub(crate) fn is_http_protocol(element: &[u8]) -> bool {
+    let name = element.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_draft = || name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"h2c-"));
+    [&b"h2c"[..], b"h2", b"http"].iter().any(|own| name.eq_ignore_ascii_case(own)) || is_draft()
+}
+
+/// Whether an answer switches to what was asked for, and to nothing else.
+pub(crate) fn is_asked_protocol(asked: &HeaderValue, answer: &HeaderMap) -> bool {
+    let is_asked = |own: &[u8]| {
+        let mut elements = asked.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        !own.is_empty() && elements.any(|element| element.eq_ignore_ascii_case(own))
+    };
+    answer.contains_key(UPGRADE) && options(answer, &UPGRADE).all(is_asked)
+}
+
 /// What a request asks of this connection.
 #[derive(Debug)]
 pub(crate) struct HopRequest {
-    /// The protocol that it wants to speak; none if it does not.
+    /// The protocol that it wants to speak; none if it does not, or if that is HTTP.
     pub(crate) upgrade: Option<HeaderValue>,
     /// It can use trailers.
     pub(crate) takes_trailers: bool,
@@ -96,8 +114,10 @@ pub(crate) struct HopRequest {
 
 impl HopRequest {
     pub(crate) fn read(headers: &HeaderMap, version: Version, has_body: bool) -> Self {
-        let is_upgrade =
-            version == Version::HTTP_11 && !has_body && has_option(headers, &CONNECTION, b"upgrade");
+        let is_upgrade = version == Version::HTTP_11
+            && !has_body
+            && has_option(headers, &CONNECTION, b"upgrade")
+            && !options(headers, &UPGRADE).any(is_http_protocol);
         Self {
             upgrade: headers.get(UPGRADE).filter(|_| is_upgrade).cloned(),
             takes_trailers: has_option(headers, &TE, b"trailers"),
@@ -202,13 +222,29 @@ pub(crate) fn write_origin(
     headers.insert(VERDICT, HeaderValue::from_static(verdict.word()));
 }
 
+/// Whether an upstream could take a field for another one; the name is in lower case. CGI and what came after
+/// it make an underscore of every `-`, and `HTTP_PROXY`, which programs read as a setting, of `Proxy`.
+fn is_disguise(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"proxy"
+            | b"content_length"
+            | b"http2_settings"
+            | b"keep_alive"
+            | b"proxy_authenticate"
+            | b"proxy_authorization"
+            | b"proxy_connection"
+            | b"transfer_encoding"
+    )
+}
+
 /// Whether only we, or a proxy that is trusted, may say this; the name is in lower case.
 ///
 /// A proxy writes one of the two lists of addresses and passes the other on as the client made it up.
 pub(crate) fn is_claim(name: &[u8], believed: Option<AddressHeader>) -> bool {
     // Most fields begin with neither, and are passed by.
     if !matches!(name.first(), Some(b'x' | b'f')) {
-        return false;
+        return is_disguise(name);
     }
     let starts = |prefix: &[u8]| {
         let start = name.get(..prefix.len()).unwrap_or_default();
@@ -223,6 +259,44 @@ pub(crate) fn is_claim(name: &[u8], believed: Option<AddressHeader>) -> bool {
         None => false,
     };
     starts(b"x-tollgate-") || (is_about_client() && (!is_believed() || is_odd()))
+}
+
+/// Whether a field may not be among the trailers of a request; the name is in lower case. Many upstreams put
+/// trailers among the other fields, where they would pass for what stays in a head (RFC 9110, 6.5.1).
+fn is_no_trailer(name: &[u8]) -> bool {
+    let name: Vec<u8> = name.iter().map(|byte| if *byte == b'_' { b'-' } else { *byte }).collect();
+    let name = name.as_slice();
+    let is_about_request = || {
+        matches!(
+            name,
+            b"authorization"
+                | b"cache-control"
+                | b"content-encoding"
+                | b"content-length"
+                | b"content-location"
+                | b"content-range"
+                | b"content-type"
+                | b"cookie"
+                | b"expect"
+                | b"host"
+                | b"max-forwards"
+                | b"pragma"
+                | b"range"
+                | b"set-cookie"
+                | b"trailer"
+                | b"via"
+        ) || name.starts_with(b"if-")
+    };
+    is_hop_by_hop(name) || is_claim(name, None) || is_about_request()
+}
+
+/// Removes what a client may not say in trailers, or has no business to.
+pub(crate) fn remove_from_trailers(trailers: &mut HeaderMap) {
+    let goes = |name: &&HeaderName| is_no_trailer(name.as_str().as_bytes());
+    let names: Vec<HeaderName> = trailers.keys().filter(goes).cloned().collect();
+    for name in names {
+        trailers.remove(name);
+    }
 }
 
 /// Removes what only we, or a proxy that is trusted, may say.

@@ -9,6 +9,7 @@
 //! | `pool` | the connections of each worker thread |
 //! | `connect`, `tls` | a new connection: TCP, TLS, HTTP/1.1 or HTTP/2 |
 //! | `stream_lease` | a connection as bytes, for the short way |
+//! | `counted_stream` | whether anything has come on a connection since a request was sent |
 //! | `sender` | a connection of either protocol, and a request in the form that it takes |
 //!
 //! Invariants: a request is sent again only once, and only if that is safe: the upstream says that
@@ -19,6 +20,7 @@
 mod checks;
 mod connect;
 mod connection;
+mod counted_stream;
 mod health;
 mod pool;
 mod sender;
@@ -136,11 +138,11 @@ impl UpstreamGroup {
         let start = Instant::now();
         let fate = outgoing.fate.clone();
         record.deadline = timeouts.total.map(|total| start + total);
-        let deadline = record.deadline;
+        let total = record.deadline.zip(timeouts.total);
         let sending = self.send_with_retry(outgoing, timeouts, record);
-        let answered = match deadline {
-            Some(deadline) => {
-                timeout_at(deadline, sending).await.unwrap_or(Err(GatewayError::FirstByteTimeout))
+        let answered = match total {
+            Some((deadline, total)) => {
+                timeout_at(deadline, sending).await.unwrap_or_else(|_| Err(fate.late_after(total)))
             }
             None => sending.await,
         };
@@ -183,6 +185,7 @@ impl UpstreamGroup {
             Err(SendError::Timeout) => return Err(GatewayError::FirstByteTimeout),
             Err(SendError::NotSent(request)) => Some(*request),
             Err(SendError::Refused) => again,
+            Err(SendError::BrokenAnswer) => None,
             Err(SendError::Broken) => again.filter(|_| is_reused && is_idempotent),
         };
         let request = request.ok_or(GatewayError::NoAnswer)?;
@@ -190,7 +193,7 @@ impl UpstreamGroup {
         match connection.send(request, timeouts.first_byte, &fate).await {
             Ok(answered) => Ok(answered),
             Err(SendError::Timeout) => Err(GatewayError::FirstByteTimeout),
-            Err(SendError::NotSent(_) | SendError::Refused | SendError::Broken) => {
+            Err(SendError::NotSent(_) | SendError::Refused | SendError::Broken | SendError::BrokenAnswer) => {
                 Err(GatewayError::NoAnswer)
             }
         }
@@ -246,6 +249,9 @@ impl UpstreamGroup {
 
     /// Learns from what became of a request.
     fn observe(&self, server: &UpstreamServer, answered: Result<StatusCode, &GatewayError>) {
+        if matches!(answered, Err(GatewayError::NoAnswer)) {
+            server.health().said_nothing();
+        }
         match answered {
             Ok(status) if !status.is_server_error() => server.health().answered(),
             Ok(_) | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout) => self.failed(server),

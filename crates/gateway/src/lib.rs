@@ -18,6 +18,7 @@
 //! | [`deferred_send`] | sends it |
 //! | `forward` | a request → an upstream's answer: which one, connections, retries, timeouts |
 //! | `request_body`, `response_body`, `timed_body` | bodies in both directions, piece by piece |
+//! | `answer_watch` | ends answers that a client does not take |
 //! | [`access_log`] | a line for every request |
 //! | [`wake_note`] | asks timers and signals once, and again only when they have something to say |
 //! | `error`, `problem` | why there is no answer from the upstream, and what the client is told |
@@ -30,6 +31,7 @@
 //! Deliberately not here: listening, TLS and the end of a server, which are the server's.
 
 pub mod access_log;
+mod answer_watch;
 pub mod bounds;
 pub mod config;
 mod connection;

@@ -4,7 +4,7 @@ use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode, Version};
 use hyper::Response;
 use serde::Serialize;
-use tollgate_http::response::PROBLEM_JSON;
+use tollgate_http::response::{PROBLEM_JSON, grpc_message};
 
 use crate::error::GatewayError;
 use crate::response_body::ResponseBody;
@@ -29,8 +29,10 @@ pub(crate) enum ClientProtocol {
 impl ClientProtocol {
     pub(crate) fn of(version: Version, headers: &HeaderMap) -> Self {
         let content = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        // gRPC-Web is for browsers, which know statuses of HTTP.
+        let kind = content.strip_prefix(GRPC.as_bytes()).filter(|rest| !rest.starts_with(b"-web"));
         match version == Version::HTTP_2 {
-            true if content.starts_with(GRPC.as_bytes()) => Self::Grpc,
+            true if kind.is_some() => Self::Grpc,
             true => Self::Http2,
             false => Self::Http1,
         }
@@ -78,7 +80,8 @@ pub(crate) fn grpc(status: StatusCode, message: &str) -> Response<ResponseBody> 
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
     headers.insert(GRPC_STATUS, HeaderValue::from_static(code));
-    headers.extend(HeaderValue::from_str(message).ok().map(|message| (GRPC_MESSAGE, message)));
+    let message = HeaderValue::try_from(grpc_message(message));
+    headers.extend(message.ok().map(|message| (GRPC_MESSAGE, message)));
     response
 }
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::bounds::{CONTINUE_WAIT_MAX, DRAIN_BYTES, DRAIN_WAIT_MAX};
 use crate::error::GatewayError;
+use crate::fields::remove_from_trailers;
 use crate::timed_body::{TimedBody, TimedBodyError};
 
 /// What became of a request's body, for whoever waits for the answer.
@@ -32,6 +33,16 @@ struct BodyProgress {
     pieces: AtomicUsize,
     /// When the last of them was.
     last_piece: Mutex<Option<Instant>>,
+    wait: Mutex<ClientWait>,
+}
+
+/// How long the client was waited for.
+#[derive(Debug, Default)]
+struct ClientWait {
+    /// Since when it is; none while it is not, because the upstream takes nothing or all is there.
+    since: Option<Instant>,
+    /// Before that, altogether.
+    past: Duration,
 }
 
 const BROKEN: u8 = 1;
@@ -55,6 +66,33 @@ impl BodyFate {
     fn passed_on(&self) {
         self.0.pieces.fetch_add(1, Ordering::Relaxed);
         *self.0.last_piece.lock() = Some(Instant::now());
+    }
+
+    /// The next piece has to come from the client.
+    fn waits(&self) {
+        self.0.wait.lock().since.get_or_insert_with(Instant::now);
+    }
+
+    /// It has come, or never will.
+    fn waits_no_more(&self) {
+        let mut wait = self.0.wait.lock();
+        let since = wait.since.take();
+        wait.past += since.map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
+    /// Whether the upstream has to wait for the client, too.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.0.wait.lock().since.is_some()
+    }
+
+    /// What became of a request that must have been answered after `total`: it is still coming, or came so
+    /// late that the client has used up most of that time, which is no failure of the upstream.
+    pub(crate) fn late_after(&self, total: Duration) -> GatewayError {
+        let wait = self.0.wait.lock();
+        match wait.since.is_some() || wait.past > total / 2 {
+            true => GatewayError::SlowRequestBody,
+            false => GatewayError::FirstByteTimeout,
+        }
     }
 
     /// When the last piece was passed on; none if there was none.
@@ -133,14 +171,26 @@ impl Body for RequestBody {
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(self.whole.take().map(|whole| Ok(Frame::data(whole))));
         };
-        let frame = std::task::ready!(inner.poll_frame(cx));
+        let Poll::Ready(frame) = inner.poll_frame(cx) else {
+            self.fate.waits();
+            return Poll::Pending;
+        };
+        self.fate.waits_no_more();
         match &frame {
             Some(Ok(_)) => self.fate.passed_on(),
             Some(Err(TimedBodyError::Broken(_))) => self.fate.set(BROKEN),
             Some(Err(TimedBodyError::Slow)) => self.fate.set(SLOW),
             None => {}
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
+        let frame = match frame.transpose().map_err(io::Error::other)?.map(Frame::into_trailers) {
+            Some(Ok(mut trailers)) => {
+                remove_from_trailers(&mut trailers);
+                (!trailers.is_empty()).then(|| Frame::trailers(trailers))
+            }
+            Some(Err(data)) => Some(data),
+            None => None,
+        };
+        Poll::Ready(frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {

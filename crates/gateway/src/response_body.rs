@@ -5,14 +5,18 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use tokio::time::Instant;
 
 use tollgate_http::MeteredBody;
 use tollgate_http::admission::meter::ResponseMeter;
 
 use crate::access_log::AccessRecord;
+use crate::answer_watch::AnswerWatch;
+use crate::bounds::ANSWER_PIECE_MAX;
 use crate::forward::Lease;
 use crate::timed_body::TimedBody;
 
@@ -22,6 +26,10 @@ pub(crate) struct ResponseBody {
     source: BodySource,
     /// What the access log is told when this has passed.
     record: Option<Box<AccessRecord>>,
+    /// Who ends it if the client does not take it; none if nobody does.
+    watch: Option<Arc<AnswerWatch>>,
+    /// What is left of a piece that was too large to be handed out at once.
+    rest: Bytes,
 }
 
 /// Where a body comes from.
@@ -43,20 +51,73 @@ pub(crate) struct UpstreamBody {
 impl ResponseBody {
     pub(crate) fn text(bytes: Vec<u8>) -> Self {
         let text = Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty());
-        Self { source: BodySource::Text(text), record: None }
+        Self::new(BodySource::Text(text))
     }
 
     /// What an upstream answers, shown to whoever counts it.
     pub(crate) fn upstream(timed: TimedBody, lease: Lease, meter: Option<ResponseMeter>) -> Self {
         let mut body = UpstreamBody { timed, lease: Some(lease) };
         body.end_lease();
-        Self { source: BodySource::Upstream(MeteredBody::new(body, meter)), record: None }
+        Self::new(BodySource::Upstream(MeteredBody::new(body, meter)))
+    }
+
+    const fn new(source: BodySource) -> Self {
+        Self { source, record: None, watch: None, rest: Bytes::new() }
+    }
+
+    /// Leaves out what we say ourselves, for an answer to HEAD; how long it would be.
+    pub(crate) fn take_text(&mut self) -> Option<usize> {
+        match &mut self.source {
+            BodySource::Text(text) => text.take().map(|text| text.len()),
+            BodySource::Upstream(_) => None,
+        }
     }
 
     /// The same, of which the access log is told.
     pub(crate) fn recorded(mut self, record: Option<Box<AccessRecord>>) -> Self {
         self.record = record;
         self
+    }
+
+    /// The same, which is ended at the deadline, if there is one, or when the client does not take
+    /// it: by whoever drives it.
+    pub(crate) fn watched(mut self, deadline: Option<Instant>) -> Self {
+        self.watch = AnswerWatch::current();
+        if let Some(watch) = &self.watch {
+            watch.begin(deadline);
+        }
+        self
+    }
+
+    /// The next piece, however large.
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.rest)))));
+        }
+        match &mut self.source {
+            BodySource::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            BodySource::Upstream(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    /// A piece as it is handed out: where it is measured whether the client takes anything, a large
+    /// one goes in parts.
+    fn part_of(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        if !self.watch.as_ref().is_some_and(|watch| watch.is_by_piece()) {
+            return frame;
+        }
+        frame.map_data(|mut data| {
+            self.rest = data.split_off(data.len().min(ANSWER_PIECE_MAX));
+            data
+        })
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.end();
+        }
     }
 }
 
@@ -110,10 +171,13 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let polled = match &mut self.source {
-            BodySource::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            BodySource::Upstream(body) => Pin::new(body).poll_frame(cx),
-        };
+        let polled = self.poll_source(cx).map_ok(|frame| self.part_of(frame));
+        if let Some(watch) = &self.watch {
+            match polled {
+                Poll::Ready(_) => watch.passed(),
+                Poll::Pending => watch.awaits_upstream(),
+            }
+        }
         if let (Poll::Ready(Some(Ok(frame))), Some(record)) = (&polled, &mut self.record) {
             record.sent(frame.data_ref().map_or(0, Bytes::len));
         }
@@ -121,18 +185,27 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
+        let is_end = match &self.source {
             BodySource::Text(text) => text.is_none(),
             BodySource::Upstream(body) => body.is_end_stream(),
-        }
+        };
+        is_end && self.rest.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            BodySource::Text(text) => {
-                SizeHint::with_exact(text.as_ref().map_or(0, |text| u64::try_from(text.len()).unwrap_or(0)))
-            }
+        let mut hint = match &self.source {
+            BodySource::Text(text) => SizeHint::with_exact(wide(text.as_ref().map_or(0, Bytes::len))),
             BodySource::Upstream(body) => body.size_hint(),
+        };
+        let rest = wide(self.rest.len());
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
         }
+        hint.set_lower(hint.lower() + rest);
+        hint
     }
+}
+
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_http::AdmissionControl;
+use tollgate_http::{AdmissionControl, Fact};
 
 use crate::config::{GatewayConfig, GatewayTimeouts};
 use crate::forward::{UpstreamGroup, UpstreamTlsError};
@@ -25,11 +25,24 @@ pub(crate) struct Route {
     /// Whether its requests can take the short way: nothing of an answer's body is wanted here, and
     /// upstreams are spoken to in HTTP/1.1 without TLS.
     pub(crate) is_direct: bool,
+    /// Whether bodies of answers say what is charged.
+    pub(crate) reads_bodies: bool,
+}
+
+impl Route {
+    /// Whether it goes by the host: to be taken, or to limit.
+    fn reads_host(&self) -> bool {
+        let mut facts = self.admission.mapping().facts();
+        !self.conditions.hosts.is_empty() || facts.any(|fact| matches!(fact, Fact::Host))
+    }
 }
 
 /// The routes in force.
 #[derive(Debug)]
-pub(crate) struct RouteTable(Vec<Arc<Route>>);
+pub(crate) struct RouteTable {
+    routes: Vec<Arc<Route>>,
+    reads_hosts: bool,
+}
 
 impl RouteTable {
     /// Routes without a mapping of their own have that of `admission`. What `old` knows about
@@ -59,31 +72,38 @@ impl RouteTable {
             routes.push(Arc::new(Route {
                 conditions: route.conditions.clone(),
                 timeouts: route.timeouts,
+                reads_bodies: admission.mapping().reads_bodies(),
                 is_direct: group.is_plain() && !admission.mapping().needs_responses(),
                 admission: admission.counted_by(route.conditions.paths.clone()),
                 group,
             }));
         }
-        Ok(Self(routes))
+        let reads_hosts = routes.iter().any(|route| route.reads_host());
+        Ok(Self { routes, reads_hosts })
+    }
+
+    /// Whether it matters which host a request is for.
+    pub(crate) const fn reads_hosts(&self) -> bool {
+        self.reads_hosts
     }
 
     /// The route of a request, if there is one.
     pub(crate) fn find(&self, query: &RouteQuery<'_>) -> Option<&Arc<Route>> {
-        self.0.iter().find(|route| route.conditions.fit(query))
+        self.routes.iter().find(|route| route.conditions.fit(query))
     }
 
     /// All groups, each once.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &UpstreamGroup> {
         let is_first = |(index, route): &(usize, &Arc<Route>)| {
-            !self.0.iter().take(*index).any(|earlier| Arc::ptr_eq(&earlier.group, &route.group))
+            !self.routes.iter().take(*index).any(|earlier| Arc::ptr_eq(&earlier.group, &route.group))
         };
-        self.0.iter().enumerate().filter(is_first).map(|(_, route)| &*route.group)
+        self.routes.iter().enumerate().filter(is_first).map(|(_, route)| &*route.group)
     }
 
     /// Each group with each domain that requests to it are counted in, once.
     pub(crate) fn groups_by_domain(&self) -> Vec<(&str, &UpstreamGroup)> {
         let mut found: Vec<(&str, &UpstreamGroup)> = Vec::new();
-        for route in &self.0 {
+        for route in &self.routes {
             let (domain, group) = (route.admission.mapping().domain(), &*route.group);
             if !found.iter().any(|other| other.0 == domain && std::ptr::eq(other.1, group)) {
                 found.push((domain, group));
@@ -93,6 +113,6 @@ impl RouteTable {
     }
 
     fn group(&self, name: &str) -> Option<&UpstreamGroup> {
-        self.0.iter().map(|route| &*route.group).find(|group| group.config().name == name)
+        self.routes.iter().map(|route| &*route.group).find(|group| group.config().name == name)
     }
 }

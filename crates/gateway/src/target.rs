@@ -3,9 +3,10 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderValue, Method, Uri};
+use http::{HeaderValue, Method, Uri, Version};
 
 use crate::error::GatewayError;
+use crate::strict::HeadError;
 
 /// Which host and path a request is for.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub(crate) struct RequestTarget {
 }
 
 impl RequestTarget {
-    /// The host of the URI wins over the field.
+    /// The host of the URI wins over the field; over HTTP/2 they are the same.
     pub(crate) fn read(parts: &Parts) -> Result<Self, GatewayError> {
         check_method(&parts.method)?;
         let mut fields = parts.headers.get_all(HOST).iter();
@@ -26,16 +27,26 @@ impl RequestTarget {
             return Err(GatewayError::Host);
         }
         let host = match (parts.uri.authority(), field) {
+            // RFC 9113, 8.3.1: one program would believe one of them, and another the other.
+            (Some(authority), Some(field))
+                if parts.version == Version::HTTP_2 && !is_same_host(&parts.uri, authority, field) =>
+            {
+                return Err(GatewayError::Host);
+            }
             (Some(authority), _) => {
                 Some(HeaderValue::from_str(authority.as_str()).map_err(|_| GatewayError::Host)?)
             }
             (None, Some(field)) => Some(field.clone()),
             (None, None) => None,
         };
-        if !host.as_ref().is_none_or(is_host) || (host.is_none() && parts.version >= http::Version::HTTP_11) {
+        if !host.as_ref().is_none_or(is_host) || (host.is_none() && parts.version >= Version::HTTP_11) {
             return Err(GatewayError::Host);
         }
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        // Over HTTP/1 the head was looked at before; over HTTP/2 nobody has.
+        if !path.as_str().starts_with('/') && (path.as_str(), &parts.method) != ("*", &Method::OPTIONS) {
+            return Err(GatewayError::Head(HeadError::Target));
+        }
         // Whoever unescapes it and is written in C sees a shorter path.
         if path.path().contains("%00") {
             return Err(GatewayError::NulInPath);
@@ -62,6 +73,15 @@ fn check_method(method: &Method) -> Result<(), GatewayError> {
         _ if method.as_str().bytes().all(is_letter) => Ok(()),
         _ => Err(GatewayError::Method),
     }
+}
+
+/// Whether both name the same, with or without the port that goes without saying.
+fn is_same_host(uri: &Uri, authority: &Authority, field: &HeaderValue) -> bool {
+    let port = if uri.scheme_str() == Some("https") { ":443" } else { ":80" };
+    let own = authority.as_str();
+    let field = field.to_str().unwrap_or_default();
+    let [own, field] = [own, field].map(|host| host.strip_suffix(port).unwrap_or(host));
+    own.eq_ignore_ascii_case(field)
 }
 
 /// A name or an address and perhaps a port, and no password.

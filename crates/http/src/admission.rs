@@ -176,7 +176,8 @@ pub struct Admission<C: Checker> {
     pub headers: ResponseHeaders,
     /// The body of a denial; none if whoever is told has written that already.
     pub problem: Option<Box<QuotaProblem>>,
-    /// The name of the limit that the verdict comes from, if whoever is told [wants it](HeaderSink::wants_rule).
+    /// The name of the limit that the verdict comes from, if whoever is told [wants it](HeaderSink::wants_rule)
+    /// and has not [taken it](HeaderSink::take_rule).
     pub rule: Option<String>,
     /// It may be taken now and sent later; if it is not, it is denied as the rest says.
     pub deferral: Option<Box<Deferral>>,
@@ -321,12 +322,13 @@ impl AdmissionControl {
         let pending = self.pending(checker, request, mapped, reply);
         let view = CallerView::new(checker.responses(), request, reply);
         let is_denied = reply.verdict.is_deny();
-        let wants_rule = told.wants_rule(is_denied);
+        let name = if told.wants_rule(is_denied) { rule(reply) } else { None };
         if is_denied && told.take_denial(&view) {
-            return Admission::decided(&view, wants_rule, None, None);
+            return Admission::decided(reply, name.map(str::to_owned), None, None);
         }
+        let rule = name.filter(|name| is_denied || !told.take_rule(name)).map(str::to_owned);
         view.tell(told);
-        Admission::decided(&view, wants_rule, problem(&view), pending)
+        Admission::decided(reply, rule, problem(&view), pending)
     }
 
     /// What is left to do about a request that was decided like this, if anything is.
@@ -385,25 +387,23 @@ impl<C: Checker> Admission<C> {
     fn told(view: &CallerView<'_>, pending: Option<Box<PendingRequest<C>>>) -> Self {
         let mut headers = ResponseHeaders::new();
         view.tell(&mut headers);
-        Self { headers, ..Self::decided(view, true, problem(view), pending) }
+        let (reply, rule) = (view.reply(), rule(view.reply()).map(str::to_owned));
+        Self { headers, ..Self::decided(reply, rule, problem(view), pending) }
     }
 
     /// Decided like this; somebody else is told.
     fn decided(
-        view: &CallerView<'_>,
-        wants_rule: bool,
+        reply: &Reply,
+        rule: Option<String>,
         problem: Option<Box<QuotaProblem>>,
         pending: Option<Box<PendingRequest<C>>>,
     ) -> Self {
-        let reply = view.reply();
-        let binding = reply.binding().filter(|_| wants_rule);
-        let rule = binding.and_then(|decision| reply.rule(decision));
         Self {
             verdict: reply.verdict,
             outcome: Some(reply.outcome()),
             headers: ResponseHeaders::new(),
             problem,
-            rule: rule.map(|rule| rule.name().to_owned()),
+            rule,
             deferral: None,
             pending,
         }
@@ -430,6 +430,12 @@ impl<C: Checker> Admission<C> {
             pending.close();
         }
     }
+}
+
+/// The name of the limit that the verdict comes from.
+fn rule(reply: &Reply) -> Option<&str> {
+    let rule = reply.binding().and_then(|decision| reply.rule(decision));
+    rule.map(|rule| rule.name())
 }
 
 /// The body of a denial.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `denial_text` | what denials of one limit have in common, kept for the next one |
 //! | `fields` | the IETF's `RateLimit` and `RateLimit-Policy` |
+//! | `grpc_text` | what callers of gRPC are told |
 //! | `header_sink` | who takes the headers: names and values, or bytes |
 //! | `pass_text` | what requests that pass are told alike, kept for the next one |
 //! | `policy_text` | the name of a policy and its numbers |
@@ -20,6 +21,7 @@
 
 mod denial_text;
 mod fields;
+mod grpc_text;
 mod header_sink;
 mod pass_text;
 mod policy_text;
@@ -32,6 +34,7 @@ use tollgate_core::{Micros, Request, Verdict};
 use tollgate_limiter::{Reply, RuleDecision};
 
 pub use denial_text::{DenialParts, DenialTexts};
+pub use grpc_text::grpc_message;
 pub use header_sink::{HeaderLines, HeaderSink};
 pub use pass_text::{PassNumbers, PassText};
 pub use problem::{PROBLEM_JSON, QUOTA_EXCEEDED, QuotaProblem};

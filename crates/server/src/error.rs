@@ -45,6 +45,18 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// The access log cannot be written.
+    #[error(
+        "cannot write the access log {}: {source}; give a file in a folder that exists and can be written, \
+         with --access-log or gateway.access_log.path, or stdout",
+        path.display()
+    )]
+    AccessLog {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Keys that tokens are verified with cannot be used.
     #[error("cannot use the keys for tokens: {0}")]
     Keys(tollgate_http::Error),

@@ -35,7 +35,8 @@ pub(crate) fn load_gateway(
     let gateway = gateway.with_deferring(service.deferring().cloned());
     let Some(access_log) = &settings.access_log else { return Ok(gateway) };
     let log = AccessLog::open(access_log);
-    let log = Arc::new(log.map_err(|source| Error::System { what: "write the access log", source })?);
+    let path = || access_log.path.clone().unwrap_or_else(|| "stdout".into());
+    let log = Arc::new(log.map_err(|source| Error::AccessLog { path: path(), source })?);
     let weak = Arc::downgrade(&log);
     service.metrics().watch_access_log(move || weak.upgrade().map_or(0, |log| log.dropped()));
     Ok(gateway.with_access_log(Some(log)))

@@ -33,7 +33,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use tollgate_gateway::bounds::{TUNNEL_PROBE_AFTER, TUNNEL_PROBE_EVERY, TUNNEL_PROBES};
 
 use crate::bounds::BACKLOG;
 use crate::error::Error;
@@ -243,6 +244,12 @@ fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     // Accepted sockets inherit it: an answer goes out at once.
     socket.set_tcp_nodelay(true)?;
+    // And this: callers that are gone without a word are noticed, also while nobody waits for them.
+    let probes = TcpKeepalive::new()
+        .with_time(TUNNEL_PROBE_AFTER)
+        .with_interval(TUNNEL_PROBE_EVERY)
+        .with_retries(TUNNEL_PROBES);
+    socket.set_tcp_keepalive(&probes)?;
     socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }
@@ -265,6 +272,18 @@ mod tests {
         assert!(error.contains("cannot listen for tests") && error.contains("--test"), "{error}");
         drop(listeners);
         bind_tcp(&taken, 2, &purpose()).expect("the port is free again");
+    }
+
+    #[test]
+    fn callers_that_are_gone_are_noticed() {
+        let (listeners, bound) = bind_tcp(&ListenAddress::new("127.0.0.1", 0), 1, &purpose()).unwrap();
+        let [Listener::Tcp(listener)] = listeners.as_slice() else { panic!("there is one") };
+        let _caller = std::net::TcpStream::connect(bound).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let socket = socket2::SockRef::from(&accepted);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), TUNNEL_PROBE_AFTER);
     }
 
     #[test]

@@ -69,8 +69,15 @@ impl ConfigFile {
                 Ok(Some(Self { path: Some(path.to_owned()), ..file }))
             }
             Err(problem) => {
-                let message = format!("{}; write the path of a file of settings", problem.message);
-                Err(SettingsError { mistakes: vec![Mistake { place: problem.file, message }] })
+                // What is there and cannot be used says itself what to do.
+                let mistake = match path.is_file() && !problem.help.is_empty() {
+                    true => Mistake::from(problem),
+                    false => {
+                        let message = format!("{}; write the path of a file of settings", problem.message);
+                        Mistake { place: problem.file, message }
+                    }
+                };
+                Err(SettingsError { mistakes: vec![mistake] })
             }
         }
     }

@@ -21,6 +21,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_micros(span.get()))
 }
 
+/// A duration that is not 0, for whatever nothing could meet.
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(format!("'{text}' would cut everything off; write such as 5s")),
+        time => Ok(time),
+    }
+}
+
 /// A whole number.
 pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is not a whole number in range; write one such as 1000"))

@@ -45,6 +45,14 @@ pub(crate) fn all(reader: &SettingsReader<'_>) -> Vec<SettingInForce> {
     shown.collect()
 }
 
+/// The settings that were read with another value than `old` has, and that do not follow the file.
+pub fn needing_restart(old: &[SettingInForce], read: &[SettingInForce]) -> Vec<&'static str> {
+    let is_changed = |old: &&SettingInForce| {
+        !old.is_reloaded && read.iter().any(|new| new.name == old.name && new.value != old.value)
+    };
+    old.iter().filter(is_changed).map(|old| old.name).collect()
+}
+
 fn shown(row: &SettingRow, raw: &RawValue) -> String {
     if row.is_secret {
         return HIDDEN.to_owned();

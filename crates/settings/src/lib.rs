@@ -59,7 +59,7 @@ pub use flags::Flags;
 pub use gateway::GatewaySettings;
 pub use history::{HiddenKeys, HistorySettings};
 pub use ignored::{IGNORED, IgnoredVariables};
-pub use in_force::SettingInForce;
+pub use in_force::{SettingInForce, needing_restart};
 pub use levels::{ConnectionLevels, LevelSettings};
 pub use listeners::{AdminSettings, GrpcSettings, RespSettings, ServerTls};
 pub use mapping::MappingSettings;

@@ -18,7 +18,7 @@ use tollgate_redis::config::{Endpoint, Layout, SocketType};
 use tollgate_yaml::YamlNode;
 
 use crate::address::{GrpcAddress, ListenAddress, host};
-use crate::go_syntax::{duration, number, permille, port, truth};
+use crate::go_syntax::{duration, number, permille, port, some_time, truth};
 use crate::raw_value::{RawValue, colon_pairs, equals_pairs, path, paths, secret, text};
 use crate::row::SettingParser::{Value, Word};
 use crate::row::{OptionalSetting, Setting, SettingRow, SettingSection, flag, key, switch, variable};
@@ -263,14 +263,14 @@ section! {
     GATEWAY_MAX_WAIT: Setting<Duration> = key("gateway.max_wait").reloaded().default("30s", Word(duration));
     /// The upstream must accept a connection within this time.
     GATEWAY_CONNECT_TIMEOUT: Setting<Duration> = key("gateway.timeouts.connect")
-        .reloaded().default("5s", Word(duration));
+        .reloaded().default("5s", Word(some_time));
     /// And begin to answer within this.
     GATEWAY_FIRST_BYTE_TIMEOUT: Setting<Duration> =
-        key("gateway.timeouts.first_byte").reloaded().default("60s", Word(duration));
-    /// A body may pause for at most this long, in either direction.
+        key("gateway.timeouts.first_byte").reloaded().default("60s", Word(some_time));
+    /// Whoever sends a body may pause for at most this long: a client then gets a 408, an answer is cut off. A client that does not take its answer has 60 s, whatever is set here.
     GATEWAY_IDLE_TIMEOUT: Setting<Duration> = key("gateway.timeouts.idle")
-        .reloaded().default("60s", Word(duration));
-    /// All of a request, from its head to the end of the answer, may take at most this long; `0s` for any time.
+        .reloaded().default("60s", Word(some_time));
+    /// From the moment at which a request may go to the upstream until the last byte of the answer is read from there, at most this long may pass, whoever is slow; `0s` for any time.
     GATEWAY_TOTAL_TIMEOUT: Setting<Duration> = key("gateway.timeouts.total")
         .reloaded().default("0s", Word(duration));
     /// A line for every request: `stdout`, or the path of a file, which may be renamed to rotate it.

@@ -133,7 +133,7 @@ impl<Inner: Clone, S, C, E> LimitedService<Inner, S, C, E> {
 
 /// The response of a request that a limit denies.
 fn deny<B, R, C: Checker>(request: &Request<B>, admission: &mut Admission<C>) -> Response<TollgateBody<R>> {
-    let mut response = denial::respond(request.headers(), admission.problem.as_deref());
+    let mut response = denial::respond(request, admission.problem.as_deref());
     response.headers_mut().extend(std::mem::take(&mut admission.headers));
     response.map(Either::Right)
 }
@@ -141,7 +141,7 @@ fn deny<B, R, C: Checker>(request: &Request<B>, admission: &mut Admission<C>) ->
 /// The response of a request that cannot be decided.
 fn refuse<B, R>(request: &Request<B>, error: AdmissionError<Infallible>) -> Response<TollgateBody<R>> {
     match error {
-        AdmissionError::Mapping(denial) => denial::refuse(request.headers(), &denial).map(Either::Right),
+        AdmissionError::Mapping(denial) => denial::refuse(request, &denial).map(Either::Right),
         AdmissionError::Check(never) => match never {},
     }
 }

@@ -1,7 +1,7 @@
 //! Reads, decides and denies for as long as nobody has to wait.
 //!
 //! Called by [`DirectConnection::serve`] whenever there may be something to read. One call answers all
-//! requests of a read, and writes the answers together.
+//! requests of a read, and the next one, when other connections had their turn, writes the answers together.
 //!
 //! Invariants: it never waits, so that nothing of it is kept with the connection. It ends with all that was
 //! read answered, or with a [`NextStep`] about the first request that is not; then that one and those behind
@@ -14,21 +14,21 @@ use std::task::{Context, Poll};
 use http::{StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_core::Time;
-use tollgate_http::response::HeaderLines;
 use tollgate_http::{Admission, Checker, HeaderFields};
 
 use super::client_stream::NextRead;
 use super::request::{DirectRequest, FieldSpans, HeadSpans};
 use super::response_head::{OwnAnswer, OwnAnswers};
 use super::told::{Told, ToldEnd};
-use super::{DirectConnection, NextStep, OpenRequest, buffers};
+use super::told_lines::ToldLines;
+use super::{DirectConnection, NextStep, OpenRequest, RouteCache, buffers};
 use crate::access_log::AccessRecord;
 use crate::bounds::DIRECT_OUT_BYTES;
 use crate::error::GatewayError;
 use crate::exchange::origin;
 use crate::problem;
 use crate::route::RouteQuery;
-use crate::route_table::Route;
+use crate::route_table::{Route, RouteTable};
 
 impl<C, I, F> DirectConnection<'_, '_, C, I, F>
 where
@@ -37,10 +37,14 @@ where
     F: Future<Output = ()>,
 {
     /// Answers what has been read and what there is to read.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<NextStep<C>> {
+    pub(super) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        routes: &mut RouteCache<'_>,
+    ) -> Poll<NextStep<C>> {
         if !self.input.is_empty() {
             let mut input = std::mem::take(&mut self.input);
-            let (used, next) = self.answer_all(&mut input);
+            let (used, next) = self.answer_all(&mut input, routes.load());
             input.drain(..used);
             self.keep_input(input);
             if let Some(next) = next {
@@ -60,10 +64,17 @@ where
                     Poll::Pending => return Poll::Pending,
                 };
                 let read = input.get_mut(..count).unwrap_or_default();
-                let (used, next) = self.answer_all(read);
+                let (used, next) = self.answer_all(read, routes.load());
                 if let Some(next) = next {
                     self.input = buffers::take_with(read.get(used..).unwrap_or_default());
                     return Poll::Ready(next);
+                }
+                if !self.out.is_empty() {
+                    // All connections that are ready are read before the first answer is written: answers that
+                    // follow each other closely mostly find their reader awake, and waking it up costs more
+                    // than the decision did.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
             }
         })
@@ -84,7 +95,7 @@ where
     }
 
     /// Answers the requests in `bytes`; how many bytes were answered, and what to do about the next ones.
-    fn answer_all(&mut self, bytes: &mut [u8]) -> (usize, Option<NextStep<C>>) {
+    fn answer_all(&mut self, bytes: &mut [u8], routes: &RouteTable) -> (usize, Option<NextStep<C>>) {
         let mut used = 0;
         while let Some(rest) = bytes.get_mut(used..).filter(|rest| !rest.is_empty()) {
             // Whatever follows the last answer is dropped.
@@ -94,7 +105,7 @@ where
             if self.out.len() >= DIRECT_OUT_BYTES {
                 return (used, Some(NextStep::Flush));
             }
-            match self.answer_first(rest) {
+            match self.answer_first(rest, routes) {
                 ControlFlow::Continue(length) => used += length,
                 ControlFlow::Break(next) => return (used, Some(next)),
             }
@@ -103,16 +114,15 @@ where
     }
 
     /// Answers the first request; how long it is, or what is left to do about it.
-    fn answer_first(&mut self, bytes: &mut [u8]) -> ControlFlow<NextStep<C>, usize> {
+    fn answer_first(&mut self, bytes: &mut [u8], routes: &RouteTable) -> ControlFlow<NextStep<C>, usize> {
         let (gateway, mut fields) = (self.gateway, FieldSpans::new());
         let Some(head) = HeadSpans::read(bytes, &mut fields) else {
             return ControlFlow::Break(NextStep::HandOver);
         };
         let request = head.of(bytes, &fields);
-        let facts = request.facts(self.peer);
+        let facts = request.facts(self.peer, routes.reads_hosts());
         let (host, path) = (facts.host, request.path());
         let query = RouteQuery { host, path, method: request.method, headers: facts.headers };
-        let routes = gateway.routes.load();
         let is_direct = |route: &&Arc<Route>| route.is_direct && !gateway.is_deferring(route, path);
         let Some(route) = routes.find(&query).filter(is_direct) else {
             return ControlFlow::Break(NextStep::HandOver);
@@ -129,7 +139,7 @@ where
         if let Some(admitted) = &mut admitted
             && self.is_answered(request, route, (admitted, &told), &mut access)
         {
-            buffers::give(told.lines.into());
+            told.lines.give_back();
             return ControlFlow::Continue(head.length);
         }
         let (route, admission, told) = (Arc::clone(route), admitted.and_then(Result::ok), told.lines);
@@ -171,7 +181,7 @@ where
         &mut self,
         request: DirectRequest<'_>,
         admission: &mut Admission<C>,
-        told: &HeaderLines,
+        told: &ToldLines,
         access: Option<Box<AccessRecord>>,
     ) {
         let mut body = Vec::new();
@@ -179,7 +189,7 @@ where
             problem.write(&mut body);
         }
         let (status, body) = (StatusCode::TOO_MANY_REQUESTS, [body.as_slice(), b"", b""]);
-        self.answer_own(request, &OwnAnswer { status, told: told.as_bytes(), body }, access);
+        self.answer_own(request, &OwnAnswer { status, told: told.limits(), body }, access);
     }
 
     /// Tells the client why there is no answer.

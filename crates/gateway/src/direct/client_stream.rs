@@ -145,21 +145,27 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
     }
 
     /// Writes all of it, unless the client takes nothing for too long.
-    pub(super) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_until(None, bytes).await
+    }
+
+    /// The same, to be over by then.
+    pub(super) async fn write_until(&mut self, end: Option<Instant>, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let written = self.until_taken(|io, cx| io.poll_write(cx, bytes)).await?;
+            let written = self.until_taken(end, |io, cx| io.poll_write(cx, bytes)).await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             bytes = bytes.get(written..).unwrap_or_default();
         }
         // TLS takes an answer whole and keeps what the client has no room for.
-        self.until_taken(|io, cx| io.poll_flush(cx)).await
+        self.until_taken(end, |io, cx| io.poll_flush(cx)).await
     }
 
     /// Waits until the client takes something, for so long and no longer.
     async fn until_taken<T>(
         &mut self,
+        end: Option<Instant>,
         mut poll: impl FnMut(Pin<&mut I>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
         // A socket has room for nearly all answers, so that nobody looks at the clock for them.
@@ -169,7 +175,10 @@ impl<'c, 'f, I: AsyncRead + AsyncWrite + Unpin, F: Future<Output = ()>> ClientSt
                 return Poll::Ready(taken);
             }
             self.idle_since = None;
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + WRITE_WAIT_MAX);
+            let deadline = *deadline.get_or_insert_with(|| {
+                let pause_end = Instant::now() + WRITE_WAIT_MAX;
+                end.map_or(pause_end, |end| end.min(pause_end))
+            });
             self.watchers.poll(cx, Some(deadline)).map(|()| Err(io::ErrorKind::TimedOut.into()))
         })
         .await

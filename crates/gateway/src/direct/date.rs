@@ -19,24 +19,35 @@ pub(super) fn end_head(out: &mut Vec<u8>, now: Instant, calendar: impl FnOnce() 
     DATE.with_borrow_mut(|date| out.extend_from_slice(date.lines(now, calendar)));
 }
 
+/// Which date heads end with: another number, another date.
+pub(super) fn number(now: Instant, calendar: impl FnOnce() -> Time) -> u64 {
+    DATE.with_borrow_mut(|date| {
+        date.lines(now, calendar);
+        date.number
+    })
+}
+
 /// The `Date` field at some second.
 #[derive(Debug)]
 struct DateHeader {
     /// With the empty line.
     lines: Vec<u8>,
+    /// How many there were before.
+    number: u64,
     /// When the next second of the calendar begins; none before the first one.
     fresh_until: Option<Instant>,
 }
 
 impl DateHeader {
     const fn new() -> Self {
-        Self { lines: Vec::new(), fresh_until: None }
+        Self { lines: Vec::new(), number: 0, fresh_until: None }
     }
 
     fn lines(&mut self, now: Instant, calendar: impl FnOnce() -> Time) -> &[u8] {
         if self.fresh_until.is_none_or(|until| until <= now) {
             let time_us = calendar().get();
             let date = SystemTime::UNIX_EPOCH + Duration::from_secs(time_us / SECOND_US);
+            self.number += 1;
             self.lines = format!("date: {}\r\n\r\n", HttpDate::from(date)).into_bytes();
             self.fresh_until = Some(now + Duration::from_micros(SECOND_US - time_us % SECOND_US));
         }

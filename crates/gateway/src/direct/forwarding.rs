@@ -13,12 +13,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tollgate_core::Verdict;
 use tollgate_http::Checker;
-use tollgate_http::response::HeaderLines;
 
 use super::client_stream::{WaitError, poll_read_with};
 use super::relay::BodyRelay;
 use super::request::DirectRequest;
 use super::response_head::{self, Additions, UpstreamHead};
+use super::told_lines::ToldLines;
 use super::{DirectConnection, buffers, outgoing_head};
 use crate::access_log::AccessRecord;
 use crate::bounds::UPSTREAM_HEAD_MAX;
@@ -33,10 +33,10 @@ pub(super) struct Forwarding<'a> {
     pub(super) request: DirectRequest<'a>,
     pub(super) route: &'a Arc<Route>,
     pub(super) origin: &'a Origin<'a>,
-    /// What was decided, and by which limit.
-    pub(super) decided: (Verdict, Option<&'a str>),
-    /// What the client is told about its limits.
-    pub(super) told: &'a HeaderLines,
+    /// What was decided.
+    pub(super) verdict: Verdict,
+    /// What upstream and client are told about limits.
+    pub(super) told: &'a ToldLines,
 }
 
 /// Why a request was not answered by an upstream.
@@ -93,7 +93,7 @@ where
         let start = Instant::now();
         let deadline = route.timeouts.total.map(|total| start + total);
         let mut record = SendRecord { deadline, ..SendRecord::default() };
-        let answer = self.send(forwarding, &mut record).await;
+        let answer = self.send(forwarding, start, &mut record).await;
         let status = match &answer {
             Ok(answer) => Ok(answer.head.status),
             Err(ForwardingEnd::Refused(error)) => Err(error),
@@ -111,6 +111,8 @@ where
             tracing::debug!(?error, upstream, ?took, "a request got no answer from the upstream");
         })?;
         let mut relay = BodyRelay::new(answer.head.framing);
+        // Most answers are whole by now, and nobody has to look at the clock for them again.
+        self.client.idle_since = Some(start + took);
         let passed_on = self.pass_on(answer, &mut relay, forwarding, deadline).await;
         if let Some(access) = access {
             access.sent(usize::try_from(relay.bytes).unwrap_or(usize::MAX));
@@ -122,13 +124,15 @@ where
     async fn send(
         &mut self,
         forwarding: &Forwarding<'_>,
+        start: Instant,
         record: &mut SendRecord,
     ) -> Result<UpstreamReply, ForwardingEnd> {
         let Forwarding { route, request, .. } = forwarding;
         let may_repeat = request.body.is_empty() && is_idempotent(request.method);
         let (deadline, mut is_retry) = (record.deadline, false);
         loop {
-            let mut leasing = pin!(route.group.lease_stream(is_retry, &route.timeouts, record));
+            let kept_at = Some(start).filter(|_| !is_retry);
+            let mut leasing = pin!(route.group.lease_stream(kept_at, &route.timeouts, record));
             let leased = self.client.wait(deadline, |cx| leasing.as_mut().poll(cx)).await;
             let mut lease = match leased {
                 Ok(leased) => leased.map_err(ForwardingEnd::Refused)?,
@@ -136,7 +140,9 @@ where
                 Err(WaitError::Gone) => return Err(ForwardingEnd::Over),
             };
             let mut buffer = buffers::take();
-            let sent = self.ask(&mut lease, forwarding, deadline, &mut buffer).await;
+            // A kept connection was there at once.
+            let leased_at = if lease.is_reused { start } else { Instant::now() };
+            let sent = self.ask(&mut lease, forwarding, (leased_at, deadline), &mut buffer).await;
             let can_retry = match sent {
                 Ok(head) => return Ok(UpstreamReply { lease, head, read: buffer }),
                 Err(NoHead::Gone) => return Err(ForwardingEnd::Over),
@@ -157,12 +163,13 @@ where
         &mut self,
         lease: &mut StreamLease,
         forwarding: &Forwarding<'_>,
-        deadline: Option<Instant>,
+        (leased_at, deadline): (Instant, Option<Instant>),
         buffer: &mut Vec<u8>,
     ) -> Result<UpstreamHead, NoHead> {
-        let Forwarding { request, route, origin, decided, .. } = forwarding;
-        outgoing_head::write(*request, origin, lease.server().own_host(), *decided, buffer);
-        let first_byte = Instant::now() + route.timeouts.first_byte;
+        let Forwarding { request, route, origin, verdict, told } = forwarding;
+        let decided = (*verdict, told.rule());
+        outgoing_head::write(*request, origin, lease.server().own_host(), decided, buffer);
+        let first_byte = leased_at + route.timeouts.first_byte;
         let until = Some(deadline.map_or(first_byte, |deadline| deadline.min(first_byte)));
         let (stream, mut sent) = (&mut lease.stream, 0);
         while let Some(rest) = buffer.get(sent..).filter(|rest| !rest.is_empty()) {
@@ -241,9 +248,11 @@ where
                 && let Some(lease) = lease.take_if(|_| head.is_reusable && is_clean)
             {
                 // Another request can have it while the client takes the rest.
-                lease.give_back();
+                lease.give_back(self.client.idle_since.unwrap_or_else(Instant::now));
             }
-            self.client.write(&self.out).await?;
+            // From here on the upstream does not wait for a client that is slow.
+            let end = deadline.filter(|_| !relay.is_done());
+            self.client.write_until(end, &self.out).await?;
             self.out.clear();
             let Some(lease) = lease.as_mut().filter(|_| !relay.is_done()) else { break };
             let idle = Instant::now() + forwarding.route.timeouts.idle;

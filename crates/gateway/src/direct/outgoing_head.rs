@@ -2,7 +2,7 @@
 
 use http::HeaderValue;
 use tollgate_core::Verdict;
-use tollgate_http::FieldLine;
+use tollgate_http::{FieldLine, FieldLines};
 
 use super::request::DirectRequest;
 use crate::fields::{Origin, PeerFields, is_claim};
@@ -12,27 +12,35 @@ const X_FORWARDED_FOR: &[u8] = b"x-forwarded-for";
 const FORWARDED: &[u8] = b"forwarded";
 const VIA: &[u8] = b"via";
 
-/// Appends the head and the body; `host` if the upstream is to be told another than the client named.
+/// Appends the head and the body; `host` if the upstream is to be told another than the client named. What was
+/// decided comes with the line about its limit.
 pub(super) fn write(
     request: DirectRequest<'_>,
     origin: &Origin<'_>,
     host: Option<&HeaderValue>,
-    (verdict, rule): (Verdict, Option<&str>),
+    (verdict, rule): (Verdict, &[u8]),
     out: &mut Vec<u8>,
 ) {
     let host = host.map_or(request.host, HeaderValue::as_bytes);
-    for part in [request.method.as_str().as_bytes(), b" ", request.target, b" HTTP/1.1\r\n"] {
-        out.extend_from_slice(part);
-    }
+    out.extend_from_slice(request.method.as_str().as_bytes());
+    out.extend_from_slice(b" ");
+    out.extend_from_slice(request.target);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
     line(out, b"host", &[host]);
     let is_kept = |field: &FieldLine<'_>| !is_claim(field.name, origin.believed);
     let is_list = |name: &[u8]| matches!(name, X_FORWARDED_FOR | FORWARDED | VIA);
-    for field in request.fields.iter().filter(is_kept).filter(|field| !is_list(field.name)) {
-        line(out, field.name, &[field.value]);
+    let mut has_lists = false;
+    for field in request.fields.iter().filter(is_kept) {
+        match is_list(field.name) {
+            true => has_lists = true,
+            false => line(out, field.name, &[field.value]),
+        }
     }
+    // Most clients are no proxies, and then nobody looks for each list.
+    let listed = if has_lists { request.fields } else { FieldLines::new(&[], &[]) };
     let lists = |name: &'static [u8]| {
         let own = move |field: &FieldLine<'_>| field.name == name;
-        request.fields.iter().filter(is_kept).filter(own).map(|field| field.value)
+        listed.iter().filter(is_kept).filter(own).map(|field| field.value)
     };
     let PeerFields { peer, address, proto, forwarded } = origin.peer;
     if let Some(address) = address {
@@ -55,17 +63,14 @@ pub(super) fn write(
         (Some(client), _) => line(out, b"x-tollgate-client", &[client.to_string().as_bytes()]),
         (None, _) => {}
     }
-    let is_shown = |rule: &&str| rule.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
-    if let Some(rule) = rule.filter(is_shown) {
-        line(out, b"x-tollgate-rule", &[rule.as_bytes()]);
-    }
+    out.extend_from_slice(rule);
     line(out, b"x-tollgate-verdict", &[verdict.word().as_bytes()]);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(request.body);
 }
 
-/// A field whose value has these parts.
-#[inline]
+/// A field whose value has these parts. Where the name is known to the compiler, it is copied without a call.
+#[inline(always)]
 pub(super) fn line(out: &mut Vec<u8>, name: &[u8], value: &[&[u8]]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");

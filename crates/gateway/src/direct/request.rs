@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use http::Method;
 use smallvec::SmallVec;
-use tollgate_http::{FieldLine, FieldLines, FieldSpan, HeaderFields, HttpRequestFacts};
+use tollgate_http::{FieldLines, FieldSpan, HeaderFields, HttpRequestFacts};
 
 use crate::bounds::{FIELDS_MAX, HEAD_MAX};
 use crate::fields::is_hop_by_hop;
@@ -65,35 +65,43 @@ impl HeadSpans {
     /// Those of the request at the beginning of `input`, whose names are put into lower case; none if it
     /// is not whole, not right, or not plain.
     pub(super) fn read(input: &mut [u8], fields: &mut FieldSpans) -> Option<Self> {
-        let line = line_end(input, 0)?;
+        let line = line_end(input)?;
         let (method, target) = request_line(input.get(..line)?)?;
-        let (mut host, mut body_length) = (0..0, None);
+        let (mut host, mut body_length, mut has_cookie) = (0..0, None, false);
         let (mut count, mut start) = (0, line + LINE_END.len());
-        while !input.get(start..)?.starts_with(LINE_END) {
-            let colon = start + strict::lower_name(input.get_mut(start..)?)?;
-            let end = line_end(input, colon + 1)?;
-            let (name, raw) = (input.get(start..colon)?, input.get(colon + 1..end)?);
-            let trimmed = strict::trimmed(raw);
-            let value = raw.get(trimmed.clone())?;
-            let span = colon + 1 + trimmed.start..colon + 1 + trimmed.end;
-            match name {
-                b"host" if host.is_empty() && is_usual_host(value) => host = span,
-                b"connection" if value.eq_ignore_ascii_case(b"keep-alive") => {}
-                name => {
-                    if name == b"content-length" {
-                        let is_plain = body_length.is_none() && !raw.contains(&b'\t');
-                        body_length = Some(strict::length(value).filter(|_| is_plain)?);
-                    }
-                    // Several cookies become one.
-                    let is_cookie = |other: FieldLine<'_>| other.name == b"cookie";
-                    let is_second = || FieldLines::new(input, fields).iter().any(is_cookie);
-                    if is_unusual(name) || (name == b"cookie" && is_second()) {
-                        return None;
-                    }
-                    fields.push(FieldSpan::new(start..colon, span)?);
-                }
+        loop {
+            let rest = input.get_mut(start..)?;
+            if rest.starts_with(LINE_END) {
+                break;
             }
-            (start, count) = (end + LINE_END.len(), count + 1);
+            let colon = strict::lower_name(rest)?;
+            let (name, value) = (rest.get(..colon)?, rest.get(colon + 1..)?);
+            let length = line_end(value)?;
+            let raw = value.get(..length)?;
+            let trimmed = strict::trimmed(raw);
+            let (value, value_start) = (raw.get(trimmed.clone())?, start + colon + 1);
+            let span = value_start + trimmed.start..value_start + trimmed.end;
+            let is_plain = match name {
+                b"host" => host.is_empty() && is_usual_host(value),
+                b"connection" => value.eq_ignore_ascii_case(b"keep-alive"),
+                b"content-length" => {
+                    let is_first = body_length.is_none() && !raw.contains(&b'\t');
+                    body_length = strict::length(value);
+                    is_first && body_length.is_some()
+                }
+                // Several cookies become one.
+                b"cookie" => !std::mem::replace(&mut has_cookie, true),
+                name => !is_unusual(name),
+            };
+            if !is_plain {
+                return None;
+            }
+            match name {
+                b"host" => host = span,
+                b"connection" => {}
+                _ => fields.push(FieldSpan::new(start..start + colon, span)?),
+            }
+            (start, count) = (value_start + length + LINE_END.len(), count + 1);
         }
         let head_length = start + LINE_END.len();
         let length = head_length.checked_add(usize::try_from(body_length.unwrap_or(0)).ok()?)?;
@@ -133,24 +141,23 @@ impl<'a> DirectRequest<'a> {
         *self.method == Method::HEAD
     }
 
-    /// What a mapping can pick from.
-    pub(super) fn facts(&self, peer: Option<IpAddr>) -> HttpRequestFacts<'a> {
+    /// What a mapping can pick from; whoever does not want the host need not have it as text.
+    pub(super) fn facts(&self, peer: Option<IpAddr>, wants_host: bool) -> HttpRequestFacts<'a> {
         HttpRequestFacts {
             peer,
             peer_name: None,
             method: self.method.as_str(),
             target: self.target,
-            host: std::str::from_utf8(self.host).ok(),
+            host: if wants_host { std::str::from_utf8(self.host).ok() } else { None },
             headers: HeaderFields::Lines(self.fields),
         }
     }
 }
 
-/// Where a line ends that goes on at `start`: with CR LF, before any other control character.
-fn line_end(input: &[u8], start: usize) -> Option<usize> {
-    let rest = input.get(start..)?;
-    let length = strict::text_length(rest);
-    rest.get(length..)?.starts_with(LINE_END).then_some(start + length)
+/// Where the first line ends: with CR LF, before any other control character.
+fn line_end(input: &[u8]) -> Option<usize> {
+    let length = strict::text_length(input);
+    input.get(length..)?.starts_with(LINE_END).then_some(length)
 }
 
 /// The method, and where the target is.
@@ -169,7 +176,7 @@ fn request_line(line: &[u8]) -> Option<(&'static Method, Range<usize>)> {
 
 /// Whether a field with this name, which is in lower case, makes a request unusual.
 fn is_unusual(name: &[u8]) -> bool {
-    matches!(name, b"expect" | b"host") || is_hop_by_hop(name)
+    name == b"expect" || is_hop_by_hop(name)
 }
 
 /// Whether it is a name or an IPv4 address, and perhaps a port.

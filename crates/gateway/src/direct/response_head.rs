@@ -4,17 +4,20 @@
 //!
 //! Invariant: hyper would write the same lines.
 
+use std::mem::MaybeUninit;
+
 use http::StatusCode;
-use httparse::{EMPTY_HEADER, Header, Status};
+use httparse::{Header, ParserConfig, Status};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::Time;
-use tollgate_http::response::{HeaderLines, PROBLEM_JSON};
+use tollgate_http::response::PROBLEM_JSON;
 
 use super::outgoing_head::line;
 use super::relay::BodyFraming;
+use super::told_lines::ToldLines;
 use super::{buffers, date};
-use crate::bounds::FIELDS_MAX;
+use crate::bounds::{FIELDS_MAX, UPSTREAM_HEAD_MAX};
 use crate::fields::{is_hop_by_hop, is_kept};
 
 /// What an upstream's head says about what follows it.
@@ -35,7 +38,7 @@ pub(super) struct BadHead;
 /// What the client is told besides.
 pub(super) struct Additions<'a> {
     /// About its limits, instead of what the upstream says about others.
-    pub(super) told: &'a HeaderLines,
+    pub(super) told: &'a ToldLines,
     /// The connection ends with this answer.
     pub(super) is_last: bool,
     /// The calendar, which is only asked where the upstream says no date.
@@ -105,9 +108,15 @@ pub(super) fn pass_on(
     additions: &Additions<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Option<UpstreamHead>, BadHead> {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-    let mut response = httparse::Response::new(&mut fields);
-    let Status::Complete(length) = response.parse(bytes).map_err(|_| BadHead)? else { return Ok(None) };
+    // To fill in a hundred empty fields took longer than to read the few that there are.
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut response, bytes, &mut fields);
+    let Status::Complete(length) = parsed.map_err(|_| BadHead)? else { return Ok(None) };
+    if length > UPSTREAM_HEAD_MAX {
+        return Err(BadHead);
+    }
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or(BadHead)?;
     let is_http_11 = response.version == Some(1);
     let found = FramingFields::read(is_http_11, response.headers)?;
@@ -118,10 +127,13 @@ pub(super) fn pass_on(
     if status.is_informational() {
         return Ok(Some(head));
     }
-    out.reserve(length + additions.told.as_bytes().len() + OWN_BYTES);
-    for part in ["HTTP/1.1 ", status.as_str(), " ", response.reason.unwrap_or_default(), "\r\n"] {
-        out.extend_from_slice(part.as_bytes());
-    }
+    out.reserve(length + additions.told.limits().len() + OWN_BYTES);
+    // Part by part: what has a length that the compiler knows is copied without a call.
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.extend_from_slice(b" ");
+    out.extend_from_slice(response.reason.unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
     let (mut has_date, mut has_length) = (false, false);
     for Header { name, value } in response.headers.iter() {
         let is_told = |name: &[u8]| {
@@ -143,11 +155,11 @@ pub(super) fn pass_on(
         }
         has_date |= *own == *b"date";
         has_length |= *own == *b"content-length";
-        for part in [&b": "[..], value, b"\r\n"] {
-            out.extend_from_slice(part);
-        }
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(additions.told.as_bytes());
+    out.extend_from_slice(additions.told.limits());
     if matches!(framing, BodyFraming::Chunked | BodyFraming::UntilClosed) {
         line(out, b"transfer-encoding", &[b"chunked"]);
     }

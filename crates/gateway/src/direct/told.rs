@@ -1,25 +1,26 @@
 //! What a client is told about its limits, as bytes.
 //!
 //! Filled in while a request is decided. A request that passes gets its lines with the upstream's answer, so
-//! they wait here; a denial is written where it leaves from, at once.
+//! they wait here, behind the line by which the upstream is told of the limit; a denial is written where it
+//! leaves from, at once.
 
 use std::cell::RefCell;
 
 use http::{HeaderName, StatusCode};
-use itoa::Buffer;
 use tollgate_http::CallerView;
-use tollgate_http::response::{DenialParts, DenialTexts, HeaderLines, HeaderSink, PassNumbers, PassText};
+use tollgate_http::response::{DenialTexts, HeaderLines, HeaderSink, PassNumbers, PassText};
 
-use super::buffers;
-use super::response_head::{OwnAnswer, OwnAnswers};
+use super::denial_answer::DenialAnswer;
+use super::response_head::OwnAnswers;
+use super::told_lines::ToldLines;
 
 thread_local! {
-    static DENIALS: RefCell<DenialTexts> = RefCell::default();
+    static DENIALS: RefCell<DenialTexts<DenialAnswer>> = RefCell::default();
 }
 
 /// What a client is told.
 pub(super) struct Told<'a> {
-    lines: HeaderLines,
+    lines: ToldLines,
     /// Who writes denials.
     answers: OwnAnswers<'a>,
     /// There is an access log.
@@ -30,7 +31,7 @@ pub(super) struct Told<'a> {
 /// What it came to.
 pub(super) struct ToldEnd {
     /// For whoever answers; nothing if that was done.
-    pub(super) lines: HeaderLines,
+    pub(super) lines: ToldLines,
     /// Bytes of the body of a denial, if one was written.
     pub(super) denied_bytes: Option<usize>,
 }
@@ -38,7 +39,7 @@ pub(super) struct ToldEnd {
 impl<'a> Told<'a> {
     /// Nothing as yet.
     pub(super) fn new(answers: OwnAnswers<'a>, is_logged: bool) -> Self {
-        Self { lines: HeaderLines::default(), answers, is_logged, denied_bytes: None }
+        Self { lines: ToldLines::default(), answers, is_logged, denied_bytes: None }
     }
 
     /// All was said.
@@ -46,12 +47,8 @@ impl<'a> Told<'a> {
         ToldEnd { lines: self.lines, denied_bytes: self.denied_bytes }
     }
 
-    /// The lines, with room for more.
     fn lines(&mut self) -> &mut HeaderLines {
-        if self.lines.as_bytes().is_empty() {
-            self.lines = HeaderLines::from(buffers::take());
-        }
-        &mut self.lines
+        self.lines.open()
     }
 }
 
@@ -77,15 +74,16 @@ impl HeaderSink for Told<'_> {
         self.is_logged || !is_denied
     }
 
+    fn take_rule(&mut self, name: &str) -> bool {
+        self.lines.write_rule(name);
+        !self.is_logged
+    }
+
     fn take_denial(&mut self, view: &CallerView<'_>) -> bool {
         let status = StatusCode::TOO_MANY_REQUESTS;
         DENIALS.with_borrow_mut(|texts| {
             let Some(parts) = texts.find(view, status.as_u16()) else { return false };
-            let mut wait = Buffer::new();
-            let wait = wait.format(parts.retry_after_ms).as_bytes();
-            let body = [parts.body, wait, DenialParts::END];
-            let bytes = self.answers.write(&OwnAnswer { status, told: parts.lines, body });
-            self.denied_bytes = Some(bytes);
+            self.denied_bytes = Some(self.answers.write_denial(parts));
             true
         })
     }

@@ -44,8 +44,11 @@ pub(super) enum SendError {
     NotSent(Box<Request<RequestBody>>),
     /// The upstream says that it has not looked at the request.
     Refused,
-    /// Anything else; the upstream may have done what it was asked for.
+    /// It was closed without a word; the upstream may have done what it was asked for.
     Broken,
+    /// Something has come that is no answer, or only a part of one; the upstream has done what it was asked
+    /// for.
+    BrokenAnswer,
 }
 
 impl Connection {
@@ -112,13 +115,16 @@ impl Connection {
         server.set_host(&mut request);
         let is_tls = server.url().is_tls();
         let load = server.begin();
+        let received = sender.received();
+        let received_before = received.count();
         let mut sending = pin!(sender.send(request, is_tls));
         let sent = loop {
             // An upstream has its time from the last piece of the request on.
             let pieces = fate.pieces();
             match timeout(first_byte, sending.as_mut()).await {
                 Ok(sent) => break sent,
-                Err(_) if fate.pieces() == pieces => return Err(SendError::Timeout),
+                // While the client is waited for, `idle` is what it has.
+                Err(_) if fate.pieces() == pieces && !fate.is_waiting() => return Err(SendError::Timeout),
                 Err(_) => {}
             }
         };
@@ -131,7 +137,8 @@ impl Connection {
         Err(match error.take_message() {
             Some(request) => SendError::NotSent(Box::new(in_own_form(request))),
             None if is_refused(error.error()) => SendError::Refused,
-            None => SendError::Broken,
+            None if received.count() == received_before => SendError::Broken,
+            None => SendError::BrokenAnswer,
         })
     }
 }

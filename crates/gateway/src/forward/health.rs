@@ -32,6 +32,8 @@ pub(crate) struct ServerHealth {
     fails_checks: AtomicBool,
     /// The last try to connect failed.
     is_unreachable: AtomicBool,
+    /// It has answered a request, or the log was told that it has not.
+    is_known: AtomicBool,
     /// Since the start.
     pub(super) failures_total: AtomicU64,
     pub(super) ejections_total: AtomicU64,
@@ -57,8 +59,24 @@ impl ServerHealth {
         !self.is_ejected.load(Ordering::Relaxed) || self.ejection.lock().is_over(Instant::now())
     }
 
+    /// It takes connections and says nothing that can be understood. Told once, and only if it has never
+    /// answered: then it is another protocol, and otherwise a failure like any.
+    pub(super) fn said_nothing(&self) {
+        if !self.is_known.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                group = self.group,
+                upstream = self.upstream,
+                "the upstream takes a connection and does not answer; is the scheme of its URL right? \
+                 http:// is HTTP/1.1, h2c:// HTTP/2 without TLS, https:// TLS"
+            );
+        }
+    }
+
     /// It has answered, and not with a 5xx.
     pub(super) fn answered(&self) {
+        if !self.is_known.load(Ordering::Relaxed) {
+            self.is_known.store(true, Ordering::Relaxed);
+        }
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
         }

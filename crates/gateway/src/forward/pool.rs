@@ -10,19 +10,17 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use hyper::client::conn::http1::SendRequest;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::sender::{Http2Connection, Http2Stream, UpstreamSender};
+use super::sender::{Http1Connection, Http2Connection, Http2Stream, UpstreamSender};
 use super::server::LoadGuard;
 use crate::bounds::{POOL_IDLE_MAX, POOL_IDLE_TIME, SHARED_IDLE_TIME, SHARED_MAX};
-use crate::request_body::RequestBody;
 
 /// A connection without a request.
 struct IdleConnection {
-    sender: SendRequest<RequestBody>,
+    sender: Http1Connection,
     since: Instant,
 }
 
@@ -79,12 +77,12 @@ fn is_open(stream: &TcpStream) -> bool {
     stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// A connection of the short way that was used before.
-pub(super) fn take_stream_of(server: u64) -> Option<TcpStream> {
+/// A connection of the short way that was used before; whoever wants it knows the time.
+pub(super) fn take_stream_of(server: u64, now: Instant) -> Option<TcpStream> {
     POOL.with_borrow_mut(|pool| {
         let streams = &mut pool.servers.get_mut(&server)?.streams;
         while let Some(IdleStream { stream, since }) = streams.pop() {
-            if since.elapsed() < POOL_IDLE_TIME && is_open(&stream) {
+            if now.saturating_duration_since(since) < POOL_IDLE_TIME && is_open(&stream) {
                 return Some(stream);
             }
         }
@@ -92,11 +90,11 @@ pub(super) fn take_stream_of(server: u64) -> Option<TcpStream> {
     })
 }
 
-/// Lets another request have it.
-pub(super) fn keep_stream(server: u64, stream: TcpStream) {
+/// Lets another request have it, since then.
+pub(super) fn keep_stream(server: u64, stream: TcpStream, since: Instant) {
     change(server, |pool| {
         if pool.idle.len() + pool.streams.len() < POOL_IDLE_MAX {
-            pool.streams.push(IdleStream { stream, since: Instant::now() });
+            pool.streams.push(IdleStream { stream, since });
         }
     });
 }

@@ -13,16 +13,25 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::{Request, Response};
 
+use super::counted_stream::ReceivedBytes;
 use crate::request_body::RequestBody;
 
 /// A connection, or a stream of one, that a request has for itself.
 #[derive(Debug)]
 pub(super) enum UpstreamSender {
-    Http1(http1::SendRequest<RequestBody>),
+    Http1(Http1Connection),
     Http2(Http2Stream),
 }
 
 impl UpstreamSender {
+    /// What has come on the connection, now and later.
+    pub(super) fn received(&self) -> ReceivedBytes {
+        match self {
+            Self::Http1(connection) => connection.received.clone(),
+            Self::Http2(stream) => stream.connection.received.clone(),
+        }
+    }
+
     /// The head of the answer.
     pub(super) async fn send(
         self,
@@ -30,9 +39,9 @@ impl UpstreamSender {
         is_tls: bool,
     ) -> Result<(Response<Incoming>, Self), TrySendError<Request<RequestBody>>> {
         match self {
-            Self::Http1(mut sender) => {
-                let response = sender.try_send_request(request).await?;
-                Ok((response, Self::Http1(sender)))
+            Self::Http1(mut connection) => {
+                let response = connection.sender.try_send_request(request).await?;
+                Ok((response, Self::Http1(connection)))
             }
             Self::Http2(mut stream) => {
                 let request = for_http2(request, is_tls);
@@ -43,11 +52,34 @@ impl UpstreamSender {
     }
 }
 
+/// A connection that one request has at a time.
+#[derive(Debug)]
+pub(super) struct Http1Connection {
+    sender: http1::SendRequest<RequestBody>,
+    received: ReceivedBytes,
+}
+
+impl Http1Connection {
+    pub(super) const fn new(sender: http1::SendRequest<RequestBody>, received: ReceivedBytes) -> Self {
+        Self { sender, received }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Whether its last answer is over.
+    pub(super) fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+}
+
 /// A connection that several requests share.
 #[derive(Debug, Clone)]
 pub(super) struct Http2Connection {
     sender: http2::SendRequest<RequestBody>,
     streams: Arc<StreamCount>,
+    received: ReceivedBytes,
 }
 
 /// How many streams of a connection are open, and may be.
@@ -69,8 +101,12 @@ impl StreamCount {
 }
 
 impl Http2Connection {
-    pub(super) const fn new(sender: http2::SendRequest<RequestBody>, streams: Arc<StreamCount>) -> Self {
-        Self { sender, streams }
+    pub(super) const fn new(
+        sender: http2::SendRequest<RequestBody>,
+        streams: Arc<StreamCount>,
+        received: ReceivedBytes,
+    ) -> Self {
+        Self { sender, streams, received }
     }
 
     pub(super) fn is_closed(&self) -> bool {

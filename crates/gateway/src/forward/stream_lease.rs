@@ -6,7 +6,7 @@
 use std::io;
 
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::connect;
 use super::pool;
@@ -25,9 +25,9 @@ pub(crate) struct StreamLease {
 }
 
 impl StreamLease {
-    /// Lets another request have the connection; without this it is closed.
-    pub(crate) fn give_back(self) {
-        pool::keep_stream(self.load.server().id(), self.stream);
+    /// Lets another request have the connection, since then; without this it is closed.
+    pub(crate) fn give_back(self, since: Instant) {
+        pool::keep_stream(self.load.server().id(), self.stream, since);
     }
 
     /// Who is asked.
@@ -42,16 +42,16 @@ impl UpstreamGroup {
         self.servers.iter().all(|server| server.url().protocol() == Some(UpstreamProtocol::Http1))
     }
 
-    /// A connection to some upstream of the group, kept or new.
+    /// A connection to some upstream of the group, new or, if there is one at this time, kept.
     pub(crate) async fn lease_stream(
         &self,
-        is_new: bool,
+        kept_at: Option<Instant>,
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
     ) -> Result<StreamLease, GatewayError> {
         let mut tries = ConnectTries::default();
         while let Some(server) = self.next_try(&tries, record) {
-            let kept = if is_new { None } else { pool::take_stream_of(server.id()) };
+            let kept = kept_at.and_then(|now| pool::take_stream_of(server.id(), now));
             if let Some(stream) = kept {
                 return Ok(StreamLease { load: server.begin(), stream, is_reused: true });
             }

@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::REJECTED;
 use crate::bounds::{FIELDS_MAX, HEAD_MAX, HEAD_WAIT_MAX};
+use crate::fields::is_http_protocol;
 
 /// What follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,6 +193,8 @@ struct FramingFields {
     length: Option<u64>,
     is_chunked: bool,
     has_upgrade: bool,
+    /// What it wants to speak is HTTP, which it is answered in anyway.
+    has_http_upgrade: bool,
     asks_upgrade: bool,
 }
 
@@ -222,6 +225,8 @@ impl FramingFields {
             self.is_chunked = true;
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             self.has_upgrade = true;
+            let mut elements = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            self.has_http_upgrade |= elements.any(is_http_protocol);
         } else if name.eq_ignore_ascii_case(b"connection") {
             let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
             self.asks_upgrade |= options.any(|option| option.eq_ignore_ascii_case(b"upgrade"));
@@ -230,7 +235,7 @@ impl FramingFields {
     }
 
     fn shape(self, is_http_11: bool) -> Result<HeadShape, HeadError> {
-        let Self { hosts, length, is_chunked, has_upgrade, asks_upgrade } = self;
+        let Self { hosts, length, is_chunked, has_upgrade, has_http_upgrade, asks_upgrade } = self;
         // HTTP/1.0 knew no Host.
         if hosts > 1 || (hosts == 0 && is_http_11) {
             return Err(HeadError::Host);
@@ -242,7 +247,8 @@ impl FramingFields {
             (length, false) => Framing::Length(length.unwrap_or(0)),
         };
         let has_body = framing != Framing::Length(0);
-        Ok(HeadShape { framing, is_upgrade: has_upgrade && asks_upgrade && is_http_11 && !has_body })
+        let is_upgrade = has_upgrade && !has_http_upgrade && asks_upgrade && is_http_11 && !has_body;
+        Ok(HeadShape { framing, is_upgrade })
     }
 }
 
@@ -320,11 +326,60 @@ pub(crate) fn host_name_length(host: &[u8]) -> usize {
     host.iter().position(is_odd).unwrap_or(host.len())
 }
 
+/// Eight bytes that are all the same.
+const fn eight(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
 /// Puts the token before a colon into lower case; how long it is, or none if there is no token or no colon.
 pub(crate) fn lower_name(line: &mut [u8]) -> Option<usize> {
+    let mut start = 0;
+    // Eight at once, for as long as there are only letters, digits and dashes before the colon.
+    while let Some(bytes) = line.get_mut(start..start + 8).and_then(|bytes| bytes.first_chunk_mut::<8>()) {
+        let word = u64::from_le_bytes(*bytes);
+        let no_colon = word ^ eight(b':');
+        let colons = no_colon.wrapping_sub(eight(1)) & !no_colon & eight(0x80);
+        // The bits of all bytes before the first colon.
+        let before = colons.wrapping_sub(1) & !colons;
+        let (letters, others) = (letters(word), digits_and_dashes(word));
+        if !(letters | others) & before & eight(0x80) != 0 {
+            break;
+        }
+        *bytes = (word | ((letters >> 2) & before)).to_le_bytes();
+        if colons != 0 {
+            let length = start + usize::try_from(colons.trailing_zeros() / 8).unwrap_or_default();
+            return (length > 0).then_some(length);
+        }
+        start += 8;
+    }
+    let rest = line.get_mut(start..).unwrap_or_default();
+    let length = start + lower_rest(rest)?;
+    (length > 0).then_some(length)
+}
+
+/// The high bits of the bytes that are letters.
+const fn letters(word: u64) -> u64 {
+    // Without their high bits no byte carries over into the next one.
+    let low = (word & !eight(0x80)) | eight(0x20);
+    let from_a = low + eight(0x80 - b'a');
+    let above_z = low + eight(0x80 - b'z' - 1);
+    from_a & !above_z & !word & eight(0x80)
+}
+
+/// The same of digits and dashes.
+const fn digits_and_dashes(word: u64) -> u64 {
+    let low = word & !eight(0x80);
+    let from_0 = low + eight(0x80 - b'0');
+    let above_9 = low + eight(0x80 - b'9' - 1);
+    let no_dash = (low ^ eight(b'-')) + eight(0x7f);
+    ((from_0 & !above_9) | !no_dash) & !word & eight(0x80)
+}
+
+/// [`lower_name`] byte by byte: how many there are before a colon.
+fn lower_rest(line: &mut [u8]) -> Option<usize> {
     for (length, byte) in line.iter_mut().enumerate() {
         if *byte == b':' {
-            return (length > 0).then_some(length);
+            return Some(length);
         }
         let own = lower(*byte);
         if own == 0 {
@@ -382,6 +437,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_name_is_read_alike_in_words_and_byte_by_byte() {
+        let mut random = fastrand::Rng::with_seed(7230);
+        let odd = b"AZaz09-_:@[`{/: \x00\x2e\x7f\x80\xad\xba\xff!~";
+        for _ in 0..50_000 {
+            let mut bytes = vec![b'x'; random.usize(..28)];
+            for _ in 0..random.usize(..6).min(bytes.len()) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = odd[random.usize(..odd.len())];
+            }
+            let (mut words, mut single) = (bytes.clone(), bytes.clone());
+            let expected = lower_rest(&mut single).filter(|length| *length > 0);
+            assert_eq!(lower_name(&mut words), expected, "{}", bytes.escape_ascii());
+            if expected.is_some() {
+                assert_eq!(words, single, "{}", bytes.escape_ascii());
+            }
+        }
+    }
+
     fn shape(head: &str) -> Result<HeadShape, HeadError> {
         let end = end(head.as_bytes())?.expect("a whole head");
         read(&head.as_bytes()[..end])
@@ -434,6 +508,10 @@ mod tests {
             (
                 "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n",
                 HeadShape { is_upgrade: true, ..plain },
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: a, H2C\r\n\r\n",
+                plain,
             ),
         ] {
             assert_eq!(shape(head), Ok(expected), "{head}");

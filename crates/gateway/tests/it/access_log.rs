@@ -1,10 +1,11 @@
 //! A line for every request, whatever becomes of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate_gateway::{AccessLog, AccessLogConfig, AccessLogFormat};
+use tollgate_gateway::{AccessLog, AccessLogConfig, AccessLogFormat, GatewayConfig, GatewayTimeouts};
 
-use crate::support::{GatewaySetup, Raw, RawUpstream, in_time};
+use crate::support::{DEADLINE, GatewaySetup, Raw, RawUpstream, in_time, url};
 
 const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: 'by \"address\"', unit: hour, requests_per_unit: 2, algorithm: sliding_log }\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -77,4 +78,41 @@ async fn a_line_of_json() {
     assert_eq!((&denied["status"], &denied["outcome"]), (&429.into(), &"denied".into()));
     assert!(denied["upstream_ms"].is_null(), "nobody was asked");
     assert_eq!((&unread["status"], &unread["method"]), (&400.into(), &serde_json::Value::Null));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_it_is_held_was_held_for_so_long() {
+    const SLOW: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 6, algorithm: leaky_bucket, burst: 3 }\n";
+    // On the short way, and, for its empty line, on hyper's.
+    for way in ["", "\r\n"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let config = AccessLogConfig { path: Some(path.clone()), format: AccessLogFormat::Json };
+        let access_log = Some(Arc::new(AccessLog::open(&config).unwrap()));
+        let upstream = RawUpstream::new().await;
+        let mut config = GatewayConfig::single(url(upstream.address), GatewayTimeouts::default(), DEADLINE);
+        config.max_wait = Duration::from_secs(3_600);
+        let setup = GatewaySetup { rules: SLOW, access_log, ..GatewaySetup::default() };
+        let gateway = setup.start_with(config).await;
+        let _backend = upstream.answer_all(OK);
+        let mut client = Raw::connect(gateway.address).await;
+        let request = format!("{way}GET / HTTP/1.1\r\nHost: api\r\n\r\n");
+        client.ask(&request).await;
+        client.send(&request).await;
+        let held = Duration::from_millis(100);
+        assert!(tokio::time::timeout(held, client.try_head()).await.is_err(), "it is held");
+        drop(client);
+        let line = in_time(async {
+            loop {
+                let text = std::fs::read_to_string(&path).unwrap();
+                if let Some(line) = text.lines().nth(1) {
+                    return serde_json::from_str::<serde_json::Value>(line).unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!((&line["status"], &line["verdict"]), (&499.into(), &"delay".into()), "{line}");
+        assert!(line["wait_ms"].as_u64().unwrap() >= 90, "{line}");
+    }
 }

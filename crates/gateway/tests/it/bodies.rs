@@ -46,6 +46,49 @@ async fn trailers_go_both_ways() {
     assert_eq!(body.to_lowercase(), "1\r\nb\r\n0\r\nx-end: 8\r\n\r\n");
 }
 
+/// Many servers put trailers among the other fields, where they would pass for what we say.
+#[tokio::test]
+async fn trailers_say_nothing_that_a_client_may_not_say_in_a_head() {
+    let names = [
+        "x-forwarded-for",
+        "x_forwarded_for",
+        "x-real-ip",
+        "forwarded",
+        "via",
+        "x-tollgate-client",
+        "x-tollgate-verdict",
+        "content-length",
+        "content_length",
+        "transfer-encoding",
+        "host",
+        "trailer",
+        "te",
+        "connection",
+        "keep-alive",
+        "upgrade",
+        "proxy",
+        "proxy-authorization",
+        "authorization",
+        "cookie",
+        "expect",
+        "content-type",
+        "range",
+    ];
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let trailers: String = names.iter().map(|name| format!("{name}: 6\r\n")).collect();
+    client
+        .send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nTrailer: x-sum, {}\r\nTransfer-Encoding: chunked\r\n\r\n\
+             1\r\na\r\n0\r\n{trailers}X-Sum: 7\r\n\r\n",
+            names.join(", ")
+        ))
+        .await;
+    let mut backend = upstream.accept().await;
+    backend.head().await;
+    let body = backend.until(b"\r\n\r\n").await.unwrap();
+    assert_eq!(body.to_lowercase(), "1\r\na\r\n0\r\nx-sum: 7\r\n\r\n");
+}
+
 #[tokio::test]
 async fn answers_without_a_body_have_none() {
     let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
@@ -67,15 +110,37 @@ async fn answers_without_a_body_have_none() {
 
 #[tokio::test]
 async fn an_answer_without_a_length_ends_with_its_connection() {
-    for (version, expected) in [("1.1", "5\r\nhello\r\n0\r\n\r\n"), ("1.0", "hello")] {
+    for (version, wish, expected) in [
+        ("1.1", "close", "5\r\nhello\r\n0\r\n\r\n"),
+        ("1.0", "close", "hello"),
+        // It knows no chunks, so that the connection cannot be kept.
+        ("1.0", "keep-alive", "hello"),
+    ] {
         let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
         let mut backend = upstream
-            .forwarded(&mut client, format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n\r\n"))
+            .forwarded(&mut client, format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: {wish}\r\n\r\n"))
             .await;
         backend.send("HTTP/1.1 200 OK\r\n\r\nhello").await;
         drop(backend);
-        client.head().await;
+        let head = client.head().await;
+        let says = head.lines().filter(|line| line.starts_with("connection:")).collect::<Vec<_>>();
+        assert!(says == ["connection: close"] || (says.is_empty() && version == "1.0"), "{wish}: {head}");
         assert_eq!(client.rest().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn http_1_0_can_keep_its_connection_where_answers_have_a_length() {
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let request = "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
+    for (answer, next) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "keep-alive"),
+        ("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", "keep-alive"),
+    ] {
+        let mut backend = upstream.forwarded(&mut client, request).await;
+        backend.send(answer).await;
+        let head = client.head().await;
+        assert_eq!(field(&head, "connection"), Some(next), "{head}");
     }
 }
 

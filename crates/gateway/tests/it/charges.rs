@@ -178,3 +178,24 @@ async fn a_cost_may_be_in_the_trailers() {
     assert!(seen.is_some());
     assert_eq!(used(&gateway, "k"), 11);
 }
+
+/// A client that asks for what cannot be read here would choose what it pays.
+#[tokio::test]
+async fn an_upstream_is_asked_for_a_body_that_can_be_read() {
+    let asked = async |terms: ChargeTerms| {
+        let upstream = RawUpstream::new().await;
+        let gateway = gateway("k", terms, &upstream).await;
+        let mut client = Raw::connect(gateway.address).await;
+        client
+            .send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\naccept-encoding: br\r\n\r\n")
+            .await;
+        let head = upstream.accept().await.head().await.to_ascii_lowercase();
+        let codings =
+            head.lines().filter_map(|line| line.strip_prefix("accept-encoding: ").map(str::to_owned));
+        codings.collect::<Vec<_>>()
+    };
+    assert_eq!(asked(tokens()).await, ["identity"]);
+    let header = ResponseCost::Header { name: HeaderName::from_static("x-cost"), default: 1 };
+    let by_header = ChargeTerms::OnResponse { status: None, cost: header };
+    assert_eq!(asked(by_header).await, ["gzip", "br"], "the body does not matter");
+}

@@ -173,7 +173,15 @@ fn odd_fields() -> Vec<Shape> {
         ("Expect: 200-ok", head("Expect: 200-ok\r\nContent-Length: 3\r\n", "abc")),
         ("Connection: content-length", head("Connection: Content-Length\r\nContent-Length: 3\r\n", "abc")),
         ("Connection: host", field("Connection: Host\r\nContent-Length: 0\r\n")),
+        ("Upgrade: h2c", field(&h2c("Upgrade, HTTP2-Settings", "h2c"))),
+        ("Upgrade: h2c without its settings", field(&h2c("Upgrade", "h2c"))),
+        ("Upgrade: H2C in a list", field(&h2c("HTTP2-Settings, upgrade", "websocket, H2C"))),
     ]
+}
+
+/// Asks for HTTP/2 by an upgrade.
+fn h2c(connection: &str, upgrade: &str) -> String {
+    format!("Connection: {connection}\r\nUpgrade: {upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n")
 }
 
 /// An upstream that notes what arrives.
@@ -193,9 +201,12 @@ async fn upstream() -> (SocketAddr, Arrivals) {
                     if path == "/pending" {
                         std::future::pending::<()>().await;
                     }
+                    // Whoever asks for another protocol may get a tunnel.
+                    let upgrade = request.headers().get("upgrade").cloned();
                     // One whose body never ends well has not arrived.
                     if let Ok(body) = request.into_body().collect().await {
                         let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+                        let body = upgrade.map_or(body.clone(), |upgrade| format!("{upgrade:?} {body}"));
                         noted.lock().unwrap().insert(path, body);
                     }
                     Ok::<_, Infallible>(Response::new("ok".to_owned()))

@@ -218,6 +218,9 @@ async fn both_ways_tell_of_limits_and_believe_trusted_proxies_alike() {
     let limited = || GatewaySetup { rules: LIMITED, ratelimit_fields: true, ..GatewaySetup::default() };
     compare(limited, CASES).await;
     compare(|| GatewaySetup { trusted: &["127.0.0.0/8"], ..limited() }, CASES).await;
+    // Names that no field may have.
+    let odd: &str = LIMITED.replace("name: by ", "name: b\u{fd} ").leak();
+    compare(|| GatewaySetup { rules: odd, ..limited() }, CASES.split_at(2).0).await;
 }
 
 #[tokio::test]

@@ -52,3 +52,26 @@ async fn a_trusted_proxy_says_whom_it_speaks_for() {
     assert_eq!(field(&head, "x-forwarded-for"), Some("6.6.6.6, 203.0.113.9, 127.0.0.1"));
     assert_eq!(field(&head, "x-tollgate-client"), Some("203.0.113.9"));
 }
+
+/// CGI and what came after it make `HTTP_PROXY` of a field, and the same of `_` and `-`.
+#[tokio::test]
+async fn fields_that_an_upstream_could_take_for_others_stay_behind_on_both_ways() {
+    for way in ["", "\r\n"] {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        client
+            .send(format!(
+                "{way}GET / HTTP/1.1\r\nHost: a\r\nProxy: http://evil\r\nContent_Length: 6\r\nContent-Type: x/y\r\n\
+                 Transfer_Encoding: chunked\r\nX_Forwarded_For: 6.6.6.6\r\nX_Tollgate-Client: 6.6.6.6\r\n\
+                 X_Real_IP: 6.6.6.6\r\nKeep_Alive: 6\r\nProxy_Authorization: 6\r\nHTTP2-Settings: 6\r\n\
+                 HTTP2_Settings: 6\r\nX_Own: 2\r\n\r\n"
+            ))
+            .await;
+        let head = upstream.accept().await.head().await;
+        let names: Vec<&str> =
+            head.lines().skip(1).filter_map(|line| Some(line.split_once(':')?.0)).collect();
+        let mut names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with("x-")).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["content-type", "forwarded", "host", "via", "x_own"], "{way:?}: {head}");
+        assert!(!head.contains("6.6.6.6"), "{head}");
+    }
+}

@@ -1,11 +1,21 @@
 //! HTTP/2 in, HTTP/1.1 out.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
+use tollgate_defer::{DeferConfig, DeferService, EmbeddedQueue};
+use tollgate_gateway::bounds::{FIELDS_MAX, KEEP_ALIVE_MAX};
+use tollgate_gateway::{
+    GatewayConfig, GatewayTimeouts, GroupConfig, RouteConditions, RouteConfig, default_mapping,
+};
+use tollgate_http::{Action, Fact, Mapping, MissingValue, PathTemplates};
 
-use crate::support::{GatewaySetup, RawUpstream, TestGateway, field};
+use crate::support::{DEADLINE, GatewaySetup, RawUpstream, TestGateway, eventually, field, pass, url};
 
 type Sender = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
 
@@ -56,4 +66,171 @@ async fn connect_is_refused_over_http2_too() {
     let request = hyper::Request::connect("shop.example:443").body(Full::default()).unwrap();
     assert_eq!(sender.send_request(request).await.unwrap().status(), 405);
     upstream.was_left_alone().await;
+}
+
+/// Routes to the same upstream.
+fn routes(upstream: &RawUpstream, own: Vec<(&str, Option<Mapping>)>) -> GatewayConfig {
+    let first_byte = Duration::from_millis(50);
+    let routes = own.into_iter().map(|(path, mapping)| RouteConfig {
+        conditions: RouteConditions {
+            paths: Some(PathTemplates::new(&[path]).unwrap()),
+            ..RouteConditions::default()
+        },
+        group: Arc::new(GroupConfig::of(url(upstream.address))),
+        mapping,
+        timeouts: GatewayTimeouts { first_byte, ..GatewayTimeouts::default() },
+    });
+    GatewayConfig { routes: routes.collect(), max_wait: DEADLINE }
+}
+
+/// Status, fields and body of the answer to a request without a body.
+async fn ask(gateway: &TestGateway, method: &Method, path: &str) -> (StatusCode, HeaderMap, Bytes) {
+    let mut sender = connect(gateway).await;
+    let request = hyper::Request::builder().method(method).uri(format!("http://a{path}"));
+    let answer = sender.send_request(request.body(Full::default()).unwrap()).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    // A client takes bytes in an answer to HEAD for an error of the protocol.
+    let body = body.collect().await.unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
+    (parts.status, parts.headers, body.to_bytes())
+}
+
+#[tokio::test]
+async fn an_answer_of_our_own_to_head_has_the_length_of_its_body_and_no_body() {
+    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: path\n    value: /denied\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: hour, requests_per_unit: 0 }\n  - key: path\n    value: /later\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: hour, requests_per_unit: 1, over_limit: defer }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let deferring = Arc::new(DeferService::new(DeferConfig::default()));
+    deferring.open(EmbeddedQueue::open(folder.path(), DeferConfig::default()).unwrap()).unwrap();
+    let missing = Action::new("user", Fact::header("x-user").unwrap()).or(MissingValue::Deny);
+    let missing = Mapping::new("gateway", vec![vec![missing]]).unwrap();
+    let upstream = RawUpstream::new().await;
+    let mut config = routes(
+        &upstream,
+        vec![
+            ("/denied", None),
+            ("/silent", None),
+            ("/%00", None),
+            ("/later", None),
+            ("/user", Some(missing)),
+        ],
+    );
+    let down = RawUpstream::new().await;
+    config.routes.extend(routes(&down, vec![("/down", None)]).routes);
+    drop(down);
+    let setup = GatewaySetup {
+        rules: RULES,
+        deferring: Some(deferring),
+        mapping: default_mapping(),
+        ..GatewaySetup::default()
+    };
+    let gateway = setup.start_with(config).await;
+    // The first one passes, and is not answered.
+    assert_eq!(ask(&gateway, &Method::GET, "/later").await.0, 504);
+    for (path, status) in [
+        ("/denied", 429),
+        ("/silent", 504),
+        ("/later", 202),
+        ("/user", 403),
+        ("/down", 502),
+        ("/nowhere", 404),
+        ("/%00", 400),
+        ("/v1/deferred/00000000000000000000000000000000", 404),
+    ] {
+        let (got, fields, body) = ask(&gateway, &Method::HEAD, path).await;
+        assert_eq!((got.as_u16(), body.len()), (status, 0), "{path}");
+        let (_, own, body) = ask(&gateway, &Method::GET, path).await;
+        let length =
+            |fields: &HeaderMap| fields["content-length"].to_str().unwrap().parse::<usize>().unwrap();
+        // Milliseconds and identifiers of the two may differ in length.
+        assert!(length(&fields).abs_diff(body.len()) < 5 && !body.is_empty(), "{path}: {fields:?}");
+        assert_eq!(fields["content-type"], own["content-type"], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_is_no_path_is_refused_as_over_http1() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let mut sender = connect(&gateway).await;
+    let request = |method: Method, path: &'static str| {
+        let uri = Uri::builder().scheme("http").authority("a").path_and_query(path).build().unwrap();
+        hyper::Request::builder().method(method).uri(uri).body(Full::default()).unwrap()
+    };
+    for (method, path) in [(Method::GET, "*"), (Method::POST, "*")] {
+        let answer = sender.send_request(request(method, path)).await.unwrap();
+        assert_eq!(answer.status(), 400, "{path}");
+    }
+    upstream.was_left_alone().await;
+    let answer = tokio::spawn(sender.send_request(request(Method::OPTIONS, "*")));
+    let mut backend = upstream.accept().await;
+    assert!(backend.head().await.starts_with("OPTIONS * HTTP/1.1\r\n"));
+    backend.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    assert_eq!(answer.await.unwrap().unwrap().status(), 204);
+}
+
+/// RFC 9113, 8.3.1: whoever looks at one of them and whoever looks at the other must see the same.
+#[tokio::test]
+async fn a_host_beside_another_authority_is_refused() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let _backend = upstream.answer_all("HTTP/1.1 204 No Content\r\n\r\n");
+    let mut sender = connect(&gateway).await;
+    for (host, status) in
+        [("b", 400), ("a:8", 400), ("a.b", 400), ("", 400), ("a", 204), ("A", 204), ("a:80", 204)]
+    {
+        let request = hyper::Request::get("http://a/").header("host", host).body(Full::default()).unwrap();
+        assert_eq!(sender.send_request(request).await.unwrap().status(), status, "{host:?}");
+    }
+}
+
+/// The same that the tower layer says.
+#[tokio::test]
+async fn a_denied_call_of_grpc_is_told_the_message_of_its_limit() {
+    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 0, message: \"100 % used\" }\n";
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { rules: RULES, ..GatewaySetup::default() }.start(upstream.address).await;
+    let mut sender = connect(&gateway).await;
+    let mut ask = async |content: &'static str| {
+        let request = hyper::Request::post("http://a/x.Y/Z").header("content-type", content);
+        sender.send_request(request.body(Full::default()).unwrap()).await.unwrap()
+    };
+    let answer = ask("application/grpc+proto").await;
+    let told = |name: &str| answer.headers().get(name).map(HeaderValue::as_bytes);
+    assert_eq!((answer.status().as_u16(), told("grpc-status")), (200, Some(&b"8"[..])));
+    assert_eq!(told("grpc-message"), Some(&b"100 %25 used"[..]));
+    assert_eq!(told("content-type"), Some(&b"application/grpc"[..]));
+    assert_eq!(ask("application/grpc-web").await.status(), 429, "which is no gRPC to us");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_closed() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let _upstream = upstream.answer_all("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let get = || hyper::Request::get("http://a/").body(Full::default()).unwrap();
+    // One that has had none, and one that has.
+    let (unused, mut used) = (connect(&gateway).await, connect(&gateway).await);
+    assert_eq!(used.send_request(get()).await.unwrap().status(), 200);
+    pass(KEEP_ALIVE_MAX / 2).await;
+    assert_eq!(used.send_request(get()).await.unwrap().status(), 200);
+    pass(KEEP_ALIVE_MAX / 2).await;
+    eventually(|| unused.is_closed()).await;
+    assert!(!used.is_closed(), "it had a request since");
+    pass(KEEP_ALIVE_MAX / 2).await;
+    eventually(|| used.is_closed()).await;
+}
+
+#[tokio::test]
+async fn a_head_has_as_many_fields_as_over_http1() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let _upstream = upstream.answer_all("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let mut sender = connect(&gateway).await;
+    for (fields, status) in [(FIELDS_MAX, 200), (FIELDS_MAX + 1, 431)] {
+        let mut request = hyper::Request::get("http://a/");
+        for number in 0..fields {
+            request = request.header(format!("x-{number}"), "y");
+        }
+        let answer = sender.send_request(request.body(Full::default()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), status, "{fields} fields");
+    }
 }

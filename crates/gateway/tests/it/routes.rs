@@ -83,6 +83,40 @@ async fn a_route_can_have_a_mapping_of_its_own() {
     }
 }
 
+/// The host is text only where somebody wants it.
+#[tokio::test]
+async fn a_mapping_can_limit_by_host() {
+    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: host\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+    let upstream = RawUpstream::new().await;
+    let by_host = Action::new("host", Fact::header(":authority").unwrap());
+    let mut limited = route(&upstream, &["/limited"]);
+    limited.mapping = Some(Mapping::new(DEFAULT_DOMAIN, vec![vec![by_host]]).unwrap());
+    let routes = vec![limited, route(&upstream, &[])];
+    let gateway = GatewaySetup { rules: RULES, ..GatewaySetup::default() }.start_with(config(routes)).await;
+    let _upstream = upstream.answer_all(named("ok"));
+    let mut client = Raw::connect(gateway.address).await;
+    for (host, status) in [("a", "200"), ("b", "200"), ("a", "429"), ("b", "429")] {
+        let (head, _) = client.ask(&format!("GET /limited HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {head}");
+    }
+}
+
+/// A connection that stays open looks again for every request.
+#[tokio::test]
+async fn other_routes_are_taken_from_the_next_request_on() {
+    let (old, new) = (RawUpstream::new().await, RawUpstream::new().await);
+    let setup = GatewaySetup::default();
+    let mapping = setup.mapping.clone();
+    let gateway = setup.start_with(config(vec![route(&old, &[])])).await;
+    let next = config(vec![route(&new, &[])]);
+    let (_old, _new) = (old.answer_all(named("old")), new.answer_all(named("new")));
+    let mut client = Raw::connect(gateway.address).await;
+    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(client.ask(request).await.1, "old");
+    gateway.gateway.reload(&next, &mapping).unwrap();
+    assert_eq!(client.ask(request).await.1, "new");
+}
+
 #[tokio::test]
 async fn a_route_can_have_timeouts_of_its_own() {
     let upstream = RawUpstream::new().await;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{GatewaySetup, Raw, RawUpstream, TestGateway};
+use crate::support::{DEADLINE, GatewaySetup, Raw, RawUpstream, TestGateway, field};
 
 /// One every 20 ms, and up to 200 may wait.
 const PACED: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit:\n      unit: second\n      requests_per_unit: 50\n      algorithm: leaky_bucket\n      burst: 200\n";
@@ -24,6 +24,8 @@ async fn a_hundred_at_once_arrive_one_by_one() {
     let mut clients = Vec::new();
     for path in 0..100 {
         clients.push(send(&gateway, path).await);
+        // The next comes when this one is in its line: there is one thread, and what came later is answered.
+        Raw::connect(gateway.address).await.ask("no request\r\n\r\n").await;
     }
     let (mut paths, mut times, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..100 {
@@ -33,13 +35,18 @@ async fn a_hundred_at_once_arrive_one_by_one() {
         paths.push(head.split(' ').nth(1).unwrap().trim_start_matches('/').parse::<usize>().unwrap());
         open.push(backend);
     }
+    assert!(paths.iter().copied().eq(0..100), "first in, first out: {paths:?}");
     for (turn, time) in (0..).zip(&times) {
         let due = Duration::from_millis(20) * turn;
         // A timer is exact to a millisecond.
         assert!(*time - start + Duration::from_millis(2) >= due, "number {turn} came too early");
     }
-    paths.sort_unstable();
-    assert!(paths.into_iter().eq(0..100), "all of them, once");
+    // A machine that is busy holds some of them up, and the next ones come closer then; most do not.
+    let mut gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    let usual = Duration::from_millis(15)..Duration::from_millis(25);
+    assert!(usual.contains(&gaps[gaps.len() / 2]), "they come unevenly: {gaps:?}");
+    assert!(*times.last().unwrap() - start < DEADLINE, "they come late");
     for (mut client, mut backend) in clients.into_iter().zip(open) {
         backend.send(OK).await;
         assert!(client.head().await.starts_with("HTTP/1.1 200"));
@@ -65,6 +72,25 @@ async fn a_client_that_goes_away_gives_its_place_back() {
     drop(first);
 }
 
+/// There is room in the line, and the wait would be a minute.
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_told_as_such() {
+    const SLOW: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit:\n      name: slow\n      unit: minute\n      requests_per_unit: 1\n      algorithm: leaky_bucket\n      burst: 9\n";
+    for more in ["", "TE: trailers\r\n"] {
+        let upstream = RawUpstream::new().await;
+        let gateway = GatewaySetup { rules: SLOW, ..GatewaySetup::default() }.start(upstream.address).await;
+        let _answering = upstream.answer_all(OK);
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{more}\r\n");
+        let mut client = Raw::connect(gateway.address).await;
+        assert!(client.ask(&request).await.0.starts_with("HTTP/1.1 200"));
+        let (head, body) = client.ask(&request).await;
+        assert!(head.starts_with("HTTP/1.1 429"), "{head}");
+        assert_eq!(field(&head, "x-ratelimit-remaining"), Some("0"), "{head}");
+        let told = "the limit 'slow' of 1 per 1m has a line in which this would wait longer than requests are held; try again in 30 s";
+        assert!(body.contains(told) && body.contains("\"reason\":\"max_wait\""), "{body}");
+    }
+}
+
 /// A client that was not denied within a while.
 async fn waits(gateway: &TestGateway) -> Option<Raw> {
     let mut client = send(gateway, 1).await;
@@ -75,4 +101,70 @@ async fn waits(gateway: &TestGateway) -> Option<Raw> {
         }
         Err(_) => Some(client),
     }
+}
+
+/// Bytes that a held request may take, in a build without optimisations; optimised ones take 5.5 KB.
+const HELD_BYTES_MAX: usize = 16 << 10;
+/// So many are held.
+const HELD: usize = 200;
+/// The process that measures itself has this variable.
+const MEASURES: &str = "TOLLGATE_TEST_MEASURES";
+
+/// Measured in a process of its own, since other tests take memory in this one.
+#[tokio::test]
+async fn a_held_request_takes_little_memory() {
+    if std::env::var_os(MEASURES).is_some() {
+        return measure_held().await;
+    }
+    let own = std::env::current_exe().unwrap();
+    let name = "shaping::a_held_request_takes_little_memory";
+    let output =
+        std::process::Command::new(own).args(["--exact", name, "--nocapture"]).env(MEASURES, "1").output();
+    let output = output.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+async fn measure_held() {
+    const HOLDING: &str = "domain: gateway\ndescriptors:\n  - key: path\n    value: /held\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: minute, requests_per_unit: 480, algorithm: leaky_bucket, burst: 1000 }\n";
+    // Those of the short way, and those of hyper.
+    for more in ["", "TE: trailers\r\n"] {
+        let upstream = RawUpstream::new().await;
+        let gateway =
+            GatewaySetup { rules: HOLDING, ..GatewaySetup::default() }.start(upstream.address).await;
+        let answering = upstream.answer_all(OK);
+        let request = |path| {
+            format!("GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: test/1.0\r\nAccept: */*\r\n{more}\r\n")
+        };
+        let mut clients = Vec::new();
+        for _ in 0..HELD {
+            let mut client = Raw::connect(gateway.address).await;
+            client.ask(&request("/free")).await;
+            clients.push(client);
+        }
+        let before = resident_bytes();
+        for client in &mut clients {
+            client.send(request("/held")).await;
+        }
+        // All of them are in the line when one that comes later is answered.
+        Raw::connect(gateway.address).await.ask(&request("/free")).await;
+        let grown = resident_bytes().saturating_sub(before);
+        let held = clients.iter().filter(|client| client.stream.try_read(&mut [0]).is_err()).count();
+        assert!(held > HELD / 2, "{held} of them wait");
+        let each = grown / held;
+        assert!(each > 0, "nothing is held");
+        assert!(each <= HELD_BYTES_MAX, "a held request takes {each} bytes");
+        answering.abort();
+    }
+}
+
+/// What this process has in memory.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tollgate_defer::DeferService;
 use tollgate_gateway::{
     AccessLog, ClientSocket, Gateway, GatewayConfig, GatewayTimeouts, UpstreamUrl, default_mapping,
 };
@@ -61,6 +62,8 @@ pub(crate) struct GatewaySetup {
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// Clients are told in the IETF's fields, too.
     pub(crate) ratelimit_fields: bool,
+    /// What keeps requests that are sent later.
+    pub(crate) deferring: Option<Arc<DeferService>>,
 }
 
 impl Default for GatewaySetup {
@@ -72,6 +75,7 @@ impl Default for GatewaySetup {
             mapping: default_mapping(),
             access_log: None,
             ratelimit_fields: false,
+            deferring: None,
         }
     }
 }
@@ -101,7 +105,7 @@ impl GatewaySetup {
         }
         let checker = Arc::new(checker);
         let gateway = Gateway::new(&config, &mapping, Arc::clone(&checker)).unwrap();
-        let gateway = Arc::new(gateway.with_access_log(self.access_log));
+        let gateway = Arc::new(gateway.with_access_log(self.access_log).with_deferring(self.deferring));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let own = Arc::clone(&gateway);
@@ -282,4 +286,11 @@ pub(crate) async fn eventually(is_so: impl Fn() -> bool) {
 /// Fails if it takes too long.
 pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, work).await.expect("in time")
+}
+
+/// Lets so much time pass at once.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }

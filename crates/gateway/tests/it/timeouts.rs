@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tollgate_gateway::GatewayTimeouts;
+use tollgate_gateway::bounds::WRITE_WAIT_MAX;
 
-use crate::support::{GatewaySetup, Raw, RawUpstream};
+use crate::support::{GatewaySetup, Raw, RawUpstream, TestGateway, eventually, in_time, pass};
 
 const SHORT: GatewayTimeouts = GatewayTimeouts {
     connect: Duration::from_millis(200),
@@ -78,4 +79,103 @@ async fn a_head_that_stops_is_a_408() {
     let answer = client.rest().await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("did not arrive within"), "{answer}");
     upstream.was_left_alone().await;
+}
+
+/// It has the upstream wait as well, and must not look like a failure of it.
+#[tokio::test]
+async fn a_client_that_sends_too_slowly_is_a_408_and_no_failure_of_the_upstream() {
+    let total = GatewayTimeouts { total: Some(Duration::from_millis(400)), ..GatewayTimeouts::default() };
+    let pause = GatewayTimeouts { first_byte: Duration::from_millis(100), ..SHORT };
+    // Bytes come all the time; none come any more; the last ones come so late that nobody could answer.
+    for (timeouts, pieces, is_ended) in [(total, usize::MAX, false), (pause, 1, false), (total, 30, true)] {
+        let (upstream, gateway, mut client) =
+            GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
+        let mut backend = upstream
+            .forwarded(&mut client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+            .await;
+        let (mut reading, mut writing) = client.stream.into_split();
+        let dripping = async {
+            let mut left = pieces;
+            while left > 0 && writing.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                left -= 1;
+            }
+            if is_ended {
+                drop(writing.write_all(&vec![b'x'; 100_000 - pieces]).await);
+            }
+        };
+        let mut answer = Vec::new();
+        let answered =
+            in_time(async { while reading.read_buf(&mut answer).await.is_ok_and(|count| count > 0) {} });
+        let forwarded = backend.rest();
+        tokio::join!(answered, dripping, forwarded);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 408"), "{pieces}: {answer}");
+        assert!(answer.contains("did not arrive in time"), "{answer}");
+        assert_eq!(gateway.gateway.upstreams()[0].failures, 0, "{pieces}");
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_has_the_whole_body_and_says_nothing_is_a_504() {
+    let timeouts = GatewayTimeouts { total: Some(Duration::from_millis(300)), ..GatewayTimeouts::default() };
+    let (upstream, gateway, mut client) = GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
+    let mut backend =
+        upstream.forwarded(&mut client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe").await;
+    client.send("llo").await;
+    assert_eq!(backend.bytes(5).await, "hello");
+    assert!(client.head().await.starts_with("HTTP/1.1 504"));
+    assert_eq!(gateway.gateway.upstreams()[0].failures, 1);
+}
+
+/// What no socket has room for.
+const ENDLESS: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
+
+/// Each of the ways through the gateway; a stream of HTTP/2 has its window of 64 KB, and never another.
+const WAYS: [&[u8]; 3] = [
+    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a",
+];
+
+/// A client that asks and reads nothing, with the upstream's side of it, which sends for as long as it can.
+async fn unread(
+    way: &[u8],
+    timeouts: GatewayTimeouts,
+) -> (TestGateway, Raw, impl Future<Output = ()> + use<>) {
+    let (upstream, gateway, mut client) = GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
+    let mut backend = upstream.forwarded(&mut client, way).await;
+    backend.send(ENDLESS).await;
+    let sending = async move { while backend.stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {} };
+    (gateway, client, sending)
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_off_when_the_total_time_is_over() {
+    for way in WAYS {
+        let total = Some(Duration::from_millis(300));
+        let timeouts = GatewayTimeouts { total, ..GatewayTimeouts::default() };
+        let (gateway, _client, sending) = unread(way, timeouts).await;
+        in_time(sending).await;
+        eventually(|| gateway.gateway.upstreams()[0].in_flight == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_off_after_a_while() {
+    for way in WAYS {
+        let (gateway, mut client, sending) = unread(way, GatewayTimeouts::default()).await;
+        let mut sending = std::pin::pin!(sending);
+        // Until nobody has room for more.
+        let filling = tokio::time::timeout(Duration::from_millis(500), sending.as_mut()).await;
+        assert!(filling.is_err(), "it was cut off at once");
+        assert_eq!(gateway.gateway.upstreams()[0].in_flight, 1);
+        pass(WRITE_WAIT_MAX).await;
+        in_time(sending).await;
+        eventually(|| gateway.gateway.upstreams()[0].in_flight == 0).await;
+        // Over HTTP/2 the stream alone has ended: it was reset, and the connection is in use.
+        if way.starts_with(b"PRI") {
+            client.until(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08").await.expect("RST_STREAM, CANCEL");
+        }
+    }
 }

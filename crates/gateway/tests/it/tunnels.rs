@@ -55,3 +55,55 @@ async fn a_101_that_nobody_asked_for_is_a_502() {
         .await;
     assert!(client.head().await.starts_with("HTTP/1.1 502"));
 }
+
+/// HTTP in a tunnel would pass every limit: HTTP/2 is not asked for by an upgrade any more (RFC 9113, 3.1).
+#[tokio::test]
+async fn an_upgrade_to_http2_is_an_ordinary_request() {
+    for upgrade in [
+        "Upgrade: h2c",
+        "Upgrade: websocket, H2C",
+        "Upgrade: websocket\r\nUpgrade: foo/1,\th2c ,bar",
+        "Upgrade: h2c-16",
+        "Upgrade: h2",
+        "Upgrade: HTTP/2.0",
+    ] {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n\
+             {upgrade}\r\n\r\n"
+        );
+        client.send(&request).await;
+        let mut backend = upstream.accept().await;
+        let head = backend.head().await;
+        for name in ["connection", "upgrade", "http2-settings"] {
+            assert_eq!(field(&head, name), None, "{upgrade}: {head}");
+        }
+        // It is answered as any other, and what follows is a request.
+        backend.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await;
+        assert!(client.head().await.starts_with("HTTP/1.1 204"), "{upgrade}");
+        let mut backend = upstream.forwarded(&mut client, &request).await;
+        // An upstream that switches nevertheless is not followed.
+        backend.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n").await;
+        assert!(client.head().await.starts_with("HTTP/1.1 502"), "{upgrade}");
+    }
+}
+
+#[tokio::test]
+async fn a_101_to_a_protocol_that_was_not_asked_for_is_a_502() {
+    for (answer, status) in [
+        ("Upgrade: WebSocket\r\n", "101"),
+        ("Upgrade: h2c\r\n", "502"),
+        ("Upgrade: websocket, h2c\r\n", "502"),
+        ("Upgrade: websocket\r\nUpgrade: h2c\r\n", "502"),
+        ("Upgrade:\r\n", "502"),
+        ("", "502"),
+    ] {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        let mut backend = upstream.forwarded(&mut client, UPGRADE).await;
+        backend
+            .send(format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{answer}\r\n"))
+            .await;
+        let head = client.head().await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{answer:?}: {head}");
+    }
+}

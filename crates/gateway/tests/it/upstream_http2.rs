@@ -154,6 +154,30 @@ async fn a_request_over_http1_reaches_an_upstream_over_http2_with_trailers_both_
     assert!(body.ends_with("0\r\nx-end: 8\r\n\r\n"), "{body}");
 }
 
+/// hyper passes on any trailers here, announced or not.
+#[tokio::test]
+async fn claims_in_trailers_stay_behind_on_the_way_to_http2_too() {
+    let gateway = start(group("h2c", Http2Upstream::default().listen().await)).await;
+    for (trailers, expected) in [
+        (
+            "X-Tollgate-Client: 6\r\nX-Forwarded-For: 6\r\nAuthorization: 6\r\nX-Sum: 7\r\n",
+            "\n{\"x-sum\": \"7\"}",
+        ),
+        // Nothing is left of them but an empty piece at the end.
+        ("X-Tollgate-Client: 6\r\n", "\n"),
+    ] {
+        let (_, body) = ask(
+            &gateway,
+            &format!(
+                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+                 2\r\nhi\r\n0\r\n{trailers}\r\n"
+            ),
+        )
+        .await;
+        assert!(body.contains(&format!("\nhi{expected}\r\n")), "{body}");
+    }
+}
+
 #[tokio::test]
 async fn a_host_can_be_set_for_a_group() {
     let host = Some("api.internal".parse().unwrap());

@@ -43,6 +43,11 @@ impl ChargeTerms {
         }
     }
 
+    /// Whether the body of the answer has a say.
+    pub const fn read_body(&self) -> bool {
+        matches!(self, Self::OnResponse { cost: ResponseCost::Json { .. }, .. })
+    }
+
     /// Whether a request is charged in the end, if its answer has this status.
     pub(crate) fn charge(&self, status: Option<u16>) -> bool {
         let is_among = |set: &StatusSet| status.is_some_and(|status| set.has(status));

@@ -46,6 +46,10 @@ impl<'a> HttpRequestFacts<'a> {
 
 /// Path and query of a request target in any of the forms of HTTP.
 fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    // Most are a path and nothing else, which one look shows.
+    if target.starts_with(b"/") && !target.iter().any(|byte| matches!(byte, b'?' | b'#')) {
+        return (target, None);
+    }
     let target = before(target, b'#').0;
     let (path, query) = before(without_origin(target), b'?');
     (if path.is_empty() { b"/" } else { path }, query)

@@ -75,7 +75,10 @@ impl<'a> HeaderFields<'a> {
     pub fn get(self, name: &HeaderName) -> Option<&'a [u8]> {
         match self {
             Self::Map(map) => map.get(name).map(HeaderValue::as_bytes),
-            Self::Lines(_) => self.get_all(name).next(),
+            Self::Lines(lines) => {
+                let name = name.as_str().as_bytes();
+                lines.iter().find(|line| line.name == name).map(|line| line.value)
+            }
         }
     }
 

@@ -1,13 +1,11 @@
 //! Which facts about a request become which entries.
 //!
-//! An operator writes descriptors as lists of [`Action`]s; for a request each
-//! list becomes a descriptor, or nothing where a fact is absent. Then the rules
-//! decide which limits it meets.
+//! An operator writes descriptors as lists of [`Action`]s; for a request each list becomes a
+//! descriptor, or nothing where a fact is absent. Then the rules decide which limits it meets.
 //!
-//! Invariants: as in Envoy, an action whose value is absent drops its
-//! descriptor, unless the operator says otherwise ([`MissingValue`]);
-//! descriptors stay in order. An address is looked for and a token verified once
-//! per request at most.
+//! Invariants: as in Envoy, an action whose value is absent drops its descriptor, unless the
+//! operator says otherwise ([`MissingValue`]); descriptors stay in order. An address is looked for
+//! and a token verified once per request at most.
 //!
 //! Deliberately not here: settings files; what the descriptors are limited to.
 
@@ -332,6 +330,11 @@ impl Mapping {
     /// Whether answers have a say in what is charged.
     pub fn needs_responses(&self) -> bool {
         self.descriptors.iter().any(|descriptor| descriptor.terms.terms.need_response())
+    }
+
+    /// Whether bodies of answers say what is charged.
+    pub fn reads_bodies(&self) -> bool {
+        self.descriptors.iter().any(|descriptor| descriptor.terms.terms.read_body())
     }
 
     /// The proxies that are believed.

@@ -100,10 +100,19 @@ impl PathTemplates {
         let routed =
             if self.spelling.ignore_case { template.to_ascii_lowercase() } else { template.to_owned() };
         self.templates.insert(routed, template.into()).map_err(|error| {
-            if let matchit::InsertError::Conflict { with } = error {
-                return wrong(format!("it matches the same paths as {with}"));
-            }
-            wrong(error.to_string())
+            wrong(match error {
+                matchit::InsertError::Conflict { with } => format!("it matches the same paths as {with}"),
+                matchit::InsertError::InvalidParam => {
+                    "a brace is not closed, or there is no name in it".to_owned()
+                }
+                matchit::InsertError::InvalidParamSegment => {
+                    "between two slashes there can be one {name}, at the end".to_owned()
+                }
+                matchit::InsertError::InvalidCatchAll => {
+                    "a {*name} stands for all that follows, and must be at the end".to_owned()
+                }
+                other => other.to_string(),
+            })
         })?;
         self.count += 1;
         Ok(())
@@ -232,6 +241,13 @@ mod tests {
         let refused = |templates: &[&str]| PathTemplates::new(templates).unwrap_err().to_string();
         assert!(refused(&["users"]).contains("does not begin with a slash"));
         assert!(refused(&["/a/{id", "/b"]).contains("'/a/{id' cannot be a path template"));
+        for unclosed in ["/a/{id", "/a/{}", "/a/id}"] {
+            assert!(refused(&[unclosed]).contains(": a brace is not closed, or there is no name in it;"));
+        }
+        assert!(
+            refused(&["/a/{b}{c}"]).contains(": between two slashes there can be one {name}, at the end;")
+        );
+        assert!(refused(&["/a/{*b}/c"]).contains(": a {*name} stands for all that follows,"));
         assert!(refused(&["/caf\u{e9}/{id}"]).contains("a path like /caf\u{e9}/x is spelled /caf%C3%A9/x"));
         assert!(refused(&["/a//b"]).contains("a path like /a//b is spelled /a/b"));
         assert!(refused(&["/a/{id}", "/a/{name}"]).contains("it matches the same paths as /a/{id}"));

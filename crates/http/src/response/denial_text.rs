@@ -21,17 +21,18 @@ use super::{CallerView, HeaderLines, RateLimitFields};
 /// So many limits have their texts kept; those of others take their places.
 const LIMITS_KEPT: usize = 8;
 
-/// Texts of denials, one for each of a few limits.
+/// Texts of denials, one for each of a few limits, and with each what whoever writes them has made of it.
 #[derive(Debug, Default)]
-pub struct DenialTexts([Option<DenialText>; LIMITS_KEPT]);
+pub struct DenialTexts<K = ()>([Option<DenialText<K>>; LIMITS_KEPT]);
 
 #[derive(Debug)]
-struct DenialText {
+struct DenialText<K> {
     rules: Weak<RuleSet>,
     key: TextKey,
     lines: Vec<u8>,
     /// Up to the milliseconds.
     body: Vec<u8>,
+    kept: K,
 }
 
 /// What a text is made of, besides the rules.
@@ -50,14 +51,16 @@ struct TextKey {
 }
 
 /// What a denial says: the lines of its head, and its body in two parts.
-#[derive(Debug, Clone, Copy)]
-pub struct DenialParts<'a> {
+#[derive(Debug)]
+pub struct DenialParts<'a, K = ()> {
     /// About limits, each with its end.
     pub lines: &'a [u8],
     /// The body, up to the milliseconds.
     pub body: &'a [u8],
     /// The milliseconds, which [`DenialParts::END`] follows.
     pub retry_after_ms: u64,
+    /// What was made of lines and body the last time; as new whenever one of them is.
+    pub kept: &'a mut K,
 }
 
 impl DenialParts<'_> {
@@ -65,32 +68,34 @@ impl DenialParts<'_> {
     pub const END: &'static [u8] = b"}";
 }
 
-impl DenialTexts {
+impl<K: Default> DenialTexts<K> {
     /// What a denial says that is answered with `status`; none if that is for others to put together.
-    pub fn find(&mut self, view: &CallerView<'_>, status: u16) -> Option<DenialParts<'_>> {
+    pub fn find(&mut self, view: &CallerView<'_>, status: u16) -> Option<DenialParts<'_, K>> {
         let (key, retry_after) = key(view, status)?;
         let rules = view.reply.shared_rules();
         let place = self.0.get_mut(key.rule.index() % LIMITS_KEPT)?;
-        let is_known =
-            |text: &&mut DenialText| text.key == key && std::ptr::eq(text.rules.as_ptr(), Arc::as_ptr(rules));
+        let is_known = |text: &&mut DenialText<K>| {
+            text.key == key && std::ptr::eq(text.rules.as_ptr(), Arc::as_ptr(rules))
+        };
         if place.as_mut().filter(is_known).is_none() {
             *place = Some(DenialText::new(view, Arc::downgrade(rules), key));
         }
-        let DenialText { lines, body, .. } = place.as_ref()?;
-        Some(DenialParts { lines, body, retry_after_ms: retry_after.as_millis_ceil() })
+        let DenialText { lines, body, kept, .. } = place.as_mut()?;
+        Some(DenialParts { lines, body, retry_after_ms: retry_after.as_millis_ceil(), kept })
     }
 }
 
-impl DenialText {
+impl<K: Default> DenialText<K> {
     fn new(view: &CallerView<'_>, rules: Weak<RuleSet>, key: TextKey) -> Self {
         let (mut lines, mut body) = (HeaderLines::default(), Vec::new());
         view.tell(&mut lines);
         view.problem(key.status).write_before_wait(&mut body);
-        Self { rules, key, lines: lines.0, body }
+        Self { rules, key, lines: lines.0, body, kept: K::default() }
     }
 }
 
 /// What the text is made of, and the wait that ends it; none if there is more to it.
+#[inline]
 fn key(view: &CallerView<'_>, status: u16) -> Option<(TextKey, Micros)> {
     let CallerView { settings, reply, retry_after_s, .. } = view;
     let mut told = reply.told();

@@ -45,6 +45,11 @@ pub trait HeaderSink {
         true
     }
 
+    /// Takes the name of the limit that lets a request pass, if it has a place of its own for that.
+    fn take_rule(&mut self, _name: &str) -> bool {
+        false
+    }
+
     /// Takes all that a denial says, body and headers, if it has a way of its own to write that.
     fn take_denial(&mut self, _view: &CallerView<'_>) -> bool {
         false
@@ -103,6 +108,14 @@ fn available(text: &PassText, numbers: PassNumbers) -> Bytes {
     value.into()
 }
 
+/// Appends a number; most waits have one digit.
+fn push_number(out: &mut Vec<u8>, value: u64) {
+    match u8::try_from(value) {
+        Ok(digit @ 0..=9) => out.push(b'0' + digit),
+        Ok(_) | Err(_) => out.extend_from_slice(Buffer::new().format(value).as_bytes()),
+    }
+}
+
 /// Headers as HTTP/1.1 sends them: `name: value`, each with the end of its line.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderLines(pub(super) Vec<u8>);
@@ -133,6 +146,12 @@ impl HeaderLines {
         lines.any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(b": ")))
     }
 
+    /// Appends what is a line, or part of one.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
     fn line(&mut self, name: &HeaderName, value: &[u8]) {
         for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
             self.0.extend_from_slice(part);
@@ -158,18 +177,20 @@ impl HeaderSink for HeaderLines {
 
     fn pass(&mut self, text: &PassText, numbers: PassNumbers) {
         let PassNumbers { remaining, retry_after_s, reset_after_s } = numbers;
-        let (mut left, mut wait, mut reset) = (Buffer::new(), Buffer::new(), Buffer::new());
+        let mut left = Buffer::new();
         let left = left.format(remaining).as_bytes();
         let out = &mut self.0;
         out.reserve(text.lines_start.len() + text.lines_middle.len() + PASS_BYTES);
-        for part in [&text.lines_start, left, LINE_OF_WAIT, wait.format(retry_after_s).as_bytes()] {
-            out.extend_from_slice(part);
-        }
+        // One by one: what has a length that the compiler knows is copied without a call.
+        out.extend_from_slice(&text.lines_start);
+        out.extend_from_slice(left);
+        out.extend_from_slice(LINE_OF_WAIT);
+        push_number(out, retry_after_s);
         if text.policy.is_some() {
-            let reset = reset.format(reset_after_s).as_bytes();
-            for part in [&text.lines_middle, left, FOR_SECONDS.as_bytes(), reset] {
-                out.extend_from_slice(part);
-            }
+            out.extend_from_slice(&text.lines_middle);
+            out.extend_from_slice(left);
+            out.extend_from_slice(FOR_SECONDS.as_bytes());
+            push_number(out, reset_after_s);
         }
         out.extend_from_slice(b"\r\n");
     }

@@ -47,7 +47,7 @@ pub struct QuotaProblem {
     pub retry_after_ms: Option<u64>,
     /// Why it is denied, if there is more to say than that a limit is used up: `penalty` if the
     /// caller was denied so often that it is blocked, `deny_list` if a list has it, `override` if an
-    /// operator denies it.
+    /// operator denies it, `max_wait` if it would have to wait for longer than requests are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
 }
@@ -238,6 +238,9 @@ fn state(name: &str, decision: &RuleDecision) -> String {
             text.push_str(digits.format(left));
             text.push_str(" left and this takes ");
             text.push_str(digits.format(cost));
+        }
+        _ if decision.is_wait_too_long => {
+            text.push_str(" has a line in which this would wait longer than requests are held");
         }
         _ => text.push_str(" is used up"),
     }

@@ -45,7 +45,7 @@ struct KeptTexts {
 
 /// Compares both ways of writing a denial.
 fn compare(view: &CallerView<'_>, texts: &mut DenialTexts, seen: &mut KeptTexts) {
-    let Some(DenialParts { lines, body, retry_after_ms }) = texts.find(view, 429) else {
+    let Some(DenialParts { lines, body, retry_after_ms, .. }) = texts.find(view, 429) else {
         seen.others += 1;
         return;
     };

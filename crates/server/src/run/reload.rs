@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 use tollgate_gateway::Gateway;
-use tollgate_settings::{Settings, SettingsOrigin};
+use tollgate_settings::{Settings, SettingsOrigin, needing_restart};
 
 use crate::bounds::CERTIFICATE_LOOK_EVERY;
 use crate::error::Error;
@@ -77,6 +77,9 @@ impl SettingsReload {
             reload_gateway(running, own, &authz)?;
         }
         self.authz.replace(authz);
+        for name in needing_restart(&self.service.settings_in_force(), &settings.in_force) {
+            tracing::warn!("{name} has changed, which needs a restart; until then it stays as it was");
+        }
         self.service.settings_reloaded(&settings.in_force);
         if let Some(counter) = counter {
             counter.hide(hidden);

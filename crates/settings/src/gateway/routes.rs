@@ -13,7 +13,7 @@ use tollgate_yaml::{
 };
 
 use crate::file::settled;
-use crate::go_syntax::duration;
+use crate::go_syntax::{duration, some_time};
 use crate::mapping::{self, MappingSettings};
 use crate::values;
 
@@ -104,9 +104,19 @@ fn group(map: &YamlMap, context: &RouteContext<'_>, problems: &mut Problems) -> 
     None
 }
 
+/// The texts of a condition; an empty list would fit nothing, or everything, and nobody means either.
+fn condition(map: &YamlMap, key: &str, example: &str, problems: &mut Problems) -> Vec<Located<String>> {
+    let is_empty = |node: &YamlNode| matches!(&*node.value, YamlValue::List(items) if items.is_empty());
+    if let Some(field) = map.get(key).filter(|field| is_empty(&field.node)) {
+        let message = format!("{key} is an empty list, and no request would fit");
+        problems.error(field.node.at, message, format!("write {key}: {example}, or leave it out"));
+    }
+    map.texts(key, example, problems)
+}
+
 fn hosts(map: &YamlMap, problems: &mut Problems) -> Vec<HostPattern> {
     let mut hosts = Vec::new();
-    for Located { value, at } in map.texts("host", "api.example.com", problems) {
+    for Located { value, at } in condition(map, "host", "api.example.com", problems) {
         match value.parse::<HostPattern>() {
             Ok(host) => hosts.push(host),
             Err(error) => problems.error_from(at, &error),
@@ -118,7 +128,7 @@ fn hosts(map: &YamlMap, problems: &mut Problems) -> Vec<HostPattern> {
 fn paths(map: &YamlMap, problems: &mut Problems) -> Option<PathTemplates> {
     map.get("path")?;
     let mut paths = PathTemplates::default();
-    for Located { value, at } in map.texts("path", "/PATH", problems) {
+    for Located { value, at } in condition(map, "path", "/PATH", problems) {
         if let Err(error) = paths.add(&value) {
             problems.error_from(at, &error);
         }
@@ -128,7 +138,7 @@ fn paths(map: &YamlMap, problems: &mut Problems) -> Option<PathTemplates> {
 
 fn methods(map: &YamlMap, problems: &mut Problems) -> Vec<Method> {
     let mut methods = Vec::new();
-    for Located { value, at } in map.texts("method", "GET", problems) {
+    for Located { value, at } in condition(map, "method", "GET", problems) {
         match value.to_ascii_uppercase().parse() {
             Ok(method) => methods.push(method),
             Err(_) => problems.error(at, format!("{} is not a method", quoted(&value)), "write such as GET"),
@@ -170,11 +180,12 @@ fn headers(node: &YamlNode, problems: &mut Problems) -> Vec<HeaderCondition> {
 
 fn timeouts(node: &YamlNode, general: GatewayTimeouts, problems: &mut Problems) -> GatewayTimeouts {
     let Some(map) = YamlMap::read(node, &TIMEOUTS, problems) else { return general };
-    let mut timeout = |key, general| map.parsed(key, duration, problems).map_or(general, |own| own.value);
+    let total = map.parsed("total", duration, problems).map(|own| own.value);
+    let mut timeout = |key, general| map.parsed(key, some_time, problems).map_or(general, |own| own.value);
     GatewayTimeouts {
         connect: timeout("connect", general.connect),
         first_byte: timeout("first_byte", general.first_byte),
         idle: timeout("idle", general.idle),
-        total: Some(timeout("total", general.total.unwrap_or_default())).filter(|total| !total.is_zero()),
+        total: total.or(general.total).filter(|total| !total.is_zero()),
     }
 }

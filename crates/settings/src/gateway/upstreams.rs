@@ -10,7 +10,7 @@ use tollgate_gateway::{EjectPolicy, GroupConfig, HealthCheck, UpstreamTls, Upstr
 use tollgate_yaml::{Located, MapEntry, MapSchema, Problems, YamlMap, YamlNode, YamlValue, quoted};
 
 use crate::file::settled;
-use crate::go_syntax::duration;
+use crate::go_syntax::{duration, some_time};
 use crate::values;
 
 const EXAMPLE: &str = "NAME: [http://HOST:PORT]";
@@ -45,6 +45,9 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Vec<Arc<GroupCon
     }
     let entries = node.entries(|| format!("write {EXAMPLE}"), problems);
     let entries = settled(entries, problems);
+    if entries.is_empty() {
+        problems.error(node.at, "gateway.upstreams is empty", format!("write {EXAMPLE} below it"));
+    }
     let groups = entries.into_iter().filter_map(|MapEntry { name, value, .. }| group(name, value, problems));
     groups.map(Arc::new).collect()
 }
@@ -129,7 +132,7 @@ fn eject(node: &YamlNode, problems: &mut Problems) -> EjectPolicy {
     let Some(map) = YamlMap::read(node, &EJECT, problems) else { return EjectPolicy::default() };
     EjectPolicy {
         after: in_a_row(&map, "after", 0, problems).unwrap_or(after),
-        base: map.parsed("for", duration, problems).map_or(base, |base| base.value),
+        base: map.parsed("for", some_time, problems).map_or(base, |base| base.value),
     }
 }
 

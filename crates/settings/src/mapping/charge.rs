@@ -34,22 +34,19 @@ enum CostFrom {
 
 /// The terms of a descriptor; none if they are wrong, which is reported.
 pub(super) fn terms(descriptor: &YamlMap, problems: &mut Problems) -> Option<ChargeTerms> {
-    let refund_on = match descriptor.get("refund_on") {
-        Some(_) => Some(statuses(descriptor, "refund_on", problems)?),
-        None => None,
-    };
-    let cost = match descriptor.get("cost") {
-        Some(field) => Some(cost(&field.node, problems)?),
-        None => None,
-    };
+    // Each is read before any is judged, so that all mistakes are told at once.
+    let before = problems.error_count();
+    let refund_on = descriptor.get("refund_on").and_then(|_| statuses(descriptor, "refund_on", problems));
+    let cost = descriptor.get("cost").and_then(|field| cost(&field.node, problems));
     let (mut time, mut status) = (None, None);
-    if let Some(field) = descriptor.get("charge") {
-        let charge = YamlMap::read(&field.node, &CHARGE, problems)?;
+    let charge = descriptor.get("charge").and_then(|field| YamlMap::read(&field.node, &CHARGE, problems));
+    if let Some(charge) = charge {
         let times = [("request", ChargeTime::Request), ("response", ChargeTime::Response)];
         time = charge.parsed("when", |text| choice(text, "is no time to charge at", &times), problems);
-        if charge.get("status").is_some() {
-            status = Some(statuses(&charge, "status", problems)?);
-        }
+        status = charge.get("status").and_then(|_| statuses(&charge, "status", problems));
+    }
+    if problems.error_count() > before {
+        return None;
     }
     let needs_response = status.is_some() || cost.is_some();
     match time.map(|time| time.value) {

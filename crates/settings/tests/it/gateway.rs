@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate_settings::{ConfigFile, Flags, GatewaySettings, Settings, rows};
+use tollgate_settings::{ConfigFile, Flags, GatewaySettings, Settings, needing_restart, rows};
 
 const LISTEN: &str = "listen: { gateway: '127.0.0.1:8000' }\n";
 
@@ -187,4 +187,57 @@ fn all_mistakes_are_told_at_once_with_their_places() {
     ] {
         assert!(error.contains(line), "not told: {line}\ntold:\n{error}");
     }
+}
+
+/// It would listen nowhere, and nobody would be told.
+#[test]
+fn a_gateway_without_a_group_is_refused() {
+    let error = refused("gateway: { upstreams: {} }\n");
+    let told = "tollgate.yaml:2:23: gateway.upstreams is empty; write NAME: [http://HOST:PORT] below it";
+    assert!(error.contains(told), "{error}");
+}
+
+#[test]
+fn what_can_never_work_is_refused_with_its_place() {
+    let error = refused(
+        r#"gateway:
+  timeouts: { connect: 0s, first_byte: 0ms, idle: 0s, total: 0s }
+  upstreams: { shop: ["http://a:0", "http://a:65536", "http://a:x", "http://[::1]:"], good: { servers: ["http://a:65535"], eject: { for: 0s } } }
+  routes:
+    - { path: [], method: [], host: [], upstream: good }
+    - { path: /a, upstream: "http://b:99999", timeouts: { first_byte: 0s, total: 0s } }
+    - { upstream: good }
+"#,
+    );
+    let zero = "'0s' would cut everything off; write such as 5s";
+    let port = "write a port from 1 to 65535";
+    let lines = [
+        format!("tollgate.yaml:3:24: {zero}"),
+        "tollgate.yaml:3:40: '0ms' would cut everything off; write such as 5s".to_owned(),
+        format!("tollgate.yaml:3:51: {zero}"),
+        format!("tollgate.yaml:4:23: 'http://a:0' has no port to connect to; {port}"),
+        format!("tollgate.yaml:4:37: 'http://a:65536' has no port to connect to; {port}"),
+        "tollgate.yaml:4:55: 'http://a:x' ".to_owned(),
+        format!("tollgate.yaml:4:69: 'http://[::1]:' has no port to connect to; {port}"),
+        format!("tollgate.yaml:4:138: {zero}"),
+        "tollgate.yaml:6:15: path is an empty list, and no request would fit; write path: /PATH, or leave it out".to_owned(),
+        "tollgate.yaml:6:27: method is an empty list, and no request would fit; write method: GET, or leave it out".to_owned(),
+        "tollgate.yaml:6:37: host is an empty list, and no request would fit; write host: api.example.com, or leave it out".to_owned(),
+        format!("tollgate.yaml:7:29: 'http://b:99999' has no port to connect to; {port}"),
+        format!("tollgate.yaml:7:71: {zero}"),
+    ];
+    let wrong: Vec<&String> = lines.iter().filter(|line| !error.contains(*line)).collect();
+    assert_eq!(wrong, [""; 0], "told:\n{error}");
+    assert_eq!(error.matches("0s' would").count(), 4, "total may take any time:\n{error}");
+}
+
+/// All that is not followed is told, since the log says that the file is in force.
+#[test]
+fn what_needs_a_restart_is_named() {
+    let read = |text: &str| resolved(text, &Flags::default()).unwrap().0.in_force;
+    let old = read("gateway: { upstream: 'http://a:1' }\nlevels: { requests: { per_second: 5 } }\n");
+    let new =
+        read("gateway: { upstream: 'http://b:1' }\nlevels: { requests: { per_second: 6, burst: 9 } }\n");
+    assert_eq!(needing_restart(&old, &new), ["levels.requests.per_second", "levels.requests.burst"]);
+    assert_eq!(needing_restart(&old, &old), [""; 0]);
 }

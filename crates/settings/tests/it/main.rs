@@ -507,6 +507,11 @@ fn a_file_that_was_asked_for_must_be_there() {
     let error = ConfigFile::find(Some(Path::new("no/such.yaml"))).unwrap_err().to_string();
     assert!(error.starts_with("no/such.yaml: cannot be read: "), "{error}");
     assert!(ConfigFile::find(None).unwrap().is_none());
+    // One that is there says what is to be done about it.
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("latin1.yaml");
+    std::fs::write(&path, b"rules: [caf\xe9]\n").unwrap();
+    let error = ConfigFile::find(Some(&path)).unwrap_err().to_string();
+    assert!(error.ends_with("the file is not UTF-8 text, see line 1; save it as UTF-8"), "{error}");
 }
 
 /// Variables that remember which of them were read.

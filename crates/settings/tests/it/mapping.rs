@@ -240,6 +240,12 @@ fn what_is_wrong_about_a_charge_is_told() {
         let error = refused(&charged(fields));
         assert!(error.contains(words), "{fields}: {error}");
     }
+    // All of them at once.
+    let error =
+        refused(&charged("refund_on: [x], charge: { when: y, status: [z] }, cost: { from: w, field: n }"));
+    for words in ["'x' is not a status", "'y' is no time", "'z' is not a status", "'w' has no cost"] {
+        assert!(error.contains(words), "not told: {words}\n{error}");
+    }
 }
 
 #[test]

@@ -124,6 +124,26 @@ async fn a_limit_that_defers_denies_because_a_layer_can_send_nothing_later() {
     assert_eq!(ask(&layer, from("ann")).await.status, 200, "what it denies does not count, and nobody waits");
 }
 
+/// Whoever sends it over HTTP/2 must send no bytes.
+#[tokio::test(start_paused = true)]
+async fn a_denied_head_has_the_length_of_a_body_and_none() {
+    let layer =
+        TollgateLayer::new(limiter("requests_per_unit: 0, unit: minute"), by_user(MissingValue::Deny));
+    for user in [Some("me"), None] {
+        let request = |method| {
+            let mut request = Request::builder().method(method).uri("/");
+            if let Some(user) = user {
+                request = request.header("x-user", user);
+            }
+            request.body(Empty::new()).unwrap()
+        };
+        let (get, head) = (ask(&layer, request("GET")).await, ask(&layer, request("HEAD")).await);
+        assert_eq!((head.status, head.body.as_str(), head.was_served), (get.status, "", false));
+        assert_eq!(head.headers["content-type"], "application/problem+json");
+        assert_eq!(head.headers["content-length"], get.body.len().to_string().as_str());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn callers_of_grpc_get_a_status_of_grpc() {
     let layer = layer("requests_per_unit: 0, unit: minute, message: \"100 % used\"");
