@@ -24,7 +24,7 @@ use crate::bounds::{HTTP_READ, LOOK_EVERY, RESPONSE_PART};
 use crate::listen::lifetime::{Due, Lifetime, ReadEvent, RequestProgress, write_in_time};
 use crate::listen::stream::Io;
 use crate::service::Service;
-use crate::turn::Turn;
+use crate::turn::{Turn, after_others};
 use request::WholeRequest;
 use response::DateHeader;
 
@@ -86,6 +86,7 @@ impl<'a> DirectConnection<'a> {
             }
             turn.decided(1).await;
         }
+        after_others().await;
         self.write().await?;
         self.input.drain(..used);
         Ok(self.input.is_empty())

@@ -37,7 +37,7 @@ use error::V1Error;
 
 pub(crate) use batch::{BatchParts, ResponseBody};
 pub(crate) use decide::{answer, operation};
-pub(crate) use to_wire::V1Response;
+pub(crate) use to_wire::{JSON, V1Response};
 
 /// The paths for callers of the limiter.
 pub(crate) fn router(service: Arc<Service>) -> Router {

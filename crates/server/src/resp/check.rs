@@ -105,12 +105,15 @@ pub(super) fn answer_at_once<'r, 'a: 'r>(
     now: Time,
     writer: &mut RespWriter<'_>,
 ) {
-    let descriptors: SmallVec<[[Descriptor<'_>; 1]; RESP_PIPELINE]> =
-        checks.clone().map(|check| [check.descriptor(entries)]).collect();
-    let requests: SmallVec<[Request<'_>; RESP_PIPELINE]> = checks
-        .zip(&descriptors)
-        .map(|(check, descriptors)| Request::new(check.domain, descriptors).with_cost(check.cost))
-        .collect();
+    // Filled where they are: a list that is collected is moved with all its room, which is kilobytes.
+    let mut descriptors: SmallVec<[[Descriptor<'_>; 1]; RESP_PIPELINE]> = SmallVec::new();
+    descriptors.extend(checks.clone().map(|check| [check.descriptor(entries)]));
+    let mut requests: SmallVec<[Request<'_>; RESP_PIPELINE]> = SmallVec::new();
+    requests.extend(
+        checks
+            .zip(&descriptors)
+            .map(|(check, descriptors)| Request::new(check.domain, descriptors).with_cost(check.cost)),
+    );
     service.check_batch_at_once(&requests, now, |_, decided| write(decided, writer));
 }
 

@@ -26,6 +26,7 @@ use crate::listen::lifetime::{
 use crate::listen::stream::Io;
 use crate::service::Service;
 use crate::tls::Tls;
+use crate::turn::after_others;
 use tollgate_metrics::Call;
 use tollgate_settings::LimitedListener;
 use tollgate_settings::Secret;
@@ -136,6 +137,7 @@ impl RespConnection {
         loop {
             let progress = self.answer().await;
             let is_over = progress.is_over || !self.may_hold();
+            after_others().await;
             self.write().await?;
             if is_over || !progress.has_more {
                 return Ok(is_over);

@@ -2,11 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use axum::http::StatusCode;
 use httpdate::HttpDate;
 use tollgate_core::Time;
 use tollgate_http::response::HeaderLines;
 
-use super::super::v1::{ResponseBody, V1Response};
+use super::super::v1::{JSON, ResponseBody, V1Response};
+
+/// What most responses begin with.
+const OK_LINES: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
 /// The value of the `date` header, which changes once a second.
 #[derive(Debug, Default)]
@@ -34,9 +38,13 @@ pub(super) fn append_head(response: &V1Response<HeaderLines>, date: &str, out: &
         ResponseBody::Whole(bytes) => ["content-length: ", length.format(bytes.len())],
         ResponseBody::Parts(_) => ["transfer-encoding: ", "chunked"],
     };
-    let reason = status.canonical_reason().unwrap_or_default();
-    for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind, "\r\n"] {
-        out.extend_from_slice(part.as_bytes());
+    if *status == StatusCode::OK && *kind == JSON {
+        out.extend_from_slice(OK_LINES);
+    } else {
+        let reason = status.canonical_reason().unwrap_or_default();
+        for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\ncontent-type: ", kind, "\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
     }
     out.extend_from_slice(headers.as_bytes());
     for part in framing.into_iter().chain(["\r\ndate: ", date, "\r\n\r\n"]) {

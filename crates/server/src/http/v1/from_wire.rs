@@ -12,6 +12,7 @@
 
 mod deferred_request;
 mod descriptor;
+mod plain_request;
 mod values;
 
 use hyper::body::Bytes;
@@ -66,7 +67,10 @@ pub(crate) fn request(bytes: &[u8]) -> Result<V1Request<'_>, V1Error> {
     if bytes.trim_ascii().is_empty() {
         return Err(FieldError::Empty.at(""));
     }
-    let request: V1Request<'_> = parse(bytes)?;
+    let request = match plain_request::read(bytes) {
+        Some(request) => request,
+        None => parse(bytes)?,
+    };
     request.check("")?;
     Ok(request)
 }

@@ -7,6 +7,7 @@
 //! none of is absent, and `null` if it never comes.
 
 mod problem;
+mod reply_text;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -28,7 +29,7 @@ pub(crate) use problem::{ProblemBody, error, problem};
 /// The type of a body that is no problem.
 pub(crate) const JSON: &str = "application/json";
 /// A reply with one decision has about this many bytes.
-const BODY_USUAL: usize = 256;
+const BODY_USUAL: usize = 512;
 
 /// The answer to one request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -203,6 +204,13 @@ impl<'a> ReplyBody<'a> {
     }
 }
 
+impl<'a> DeniedBody<'a> {
+    fn new(problem: QuotaProblem, view: &CallerView<'a>) -> Self {
+        let QuotaProblem { kind, title, status, detail, violated_policies, .. } = problem;
+        Self { kind, title, status, detail, violated_policies, reply: ReplyBody::new(view) }
+    }
+}
+
 /// Why no limit decides a request; none if limits do, or if it simply meets none.
 fn reason(reply: &Reply, unknown: Option<UnknownName<'_>>) -> Option<&'static str> {
     let is_free = |why| reply.decisions.is_empty() && reply.free.contains(&Some(why));
@@ -221,11 +229,15 @@ pub(super) struct DecisionList<'a>(&'a Reply);
 
 impl Serialize for DecisionList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.decisions.iter().map(|decision| self.body(decision)))
+        serializer.collect_seq(self.bodies())
     }
 }
 
 impl<'a> DecisionList<'a> {
+    fn bodies(&self) -> impl Iterator<Item = DecisionBody<'a>> {
+        self.0.decisions.iter().map(|decision| self.body(decision))
+    }
+
     fn body(&self, decision: &RuleDecision) -> DecisionBody<'a> {
         let rule = self.0.rule(decision);
         let message = rule.map(|rule| rule.message.as_str());
@@ -262,8 +274,14 @@ pub(crate) struct V1Response<H = ResponseHeaders> {
 
 impl<H> V1Response<H> {
     fn new(status: StatusCode, kind: &'static str, headers: H, body: &impl Serialize) -> Self {
+        Self::written(status, kind, headers, |bytes| {
+            serde_json::to_writer(bytes, body).expect("texts and numbers are always JSON");
+        })
+    }
+
+    fn written(status: StatusCode, kind: &'static str, headers: H, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut bytes = Vec::with_capacity(BODY_USUAL);
-        serde_json::to_writer(&mut bytes, body).expect("texts and numbers are always JSON");
+        write(&mut bytes);
         Self { status, kind, headers, body: ResponseBody::Whole(bytes) }
     }
 }
@@ -290,14 +308,13 @@ impl From<V1Response> for Response {
 /// The answer to one request.
 pub(super) fn one<H: HeaderSink + Default>(view: &CallerView<'_>) -> V1Response<H> {
     if !view.reply().verdict.is_deny() {
-        return V1Response::new(StatusCode::OK, JSON, view.headers(), &ReplyBody::new(view));
+        return V1Response::written(StatusCode::OK, JSON, view.headers(), |out| {
+            ReplyBody::new(view).write(out);
+        });
     }
     let status = StatusCode::TOO_MANY_REQUESTS;
-    let QuotaProblem { kind, title, status: number, detail, violated_policies, .. } =
-        view.problem(status.as_u16());
-    let reply = ReplyBody::new(view);
-    let body = DeniedBody { kind, title, status: number, detail, violated_policies, reply };
-    V1Response::new(status, PROBLEM_JSON, view.headers(), &body)
+    let denied = DeniedBody::new(view.problem(status.as_u16()), view);
+    V1Response::written(status, PROBLEM_JSON, view.headers(), |out| denied.write(out))
 }
 
 /// A response with a body that is JSON already.
@@ -337,8 +354,7 @@ impl BatchBody {
         if !std::mem::take(&mut self.is_empty) {
             self.bytes.push(b',');
         }
-        serde_json::to_writer(&mut self.bytes, &ReplyBody::new(view))
-            .expect("a vector takes all that is JSON");
+        ReplyBody::new(view).write(&mut self.bytes);
         view.reply().decisions.len()
     }
 
