@@ -1,5 +1,5 @@
 //! The steps that run programs of `bench/`: `soak`, `soak-long`, `instructions`, and `bench`, which compares
-//! Tollgate with its peers and writes `docs/performance.md`; and `bench-elastic`, whose program is `elastic_run`.
+//! Tollgate with its peers and writes `docs/performance.md`; `bench-gateway`, which is one section of that; and `bench-elastic`, whose program is `elastic_run`.
 //!
 //! This file builds the programs beside the server, installs the peers from crates.io into the target
 //! folder, and starts them. Comparisons are never part of CI, which has no quiet machine.
@@ -67,6 +67,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     }
     build()?;
     start("release/bench", &[&[&*sections.join(",")], rest].concat())
+}
+
+/// The section of the gateway alone.
+pub(crate) fn gateway(arguments: &[&str]) -> Result<()> {
+    run(&[&["--only", "gateway"], arguments].concat())
 }
 
 /// An elastic limit before an upstream of fixed capacity, and a crowd.

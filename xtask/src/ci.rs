@@ -80,6 +80,11 @@ const ON_DEMAND: &[CiStep] = &[
         run: WithArguments(bench::run),
     },
     CiStep {
+        name: "bench-gateway",
+        what: "one section of it: proxies with limits, in front of one upstream",
+        run: WithArguments(bench::gateway),
+    },
+    CiStep {
         name: "bench-elastic",
         what: "an elastic limit before an upstream of fixed capacity, and a crowd",
         run: WithArguments(bench::elastic),

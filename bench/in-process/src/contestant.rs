@@ -64,10 +64,10 @@ pub trait Contestant: Send + Sync + Sized + 'static {
         |key| self.check(key)
     }
 
-    /// Checks several keys; how many passed.
-    fn check_batch(&self, keys: &[&String]) -> usize {
+    /// Checks of one thread that has several keys at a time; how many passed.
+    fn batch_caller(&self) -> impl FnMut(&[&String]) -> usize {
         let mut check = self.caller();
-        keys.iter().filter(|key| check(key)).count()
+        move |keys| keys.iter().filter(|key| check(key)).count()
     }
 }
 
@@ -87,8 +87,8 @@ impl Contestant for Keyed {
         !self.0.check(key).verdict.is_deny()
     }
 
-    fn check_batch(&self, keys: &[&String]) -> usize {
-        self.0.check_batch(keys).iter().filter(|decision| !decision.verdict.is_deny()).count()
+    fn batch_caller(&self) -> impl FnMut(&[&String]) -> usize {
+        |keys| self.0.check_batch(keys).iter().filter(|decision| !decision.verdict.is_deny()).count()
     }
 }
 
@@ -155,6 +155,14 @@ impl Contestant for Prepared {
     fn caller(&self) -> impl FnMut(&String) -> bool {
         let mut prepared = self.0.prepare("shop", ["user_id"]);
         move |key| !prepared.check([key]).verdict.is_deny()
+    }
+
+    fn batch_caller(&self) -> impl FnMut(&[&String]) -> usize {
+        let mut prepared = self.0.prepare("shop", ["user_id"]);
+        move |keys| {
+            let replies = prepared.check_batch(keys.iter().map(|key| [key.as_str()]));
+            replies.iter().filter(|reply| !reply.verdict.is_deny()).count()
+        }
     }
 }
 

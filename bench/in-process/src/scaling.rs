@@ -11,7 +11,9 @@ use tollgate_limiter::{Capacity, KeyedLimiter, Limiter, SystemClock};
 use crate::contestant::{node, one_domain};
 use crate::harness::{self, Sink, Timed};
 
-const KEYS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+const KEYS: [u64; 6] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+/// What a key takes at most while its table grows: the old slots and the new.
+const KEY_BYTES_MAX: u64 = 80;
 const RULES: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
 const DESCRIPTORS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -20,15 +22,25 @@ const DESCRIPTORS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// # Errors
 /// If a limit is none.
 pub fn run(sink: &mut Sink<'_>) -> Result<(), LimitError> {
-    let shape = Shape::TokenBucket { burst: 30_000_000, refill: Refill::Smooth };
-    // A key is remembered for a minute and more.
-    let limit = Limit::new(1, Micros::from_secs(60), shape)?;
-    for count in KEYS {
-        harness::run("keys", vec![keys(count, limit)], sink);
+    let one_in = |seconds, burst| {
+        let shape = Shape::TokenBucket { burst, refill: Refill::Smooth };
+        Limit::new(1, Micros::from_secs(seconds), shape)
+    };
+    // A key is remembered for as long as it takes to make a hundred million of them.
+    let (limit, lasting) = (one_in(60, 30_000_000)?, one_in(120, 15_000_000)?);
+    for count in KEYS.into_iter().filter(|count| *count * KEY_BYTES_MAX < memory_left()) {
+        harness::run("keys", vec![keys(count, lasting)], sink);
     }
     harness::run("rules", RULES.map(|count| rules(count, limit)).into(), sink);
     harness::run("descriptors", DESCRIPTORS.map(|count| descriptors(count, limit)).into(), sink);
     Ok(())
+}
+
+/// Bytes that this machine has left; as many as there may be if it does not tell.
+fn memory_left() -> u64 {
+    let about = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = about.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB"));
+    line.and_then(|kilobytes| kilobytes.trim().parse::<u64>().ok()).map_or(u64::MAX, |left| left << 10)
 }
 
 /// A number that looks random.
@@ -40,7 +52,9 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 fn keys(count: u64, limit: Limit) -> Timed {
-    let capacity = Capacity { keys: 12_000_000, log_bytes: 0 };
+    // Shards fill unevenly.
+    let keys = usize::try_from(count + count / 5).unwrap_or(usize::MAX).max(12_000_000);
+    let capacity = Capacity { keys, log_bytes: 0 };
     let limiter = KeyedLimiter::<u64>::with(limit, capacity, SystemClock::new());
     for key in 0..count {
         black_box(limiter.check(&key));

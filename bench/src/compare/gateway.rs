@@ -1,8 +1,8 @@
 //! Proxies with limits beside each other, in front of one upstream: Tollgate's gateway, nginx with `limit_req`,
 //! HAProxy with a stick table.
 //!
-//! Every proxy has one core and the upstream and the load have the other, so that each has one thread of work
-//! and its CPU time for a request is what it takes. Each is measured without limits, with a million keys that
+//! Every proxy has one core, and the upstream and the load have the other, so that each proxy has one thread of
+//! work and its CPU time for a request is what it takes. Each is measured without limits, with a million keys that
 //! are all allowed, and denying everything.
 
 use std::fs;
@@ -13,7 +13,7 @@ use anyhow::Result;
 use tempfile::TempDir;
 use tollgate_load::plan::LoadRequest;
 
-use super::server_process::{ServerProcess, free_address};
+use super::server_process::{CoreSplit, ServerProcess, free_address};
 use super::{Concurrency, Contender, Turns, compare};
 use crate::report::Section;
 
@@ -33,12 +33,13 @@ enum ProxyLimits {
 
 /// A proxy that is measured.
 struct Proxy {
-    name: &'static str,
+    name: String,
     server: ServerProcess,
 }
 
 /// Requests that pass, with limits and without, and requests that are denied.
 pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
+    let _cores = CoreSplit::new()?;
     let folder = tempfile::tempdir()?;
     let upstream = nginx(&folder, "upstream", "return 200 hello;", "", CORES[1])?;
     let start = |limits| -> Result<Vec<Proxy>> {
@@ -47,12 +48,16 @@ pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
             ProxyLimits::ByKey => ["nginx limit_req", "HAProxy stick table", "tollgate, a million keys"],
             ProxyLimits::DenyAll => ["nginx limit_req", "HAProxy stick table", "tollgate"],
         };
-        let servers = [
-            nginx_proxy(&folder, &upstream, limits)?,
-            haproxy(&folder, &upstream, limits)?,
-            tollgate(&folder, &upstream, (limits, turns))?,
+        let [nginx, haproxy, own] = names.map(str::to_owned);
+        let mut proxies = vec![
+            Proxy { name: nginx, server: nginx_proxy(&folder, &upstream, limits)? },
+            Proxy { name: haproxy, server: self::haproxy(&folder, &upstream, limits)? },
         ];
-        Ok(names.into_iter().zip(servers).map(|(name, server)| Proxy { name, server }).collect())
+        for (build, program) in turns.builds()? {
+            let server = tollgate(&folder, &upstream, (limits, &program))?;
+            proxies.push(Proxy { name: format!("{build}{own}"), server });
+        }
+        Ok(proxies)
     };
     let (off, on, deny) =
         (start(ProxyLimits::Off)?, start(ProxyLimits::ByKey)?, start(ProxyLimits::DenyAll)?);
@@ -66,7 +71,7 @@ pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
 
 fn contender(proxy: &Proxy) -> Contender {
     Contender {
-        name: proxy.name.to_owned(),
+        name: proxy.name.clone(),
         address: proxy.server.address().to_owned(),
         pid: proxy.server.pid(),
         request: LoadRequest::Get { path: "/".to_owned(), header: "x-key: k{key}".to_owned() },
@@ -145,10 +150,9 @@ fn haproxy(folder: &TempDir, upstream: &ServerProcess, limits: ProxyLimits) -> R
 fn tollgate(
     folder: &TempDir,
     upstream: &ServerProcess,
-    (limits, turns): (ProxyLimits, &Turns),
+    (limits, program): (ProxyLimits, &Path),
 ) -> Result<ServerProcess> {
-    let own = folder.path().join(format!("tollgate-{limits:?}"));
-    fs::create_dir(&own)?;
+    let own = tempfile::tempdir_in(folder)?.keep();
     let (action, limit) = match limits {
         // Nobody sends it, so that no descriptor is made.
         ProxyLimits::Off => ("request_header: { header_name: x-none, descriptor_key: key }", GENEROUS),
@@ -161,8 +165,6 @@ fn tollgate(
     )?;
     let rules = format!("domain: bench\ndescriptors:\n  - key: key\n    rate_limit: {limit}\n");
     fs::write(own.join("rules.yaml"), rules)?;
-    let builds = turns.builds()?;
-    let program = builds.first().map(|(_, program)| program.as_path()).unwrap_or(Path::new("tollgate"));
     let address = free_address();
     let mut command = pinned(CORES[0], &program.to_string_lossy());
     command.current_dir(&own).args(["serve", "--rules", "rules.yaml", "--gateway", &address]);
