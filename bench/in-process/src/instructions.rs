@@ -142,6 +142,12 @@ fn whole_limiter(name: &str, limit: Limit) {
     let descriptors = [Descriptor::new(&entries)];
     let request = Request::new("shop", &descriptors);
     count(&format!("limiter {name}"), || drop(black_box(limiter.check(black_box(&request)).at_once())));
+    let path = [Entry { key: "path", value: "/cart" }];
+    let descriptors = [Descriptor::new(&path), Descriptor::new(&entries)];
+    let request = Request::new("shop", &descriptors);
+    count(&format!("limiter {name}, two limits"), || {
+        drop(black_box(limiter.check(black_box(&request)).at_once()))
+    });
     let mut prepared = limiter.prepare("shop", ["user_id"]);
     count(&format!("prepared {name}"), || {
         black_box(prepared.check(black_box(["user:00000000042"])));

@@ -1,6 +1,7 @@
 //! A check in process beside the peers: `speed`, or `memory [NAME KEYS]`; samples are printed as lines.
 #![expect(clippy::print_stdout, reason = "whoever started it reads the samples")]
 
+mod bare;
 mod memory;
 mod others;
 

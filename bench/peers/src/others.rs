@@ -14,6 +14,8 @@ use throttlecrab::{AdaptiveStore, RateLimiter};
 use tollgate_in_process::contestant::{Allowance, Contestant, Keyed, Prepared, Store, Whole};
 use tollgate_in_process::harness::{self, Timed};
 
+use crate::bare::BareMemory;
+
 /// Times all libraries, case by case.
 pub(crate) fn speed() {
     let all = [
@@ -24,6 +26,7 @@ pub(crate) fn speed() {
         harness::cases::<Prepared>(),
         harness::cases::<Store>(),
         harness::cases::<Whole>(),
+        harness::cases::<BareMemory>(),
     ];
     for at in 0..all[0].len() {
         let timed: Vec<Timed> = all.iter().map(|cases| (cases[at].1)()).collect();

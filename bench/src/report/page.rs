@@ -30,7 +30,7 @@ pub const SECTIONS: &[SectionRow] = &[
         title: "In process",
         intro: "One check of one library, in nanoseconds of processor time: the median of five turns, what it lay between, and how many times faster than governor that is. \
                 Keys are 16 bytes of text, one behind the other in memory as if they had just come off a socket, and were inserted in another order. Everything is allowed unless denied is said. With 2 threads it is the processor time of a check while another thread checks the same key.",
-        bound: "One key is bound by instructions: hashing, the table, the maths, the clock. A million keys do not fit the caches, and each line that must be fetched from memory costs more than all of that; so libraries that keep a key as text on the heap pay twice. Keys in batches overlap these fetches where a library lets them.",
+        bound: "One key is bound by instructions: hashing, the table, the maths, the clock. A million keys do not fit the caches, and each line that must be fetched from memory costs more than all of that; so libraries that keep a key as text on the heap pay twice. Keys in batches overlap these fetches where a library lets them. The last row decides nothing: it hashes a key, and reads and writes 24 bytes of a table as large as Tollgate's.",
     },
     SectionRow {
         name: "memory",
@@ -60,13 +60,13 @@ pub const SECTIONS: &[SectionRow] = &[
         name: "resp",
         title: "RESP",
         intro: "50 connections, with one command or more on their way on each. Each server has one core to itself while it is loaded, and the load has another; redis-server uses no more than one anyhow. In the last table keys live for a quarter of a second, so that all servers are busy with forgetting them: p99 is what to look at there.",
-        bound: "With one command on its way the kernel: two system calls for each, and as many on the side of the load. With 16 and 64 these are shared, and what is left is parsing, deciding, and memory that is not in a cache. The rows without a history say what counting by rule and key costs; metrics are counted in every row.",
+        bound: "With one command on its way the kernel, which takes three quarters of the CPU time of Tollgate: two system calls for each, and as many on the side of the load. With 16 and 64 these are shared, and what is left is parsing, deciding, and memory that is not in a cache. The rows without a history say what counting by rule and key costs; metrics are counted in every row.",
     },
     SectionRow {
         name: "redis",
         title: "Decisions on Redis",
         intro: "Over gRPC, with Redis on the same machine, beside what `redis-benchmark` gets from the same script alone.",
-        bound: "Redis runs scripts on one thread: its CPU time for a decision is what a shard can give. Requests that arrive together share a call.",
+        bound: "Redis runs scripts on one thread: its CPU time for a decision is what a shard can give. Requests that arrive together share a call. Load, service and Redis share two cores, so that the sum of their CPU times bounds requests a second; compare requests for the same CPU time.",
     },
     SectionRow {
         name: "gateway",

@@ -26,6 +26,9 @@ pub const PING_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Hosts whose limits are known. A program that calls more at once has them go in turn.
 pub const HOSTS_MAX: usize = 1_000;
 
+/// Turns at one host that were given back and nobody has taken yet; further ones are lost.
+pub const FREE_TURNS_MAX: usize = 1_000;
+
 /// Where a server does not tell how much there is in all, calls slow down when fewer than this are left.
 pub const SLOW_REMAINING: u64 = 10;
 

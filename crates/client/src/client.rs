@@ -212,7 +212,8 @@ impl Client {
     ///
     /// `Allow` means go ahead now, and what was to be waited for has been. Any other verdict is one whose
     /// time is not within `max_wait`; a `Delay` among them has its place taken, so go ahead after it
-    /// or [`Self::refund`] it.
+    /// or [`Self::refund`] it. A future that is dropped while it waits out a `Delay` keeps its place at the
+    /// server, which only another call could give back: bound the wait by `max_wait` instead.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -428,7 +429,21 @@ fn server_uri(url: &str) -> Result<Uri, Error> {
     if uri.query().is_some() {
         return Err(wrong("it has a query"));
     }
+    if url.contains('#') {
+        return Err(wrong("it has a fragment"));
+    }
+    // A connection would go to the port of the scheme in place of one that cannot be read.
+    let port = uri.authority().and_then(|authority| port_text(authority.as_str()));
+    if port.is_some_and(|port| !matches!(port.parse(), Ok(1_u16..))) {
+        return Err(wrong("its port is not from 1 to 65535"));
+    }
     Ok(uri)
+}
+
+/// What is after the colon of `user@host:port` or `[address]:port`.
+fn port_text(authority: &str) -> Option<&str> {
+    let host = authority.rsplit(['@', ']']).next()?;
+    host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.is_empty())
 }
 
 impl fmt::Debug for Client {

@@ -26,9 +26,17 @@ pub(crate) struct DenialMap {
 
 #[derive(Debug)]
 struct Inner {
-    denials: ExpiringMap<DenialKey, ServerReply>,
+    denials: ExpiringMap<DenialKey, RememberedDenial>,
     /// Counts what makes denials doubtful.
     epoch: u64,
+}
+
+/// A denial, which may be remembered for less than the time that the server told.
+#[derive(Debug)]
+struct RememberedDenial {
+    reply: ServerReply,
+    /// When the same would pass; none for never.
+    passes: Option<Instant>,
 }
 
 /// A request that may be known to be denied.
@@ -54,13 +62,9 @@ impl DenialMap {
         let inner = self.inner.lock();
         let key = key(request);
         if let Some(key) = &key
-            && let Some((until, reply)) = inner.denials.get(key, now)
+            && let Some((_, RememberedDenial { reply, passes })) = inner.denials.get(key, now)
         {
-            let retry_after = match reply.verdict {
-                Verdict::Deny { retry_after: None } => None,
-                Verdict::Deny { .. } | Verdict::Allow | Verdict::Delay { .. } => Some(left(until, now)),
-            };
-            let verdict = Verdict::Deny { retry_after };
+            let verdict = Verdict::Deny { retry_after: passes.map(|passes| left(passes, now)) };
             return Ok(ServerReply { verdict, origin: ReplyOrigin::Memory, ..reply.clone() });
         }
         Err(Known { key, epoch: inner.epoch })
@@ -77,9 +81,11 @@ impl DenialMap {
         }
         // What never passes may pass after a reload of the rules.
         let lasts = retry_after.map_or(self.longest, |span| self.longest.min(span.into()));
+        let passes = retry_after.map(|span| clock::after(now, span.into()));
         let mut inner = self.inner.lock();
         if inner.epoch == known.epoch {
-            inner.denials.insert(key, reply.clone(), clock::after(now, lasts), now);
+            let denial = RememberedDenial { reply: reply.clone(), passes };
+            inner.denials.insert(key, denial, clock::after(now, lasts), now);
         }
     }
 
@@ -176,6 +182,18 @@ mod tests {
         assert!(find(&denials, "shop", "42", now + Duration::from_micros(1_500_000)).is_err());
         assert!(find(&denials, "shop", "43", now).is_err());
         assert!(find(&denials, "other", "42", now).is_err());
+    }
+
+    #[test]
+    fn a_denial_that_is_remembered_for_less_tells_the_whole_time() {
+        let denials = DenialMap::new(10, LONGEST);
+        let now = Instant::now();
+        learn(&denials, "shop", "42", 3_600_000, now);
+        let found = find(&denials, "shop", "42", now + Duration::from_secs(30)).unwrap();
+        assert_eq!(found.verdict, Verdict::Deny { retry_after: Some(Micros::from_secs(3_570)) });
+        assert!(find(&denials, "shop", "42", now + LONGEST).is_err());
+        learn(&denials, "shop", "43", u64::MAX, now);
+        assert!(find(&denials, "shop", "43", now).unwrap().verdict.is_deny());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Ends answers that a client does not take.
 //!
-//! hyper asks a body for its next piece only when the client has room for it, so that a body cannot
+//! hyper asks a body for no more pieces while the client has no room for the last one, so that a body cannot
 //! notice by itself that nobody takes it: its timers are not asked either. Whoever drives the answer
 //! does: the task of a stream of HTTP/2, or the connection of HTTP/1, is run by [`watched`], and the
 //! body tells it through [`AnswerWatch`] whom it waits for.
@@ -25,7 +25,7 @@ tokio::task_local! {
 #[derive(Debug, Default)]
 pub(crate) struct AnswerWatch {
     state: Mutex<AnswerState>,
-    /// Whether it is measured by pieces if the client takes anything.
+    /// Whether the client is seen to take something by the pieces that are asked for.
     is_by_piece: bool,
 }
 
@@ -45,14 +45,15 @@ impl AnswerWatch {
         CURRENT.try_with(Arc::clone).ok()
     }
 
-    /// Whether it is measured by pieces if the client takes anything, so that these must be small.
+    /// Whether the client is seen to take something by the pieces that are asked for: then these must be small.
     pub(crate) const fn is_by_piece(&self) -> bool {
         self.is_by_piece
     }
 
     /// A body begins, which must be over by then.
     pub(crate) fn begin(&self, deadline: Option<Instant>) {
-        *self.state.lock() = AnswerState { deadline, ..AnswerState::default() };
+        // Until it is asked for its first piece, nobody but the client can be waited for.
+        *self.state.lock() = AnswerState { deadline, waits_for_client: true, pieces: 0 };
     }
 
     /// The client had room for a piece, and gets it.

@@ -220,6 +220,11 @@ pub enum UpstreamUrlError {
         /// The text.
         text: String,
     },
+    /// It has a user and perhaps a password, which is not repeated.
+    #[error(
+        "the URL of an upstream cannot have a user or a password; write http://HOST:PORT, https://HOST:PORT or h2c://HOST:PORT"
+    )]
+    Credentials,
     /// Nothing can listen there.
     #[error("'{text}' has no port to connect to; write a port from 1 to 65535")]
     Port {
@@ -232,13 +237,16 @@ impl FromStr for UpstreamUrl {
     type Err = UpstreamUrlError;
 
     fn from_str(text: &str) -> Result<Self, UpstreamUrlError> {
+        if text.contains('@') {
+            return Err(UpstreamUrlError::Credentials);
+        }
         let wrong = || UpstreamUrlError::NoUpstream { text: text.to_owned() };
         let uri: http::Uri = text.parse().map_err(|_| wrong())?;
         let scheme = UpstreamScheme::ALL.into_iter().find(|scheme| uri.scheme_str() == Some(scheme.name()));
         let scheme = scheme.ok_or_else(wrong)?;
         let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
         let authority = uri.authority().filter(|_| is_bare).ok_or_else(wrong)?;
-        if authority.as_str().contains('@') || authority.host().is_empty() {
+        if authority.host().is_empty() {
             return Err(wrong());
         }
         let has_port = authority.as_str().len() > authority.host().len();
@@ -317,6 +325,12 @@ mod tests {
             ["", "127.0.0.1:9000", "h3://a", "http://", "http://a/b", "http://a?b", "http://u@a", "ftp://a"]
         {
             assert!(text.parse::<UpstreamUrl>().is_err(), "{text}");
+        }
+        for text in
+            ["http://u:hush@a", "http://u:hush@a:0", "u:hush@a:80", "ftp://u:hush@a", "http://u:hush@a/b c"]
+        {
+            let error = text.parse::<UpstreamUrl>().unwrap_err().to_string();
+            assert!(!error.contains("hush") && error.contains("a user or a password"), "{error}");
         }
         for text in ["http://a:0", "http://a:65536", "http://a:", "http://[::1]:0"] {
             let port = Err(UpstreamUrlError::Port { text: text.to_owned() });

@@ -27,7 +27,7 @@ use crate::error::GatewayError;
 use crate::fields::{self, HopRequest, Origin};
 use crate::forward::{Lease, OutgoingRequest, SendRecord};
 use crate::problem::{self, ClientProtocol, with_problem};
-use crate::request_body::{BodyFate, RequestBody, drain};
+use crate::request_body::{BodyFate, ClientBody, RequestBody, is_too_long_to_drain};
 use crate::response_body::ResponseBody;
 use crate::route::RouteQuery;
 use crate::route_table::Route;
@@ -56,6 +56,8 @@ pub(crate) struct ExchangeRecord {
     pub(crate) sent: SendRecord,
     /// What the access log is told; none if there is none.
     pub(crate) access: Option<Box<AccessRecord>>,
+    /// It gets an answer of our own, and more of its body is left than anybody will read.
+    has_unread_body: bool,
 }
 
 impl<C: Checker> Gateway<C> {
@@ -79,6 +81,10 @@ impl<C: Checker> Gateway<C> {
                 problem::response(&error, client)
             }
         };
+        // So that the client sends nothing more on this connection.
+        if record.has_unread_body && client == ClientProtocol::Http1 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         // Over HTTP/2 bytes after such a head break the protocol, and hyper would send them.
         if is_head && let Some(length) = response.body_mut().take_text() {
             response.headers_mut().insert(CONTENT_LENGTH, length.into());
@@ -98,7 +104,7 @@ impl<C: Checker> Gateway<C> {
     /// What the access log will be told of a request, if there is one.
     pub(crate) fn access_record(&self, context: &ConnectionContext) -> Option<Box<AccessRecord>> {
         let log = self.access_log.clone()?;
-        Some(Box::new(AccessRecord::new(log, self.checker.calendar(), context.socket.peer)))
+        Some(Box::new(AccessRecord::new(log, self.checker.calendar(), context.peer.peer)))
     }
 
     async fn exchange(
@@ -109,13 +115,15 @@ impl<C: Checker> Gateway<C> {
     ) -> Result<Response<ResponseBody>, GatewayError> {
         let has_body = !request.body().is_end_stream();
         let hop = HopRequest::read(request.headers(), request.version(), has_body);
+        record.has_unread_body = hop.expects_continue || is_too_long_to_drain(request.body());
         // The stream of the connection waits until this is dropped.
         let upgrade = hop.upgrade.clone().map(|asked| PendingUpgrade {
             asked,
             turn: UpgradeTurn::new(&context.switch),
             client: hyper::upgrade::on(&mut request),
         });
-        let (mut parts, mut body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let mut body = ClientBody::new(body, hop.expects_continue);
         if let Some(error) = rejected(&parts) {
             return Err(GatewayError::Head(error));
         }
@@ -143,12 +151,10 @@ impl<C: Checker> Gateway<C> {
         }
         if let Some(mut response) = deferred {
             tell(response.headers_mut(), &mut admission);
+            record.has_unread_body = false;
             return Ok(response);
         }
         if let Some(problem) = admission.problem.take() {
-            if has_body && !hop.expects_continue {
-                tokio::spawn(drain(body));
-            }
             let client = ClientProtocol::of(parts.version, &parts.headers);
             return Ok(denial(&mut admission, &problem, client));
         }
@@ -170,7 +176,9 @@ impl<C: Checker> Gateway<C> {
         parts.headers.remove(HOST);
         parts.headers.extend(target.host.clone().map(|host| (HOST, host)));
         parts.uri = target.uri();
-        let forwarded = forward(&route, Request::from_parts(parts, body), &hop, &mut record.sent).await;
+        let (fate, request) = (BodyFate::default(), Request::from_parts(parts, body));
+        let forwarded = forward(&route, request, (&hop, &fate), &mut record.sent).await;
+        record.has_unread_body &= forwarded.is_err() && !fate.is_whole();
         let (response, lease) = forwarded.inspect_err(|error| admission.failed(error.status().as_u16()))?;
         let upgrade = upgrade.map(|upgrade| (upgrade, context));
         let (idle, deadline) = (route.timeouts.idle, record.sent.deadline);
@@ -308,12 +316,12 @@ pub(crate) fn origin<'a>(
 
 async fn forward(
     route: &Route,
-    request: Request<Incoming>,
-    hop: &HopRequest,
+    request: Request<ClientBody>,
+    (hop, fate): (&HopRequest, &BodyFate),
     record: &mut SendRecord,
 ) -> Result<(Response<Incoming>, Lease), GatewayError> {
     let (mut parts, body) = request.into_parts();
-    let (fate, has_body) = (BodyFate::default(), !body.is_end_stream());
+    let has_body = !body.is_end_stream();
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
     let (is_upgrade, is_idempotent) = (hop.upgrade.is_some(), is_idempotent(&parts.method));
@@ -330,7 +338,7 @@ async fn forward(
             }
         });
     }
-    let outgoing = OutgoingRequest { request, fate, has_body, is_idempotent, is_upgrade };
+    let outgoing = OutgoingRequest { request, fate: fate.clone(), has_body, is_idempotent, is_upgrade };
     route.group.send(outgoing, &route.timeouts, record).await
 }
 
@@ -342,10 +350,7 @@ fn finish<C: Checker>(
     upgrade: Option<(PendingUpgrade, &ConnectionContext)>,
     timed: impl FnOnce(Incoming) -> TimedBody,
 ) -> Result<Response<ResponseBody>, GatewayError> {
-    // Whoever reads it after us may take the other one for its end.
-    if response.headers().contains_key(TRANSFER_ENCODING) && response.headers().contains_key(CONTENT_LENGTH) {
-        return Err(GatewayError::NoAnswer);
-    }
+    settle_framing(&mut response)?;
     if head_bytes(response.headers()) > UPSTREAM_HEAD_MAX {
         return Err(GatewayError::NoAnswer);
     }
@@ -370,6 +375,31 @@ fn finish<C: Checker>(
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, protocol);
     Ok(response.map(|_| ResponseBody::text(Vec::new())))
+}
+
+/// Refuses an answer whose end whoever reads it after us may see elsewhere, and leaves one length.
+fn settle_framing(response: &mut Response<Incoming>) -> Result<(), GatewayError> {
+    let (has_body, status) = (!response.body().is_end_stream(), response.status());
+    let headers = response.headers_mut();
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        // Nobody asked for another coding, and the client would take its bytes for those of the answer.
+        let is_chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked") && codings.next().is_none();
+        if headers.contains_key(CONTENT_LENGTH) || (has_body && !is_chunked) {
+            return Err(GatewayError::NoAnswer);
+        }
+    }
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(length) = lengths.next().cloned() else { return Ok(()) };
+    let number = |length: &HeaderValue| fields::strict_length(length.as_bytes());
+    if number(&length).is_none() || lengths.any(|other| number(other) != number(&length)) {
+        return Err(GatewayError::NoAnswer);
+    }
+    match status {
+        StatusCode::NO_CONTENT => drop(headers.remove(CONTENT_LENGTH)),
+        _ => drop(headers.insert(CONTENT_LENGTH, length)),
+    }
+    Ok(())
 }
 
 /// Whether a connection of HTTP/1.0, which knows no chunks, ends with this answer: it says so, or only the end

@@ -210,7 +210,11 @@ pub(crate) fn write_origin(
     if let Ok(element) = HeaderValue::from_maybe_shared(Bytes::from(element)) {
         append(headers, FORWARDED, element);
     }
-    let via = if origin.version == Version::HTTP_2 { "2 tollgate" } else { "1.1 tollgate" };
+    let via = match origin.version {
+        Version::HTTP_2 => "2 tollgate",
+        Version::HTTP_10 => "1.0 tollgate",
+        _ => "1.1 tollgate",
+    };
     append(headers, VIA, HeaderValue::from_static(via));
     let client = match address {
         Some(address) if origin.client == *peer => Some(address.clone()),
@@ -336,6 +340,12 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     if let Ok(value) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
         headers.insert(COOKIE, value);
     }
+}
+
+/// A length that nobody reads as another one: digits and nothing else.
+pub(crate) fn strict_length(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
 }
 
 #[cfg(test)]

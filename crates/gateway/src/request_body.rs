@@ -6,14 +6,16 @@
 
 use std::fmt;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -34,6 +36,7 @@ struct BodyProgress {
     /// When the last of them was.
     last_piece: Mutex<Option<Instant>>,
     wait: Mutex<ClientWait>,
+    is_whole: AtomicBool,
 }
 
 /// How long the client was waited for.
@@ -100,9 +103,63 @@ impl BodyFate {
         *self.0.last_piece.lock()
     }
 
+    /// Whether all of it was read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0.is_whole.load(Ordering::Relaxed)
+    }
+
     /// How many pieces were passed on.
     pub(crate) fn pieces(&self) -> usize {
         self.0.pieces.load(Ordering::Relaxed)
+    }
+}
+
+/// A client's body that is read on for a while if nobody wants it any more.
+///
+/// Over HTTP/1 the connection can then be used again. Over HTTP/2 a stream is reset as soon as its body is dropped
+/// before the end, and some clients take that for a failure although they have the answer.
+#[derive(Debug)]
+pub(crate) struct ClientBody {
+    /// None once it was taken.
+    inner: Option<Incoming>,
+    /// The client sends it only if it is read.
+    waits_to_be_read: bool,
+}
+
+const TAKEN: &str = "whoever takes the body has no use for the rest";
+
+impl ClientBody {
+    /// Of a client that waits for `100 Continue`, or does not.
+    pub(crate) fn new(inner: Incoming, expects_continue: bool) -> Self {
+        Self { inner: Some(inner), waits_to_be_read: expects_continue }
+    }
+
+    /// The body alone.
+    pub(crate) fn into_inner(mut self) -> Incoming {
+        self.inner.take().expect(TAKEN)
+    }
+}
+
+impl Deref for ClientBody {
+    type Target = Incoming;
+
+    fn deref(&self) -> &Incoming {
+        self.inner.as_ref().expect(TAKEN)
+    }
+}
+
+impl DerefMut for ClientBody {
+    fn deref_mut(&mut self) -> &mut Incoming {
+        self.inner.as_mut().expect(TAKEN)
+    }
+}
+
+impl Drop for ClientBody {
+    fn drop(&mut self) {
+        let body = self.inner.take().filter(|body| !self.waits_to_be_read && !body.is_end_stream());
+        if let (Some(body), Ok(runtime)) = (body, Handle::try_current()) {
+            runtime.spawn(drain(body));
+        }
     }
 }
 
@@ -110,6 +167,8 @@ impl BodyFate {
 pub(crate) struct RequestBody {
     /// None if there is no body, or it is `whole`.
     inner: Option<TimedBody>,
+    /// The client sends it only if it is read.
+    waits_to_be_read: bool,
     /// A body that was read before.
     whole: Option<Bytes>,
     fate: BodyFate,
@@ -124,10 +183,11 @@ impl fmt::Debug for RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn new(inner: Incoming, idle: Duration, fate: BodyFate) -> Self {
-        let inner = Some(inner).filter(|body| !body.is_end_stream());
+    pub(crate) fn new(body: ClientBody, idle: Duration, fate: BodyFate) -> Self {
+        let waits_to_be_read = body.waits_to_be_read;
+        let inner = Some(body.into_inner()).filter(|body| !body.is_end_stream());
         let inner = inner.map(|body| TimedBody::new(body, idle));
-        Self { inner, whole: None, fate, until_wanted: None }
+        Self { inner, waits_to_be_read, whole: None, fate, until_wanted: None }
     }
 
     /// No body.
@@ -138,7 +198,7 @@ impl RequestBody {
     /// A body that was read before.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         let whole = Some(bytes).filter(|bytes| !bytes.is_empty());
-        Self { inner: None, whole, fate: BodyFate::default(), until_wanted: None }
+        Self { inner: None, waits_to_be_read: false, whole, fate: BodyFate::default(), until_wanted: None }
     }
 
     /// The same, waiting for the upstream's `100 Continue`.
@@ -153,6 +213,12 @@ impl RequestBody {
     /// Does not wait for a `100 Continue`, which HTTP/2 does without.
     pub(crate) fn begin(&mut self) {
         self.until_wanted = None;
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        drop(self.inner.take().map(|body| ClientBody::new(body.inner, self.waits_to_be_read)));
     }
 }
 
@@ -175,6 +241,9 @@ impl Body for RequestBody {
             self.fate.waits();
             return Poll::Pending;
         };
+        if frame.is_none() || inner.inner.is_end_stream() {
+            self.fate.0.is_whole.store(true, Ordering::Relaxed);
+        }
         self.fate.waits_no_more();
         match &frame {
             Some(Ok(_)) => self.fate.passed_on(),
@@ -202,6 +271,11 @@ impl Body for RequestBody {
         let exact = || SizeHint::with_exact(u64::try_from(whole()).unwrap_or(u64::MAX));
         self.inner.as_ref().map_or_else(exact, |body| body.inner.size_hint())
     }
+}
+
+/// Whether [`drain`] will give this body up, as its length tells.
+pub(crate) fn is_too_long_to_drain(body: &Incoming) -> bool {
+    usize::try_from(body.size_hint().lower()).map_or(true, |length| length > DRAIN_BYTES)
 }
 
 /// Reads and forgets a body that nobody wants, within bounds, so that the client can read its

@@ -42,7 +42,13 @@ impl RequestTarget {
         if !host.as_ref().is_none_or(is_host) || (host.is_none() && parts.version >= Version::HTTP_11) {
             return Err(GatewayError::Host);
         }
-        let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let mut path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        // RFC 9112, 3.2.1: in `http://shop?page=1` the path is empty, and is sent on as `/`. A `:path` of HTTP/2 may not
+        // be empty.
+        if parts.version != Version::HTTP_2 && path.as_str().starts_with('?') {
+            let whole = PathAndQuery::try_from(format!("/{}", path.as_str()));
+            path = whole.map_err(|_| GatewayError::Head(HeadError::Target))?;
+        }
         // Over HTTP/1 the head was looked at before; over HTTP/2 nobody has.
         if !path.as_str().starts_with('/') && (path.as_str(), &parts.method) != ("*", &Method::OPTIONS) {
             return Err(GatewayError::Head(HeadError::Target));

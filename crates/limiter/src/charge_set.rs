@@ -21,6 +21,9 @@ use tollgate_core::{Change, Charge, Decision, Key, Micros, Mode, Operation, Stat
 /// room for more would be copied for all.
 pub const CHARGES_USUAL: usize = 2;
 
+/// Charges up to which the keys of a set are compared each with each, to find those that are equal.
+pub(crate) const COMPARED_MAX: usize = 16;
+
 /// A list of bytes holds so many where its length and pointer would be.
 pub(crate) const FLAGS_INLINE: usize = 16;
 
@@ -238,7 +241,11 @@ fn blocks(set: &ChargeSet<'_>, states: &impl States, now: Time) -> SmallVec<[Mic
         .iter()
         .enumerate()
         .filter(|(_, charge)| is_asking(charge) && !charge.is_penalty())
-        .map(|(index, charge)| AskingCharge { fingerprint: fingerprint(&charge.key), index, charge })
+        .map(|(index, charge)| AskingCharge {
+            fingerprint: fingerprint(&charge.key, &set.charges),
+            index,
+            charge,
+        })
         .collect();
     order.sort_unstable_by_key(|asking| (asking.fingerprint, asking.index));
     for together in order.chunk_by(|one, next| one.is_on_counter_of(next)) {
@@ -266,9 +273,14 @@ impl AskingCharge<'_> {
     }
 }
 
-/// Equal for equal keys, so that they come together when sorted. Another key among them, which 64 bits hardly let happen,
+/// Equal for equal keys of a set, so that they come together when sorted: the place of the first such key, or, where
+/// comparing each with each would take longer, a hash. Another key with that hash, which 64 bits hardly let happen,
 /// would make the wait that is told too short, and the request would be denied once more.
-fn fingerprint(key: &Key<'_>) -> u64 {
+fn fingerprint(key: &Key<'_>, charges: &[Charge<'_>]) -> u64 {
+    if charges.len() <= COMPARED_MAX {
+        let first = charges.iter().position(|charge| charge.key == *key);
+        return first.and_then(|first| u64::try_from(first).ok()).unwrap_or(u64::MAX);
+    }
     let mut hasher = DefaultHasher::new();
     key.write(|bytes| hasher.write(bytes));
     hasher.finish()

@@ -7,6 +7,9 @@
 //!
 //! Deliberately not here: rules, shadow modes, events and other stores, which [`crate::Limiter`] has.
 
+#[cfg(feature = "tokio")]
+mod task_lines;
+
 use std::borrow::Borrow;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -39,6 +42,8 @@ pub struct KeyedLimiter<K: ?Sized, C = SystemClock> {
     limit: Limit,
     store: MemoryStore,
     clock: C,
+    #[cfg(feature = "tokio")]
+    lines: task_lines::TaskLines,
     keys: PhantomData<fn(&K)>,
 }
 
@@ -52,7 +57,14 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     /// A limiter with a bound and a clock of one's own.
     pub fn with(limit: Limit, capacity: Capacity, clock: C) -> Self {
-        Self { limit, store: MemoryStore::new(capacity), clock, keys: PhantomData }
+        Self {
+            limit,
+            store: MemoryStore::new(capacity),
+            clock,
+            #[cfg(feature = "tokio")]
+            lines: task_lines::TaskLines::default(),
+            keys: PhantomData,
+        }
     }
 
     /// May this happen? Takes one if so.
@@ -163,14 +175,47 @@ fn charge(limit: &Limit, operation: Operation, cost: u64) -> Charge<'_> {
 mod ready {
     use std::time::Duration;
 
-    use tollgate_core::Verdict;
+    use tollgate_core::{Algorithm, Operation, Verdict};
 
+    use super::task_lines::LinePlace;
     use super::{Clock, Decision, Hash, KeyedLimiter};
+
+    /// A task that waits out its delay; gives back what it took if it gives up.
+    struct DelayedTask<'a, K: Hash + ?Sized, C: Clock> {
+        limiter: &'a KeyedLimiter<K, C>,
+        hash: u64,
+        cost: u64,
+        /// None once it has gone.
+        place: Option<LinePlace<'a>>,
+    }
+
+    impl<K: Hash + ?Sized, C: Clock> DelayedTask<'_, K, C> {
+        async fn wait(mut self) {
+            if let Some(place) = &self.place {
+                place.turn().await;
+            }
+            if let Some(place) = self.place.take() {
+                place.go();
+            }
+        }
+    }
+
+    impl<K: Hash + ?Sized, C: Clock> Drop for DelayedTask<'_, K, C> {
+        fn drop(&mut self) {
+            let Some(place) = self.place.take() else { return };
+            place.give_up(|| {
+                self.limiter.decide(self.hash, Operation::Refund, self.cost, self.limiter.clock.now());
+            });
+        }
+    }
 
     impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
         /// Waits until one may pass, takes it, and waits out its delay if it has one. Before each new
         /// attempt a random part of `jitter` is added, so that tasks which wait for one key do not all
         /// come at the same instant. A limit of zero is the one denial that is returned.
+        ///
+        /// Whoever drops the future takes nothing: a place in the queue of a leaky bucket is given back, and
+        /// the tasks behind it move up. (Where tasks with another cost wait behind it, its turn stays empty.)
         pub async fn until_ready(&self, key: &K, jitter: Duration) -> Decision {
             self.until_ready_cost(key, 1, jitter).await
         }
@@ -178,12 +223,13 @@ mod ready {
         /// As [`Self::until_ready`], for more than one. A cost that never fits is the one denial that is
         /// returned.
         pub async fn until_ready_cost(&self, key: &K, cost: u64, jitter: Duration) -> Decision {
+            let hash = self.store.hash_of(key);
             loop {
-                let decision = self.check_cost(key, cost);
+                let (decision, place) = self.line_up(hash, cost);
                 match decision.verdict {
                     Verdict::Allow | Verdict::Deny { retry_after: None } => return decision,
-                    Verdict::Delay { wait } => {
-                        tokio::time::sleep(Duration::from_micros(wait.get())).await;
+                    Verdict::Delay { .. } => {
+                        DelayedTask { limiter: self, hash, cost, place }.wait().await;
                         return decision;
                     }
                     Verdict::Deny { retry_after: Some(wait) } => {
@@ -192,6 +238,16 @@ mod ready {
                     }
                 }
             }
+        }
+
+        /// Checks, and lines up who is to wait.
+        fn line_up(&self, hash: u64, cost: u64) -> (Decision, Option<LinePlace<'_>>) {
+            let check = || self.decide(hash, Operation::Check, cost, self.clock.now());
+            // Nothing else has anybody wait.
+            if self.limit.algorithm() != Algorithm::LeakyBucket {
+                return (check(), None);
+            }
+            self.lines.check(hash, cost, check)
         }
     }
 }

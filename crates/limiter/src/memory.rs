@@ -16,6 +16,7 @@ mod atomics {
 mod batch;
 mod denied_cells;
 mod seed;
+mod several;
 mod shard_lock;
 pub mod snapshot;
 mod table;
@@ -23,11 +24,10 @@ mod table;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollgate_core::key::write_text;
-use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, PlainCheck, State, StateRef, Time};
+use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, PlainCheck, State, Time};
 
-use crate::charge_set::{CHARGES_USUAL, ChargeSet, Decisions, States, decide_together};
+use crate::charge_set::{ChargeSet, Decisions};
 pub(crate) use batch::BatchedCharges;
 use denied_cells::DeniedCells;
 use seed::Seed;
@@ -279,18 +279,6 @@ impl MemoryStore {
     fn lock(&self, shard: usize) -> ShardGuard<'_, Table> {
         self.shard(shard).table.lock()
     }
-
-    fn decide_several(&self, set: &ChargeSet<'_>, now: Time) -> Decisions {
-        let hashes: SmallVec<[u64; CHARGES_USUAL]> =
-            set.charges.iter().map(|charge| self.hash(&charge.key)).collect();
-        let mut shards: SmallVec<[usize; CHARGES_USUAL]> =
-            hashes.iter().map(|hash| self.shard_of(*hash)).collect();
-        shards.sort_unstable();
-        shards.dedup();
-        let tables = shards.iter().map(|shard| self.lock(*shard)).collect();
-        let mut locked = Locked { store: self, hashes, shards, tables };
-        decide_together(set, &mut locked, now)
-    }
 }
 
 /// The decision over a copy of a state, if it is a denial that leaves the state as it is.
@@ -305,35 +293,5 @@ fn denied_again(words: [u64; 2], charge: &Charge<'_>, now: Time) -> Option<Decis
 impl Default for MemoryStore {
     fn default() -> Self {
         Self::new(Capacity::default())
-    }
-}
-
-/// The shards of a set, locked.
-struct Locked<'a> {
-    store: &'a MemoryStore,
-    hashes: SmallVec<[u64; CHARGES_USUAL]>,
-    shards: SmallVec<[usize; CHARGES_USUAL]>,
-    tables: SmallVec<[ShardGuard<'a, Table>; CHARGES_USUAL]>,
-}
-
-impl Locked<'_> {
-    /// The hash of a charge and the place of its table among the locked ones.
-    fn place(&self, charge: usize) -> Option<(u64, usize)> {
-        let hash = *self.hashes.get(charge)?;
-        let table = self.shards.binary_search(&self.store.shard_of(hash)).ok()?;
-        Some((hash, table))
-    }
-}
-
-impl States for Locked<'_> {
-    fn get(&self, charge: usize) -> Option<StateRef<'_>> {
-        let (hash, table) = self.place(charge)?;
-        let table = self.tables.get(table)?;
-        table.state(table.find(hash)?)
-    }
-
-    fn change(&mut self, charge: usize, change: Change, now: Time) -> Option<State> {
-        let (hash, table) = self.place(charge)?;
-        self.tables.get_mut(table)?.change(hash, change, now)
     }
 }

@@ -97,6 +97,9 @@ pub(crate) fn answered<C: Checker, R: Body<Data = Bytes>, E>(
     let meter = admission.answered(response.status().as_u16(), response.headers());
     let told = std::mem::take(&mut admission.headers);
     response.headers_mut().reserve(told.len());
-    response.headers_mut().extend(told);
+    // In place of what the service says about limits of its own.
+    for (name, value) in told {
+        response.headers_mut().insert(name, value);
+    }
     Ok(response.map(|body| Either::Left(MeteredBody::new(body, meter))))
 }

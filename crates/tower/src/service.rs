@@ -7,6 +7,7 @@
 //! needs no boxed future. On a store that takes its time, nothing is asked before the future is polled.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -84,10 +85,11 @@ where
                 ResponseFuture::denied(deny(&request, &mut admission))
             }
             Verdict::Delay { .. } => {
-                let mut inner = self.ready_service();
+                drop(self.ready_service());
+                let inner = self.inner.clone();
                 ResponseFuture::waiting(Box::pin(async move {
                     admission.turn().await;
-                    response_future::answered(inner.call(request).await, &mut admission)
+                    response_future::answered(call_when_ready(inner, request).await, &mut admission)
                 }))
             }
         }
@@ -96,7 +98,7 @@ where
 
 impl<Inner: Clone, S, C, E> LimitedService<Inner, S, C, E> {
     /// The service that is ready; its clone is asked next time. What is ready may hold a permit that others
-    /// wait for, so that it is dropped where it is not called.
+    /// wait for, so that it is dropped where it is not called, or not soon.
     fn ready_service(&mut self) -> Inner {
         let next = self.inner.clone();
         std::mem::replace(&mut self.inner, next)
@@ -122,13 +124,31 @@ impl<Inner: Clone, S, C, E> LimitedService<Inner, S, C, E> {
             match admitted {
                 Ok(mut admission) if admission.verdict.is_deny() => Ok(deny(&head, &mut admission)),
                 Ok(mut admission) => {
+                    let request = head.map(|()| body);
+                    if admission.verdict == Verdict::Allow {
+                        return response_future::answered(inner.call(request).await, &mut admission);
+                    }
+                    let again = inner.clone();
+                    drop(inner);
                     admission.turn().await;
-                    response_future::answered(inner.call(head.map(|()| body)).await, &mut admission)
+                    response_future::answered(call_when_ready(again, request).await, &mut admission)
                 }
                 Err(error) => Ok(refuse(&head, error)),
             }
         })
     }
+}
+
+/// Calls a service for a request that was held, once it is ready again.
+async fn call_when_ready<Inner, B>(
+    mut inner: Inner,
+    request: Request<B>,
+) -> Result<Inner::Response, Inner::Error>
+where
+    Inner: Service<Request<B>>,
+{
+    poll_fn(|cx| inner.poll_ready(cx)).await?;
+    inner.call(request).await
 }
 
 /// The response of a request that a limit denies.

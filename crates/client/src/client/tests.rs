@@ -292,5 +292,18 @@ fn an_address_is_checked_at_once() {
     assert!(said("127.0.0.1:8080").contains("it has no http:// before it"), "{}", said("127.0.0.1:8080"));
     assert!(said("ftp://host").contains("neither http nor https"));
     assert!(said("http://host?x=1").contains("it has a query"));
+    assert!(said("http://host#x").contains("it has a fragment"));
+    for url in ["http://host:99999", "http://[::1]:65536/", "http://host:0"] {
+        assert!(said(url).contains("its port is not from 1 to 65535"), "{url}");
+    }
+    for url in [
+        "http://host",
+        "http://host:1/",
+        "https://user@host:65535/limits/",
+        "http://[::1]",
+        "http://[::1]:8080",
+    ] {
+        assert!(Client::http(url).is_ok(), "{url}");
+    }
     assert!(said("http:// host").starts_with("\"http:// host\" is no address of a server: "));
 }

@@ -3,8 +3,10 @@
 //! A call reserves its turn before it goes out, and every response is learnt from.
 //!
 //! Invariants: no turn is before the time that a host told; turns within a scarce window are at least its
-//! interval apart; few hosts are held, and only as long as they matter. `now` is an argument.
+//! interval apart; a turn that is not used is somebody else's; few hosts are held, and only as long as they
+//! matter. `now` is an argument.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -12,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::response_limits::{QuotaLeft, ResponseLimits};
-use crate::bounds::{AHEAD_MAX, HOSTS_MAX, SLOW_REMAINING, TOLD_MAX};
+use crate::bounds::{AHEAD_MAX, FREE_TURNS_MAX, HOSTS_MAX, SLOW_REMAINING, TOLD_MAX};
 use crate::clock;
 use crate::expiring_map::ExpiringMap;
 
@@ -24,11 +26,13 @@ pub(super) struct HostPaces {
 }
 
 /// What is known of one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct HostPace {
     block: Option<Block>,
-    /// The next turn that nobody has.
+    /// The next turn that nobody has had.
     next: Instant,
+    /// Turns before that which were given back.
+    free: BTreeSet<Instant>,
     /// How far turns are apart, until then.
     interval: Duration,
     slow_until: Instant,
@@ -58,22 +62,40 @@ impl HostPaces {
     pub(super) fn reserve(&self, host: &str, now: Instant, latest: Instant) -> Result<Turn, Block> {
         let mut hosts = self.hosts.lock();
         let Some((_, pace)) = hosts.get(host, now) else { return Ok(Turn { at: now, is_shared: false }) };
-        let mut pace = *pace;
+        let mut pace = pace.clone();
         let block = pace.block.filter(|block| block.until > now);
         let is_slow = pace.slow_until > now;
+        let earliest = block.map_or(now, |block| block.until);
+        let free = pace.free.range(earliest..pace.slow_until.max(earliest)).next().copied();
         // When the window is over, there is quota for all who wait for it.
-        let paced = if is_slow { pace.next.max(now).min(pace.slow_until) } else { now };
-        let at = block.map_or(paced, |block| block.until.max(paced));
+        let paced = if is_slow { free.unwrap_or(pace.next).max(now).min(pace.slow_until) } else { now };
+        let at = earliest.max(paced);
         if at > latest {
             let status = block.map_or(StatusCode::TOO_MANY_REQUESTS, |block| block.status);
             return Err(Block { until: at, status });
         }
         let is_own = is_slow && at < pace.slow_until;
         if is_own {
-            pace.next = at + pace.interval;
+            pace.free = pace.free.split_off(&now);
+            if !pace.free.remove(&at) {
+                pace.next = at + pace.interval;
+            }
             keep(&mut hosts, host, pace, now);
         }
         Ok(Turn { at, is_shared: at > now && !is_own })
+    }
+
+    /// Gives a turn back that was not used.
+    pub(super) fn give_back(&self, host: &str, turn: Turn, now: Instant) {
+        let mut hosts = self.hosts.lock();
+        let Some((_, pace)) = hosts.get(host, now) else { return };
+        let is_ahead = turn.at > now && turn.at < pace.next && turn.at < pace.slow_until;
+        if turn.is_shared || !is_ahead || pace.free.len() >= FREE_TURNS_MAX {
+            return;
+        }
+        let mut pace = pace.clone();
+        pace.free.insert(turn.at);
+        keep(&mut hosts, host, pace, now);
     }
 
     /// Until when nothing may go to a host.
@@ -85,9 +107,14 @@ impl HostPaces {
     /// Learns from a response that arrived at `now`.
     pub(super) fn learn(&self, host: &str, status: StatusCode, limits: &ResponseLimits, now: Instant) {
         let mut hosts = self.hosts.lock();
-        let known = hosts.get(host, now).map(|(_, pace)| *pace);
-        let mut pace =
-            known.unwrap_or(HostPace { block: None, next: now, interval: Duration::ZERO, slow_until: now });
+        let known = hosts.get(host, now).map(|(_, pace)| pace.clone());
+        let mut pace = known.unwrap_or_else(|| HostPace {
+            block: None,
+            next: now,
+            free: BTreeSet::new(),
+            interval: Duration::ZERO,
+            slow_until: now,
+        });
         if is_refusal(status) {
             if let Some(told) = limits.refused_for() {
                 let until = clock::after(now, told);
@@ -110,9 +137,12 @@ impl HostPaces {
             }
             return;
         };
+        let soonest = clock::after(now, interval);
+        pace.next = pace.next.max(soonest);
+        // Those of a quicker pace are too close to each other.
+        pace.free = if interval > pace.interval { BTreeSet::new() } else { pace.free.split_off(&soonest) };
         pace.interval = interval;
         pace.slow_until = clock::after(now, reset);
-        pace.next = pace.next.max(clock::after(now, interval));
     }
 
     fn is_scarce(&self, quota: &QuotaLeft) -> bool {

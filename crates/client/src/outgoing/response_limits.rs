@@ -79,17 +79,19 @@ fn ratelimit_field(headers: &HeaderMap) -> Option<Vec<QuotaLeft>> {
     }
     let policies = joined(headers, "ratelimit-policy");
     let policies = policies.as_deref().and_then(self::members).unwrap_or_default();
+    // The outer none cannot be read, the inner is a quota of something else.
     let quota = |member: &Member<'_>| {
         let policy = policies.iter().find(|policy| policy.name.is_some() && policy.name == member.name);
         let unit = policy.and_then(|policy| policy.parameter("qu"));
         if unit.is_some_and(|unit| !matches!(unit, "\"requests\"" | "\"request\"")) {
-            return None;
+            return Some(None);
         }
         let limit = policy.and_then(|policy| policy.parameter("q")?.parse().ok());
         let reset = Duration::from_secs(member.parameter("t")?.parse().ok()?);
-        Some(QuotaLeft { remaining: member.parameter("r")?.parse().ok()?, reset, limit })
+        Some(Some(QuotaLeft { remaining: member.parameter("r")?.parse().ok()?, reset, limit }))
     };
-    Some(members.iter().filter_map(quota).collect())
+    let quotas: Vec<Option<QuotaLeft>> = members.iter().filter_map(quota).collect();
+    (!quotas.is_empty()).then(|| quotas.into_iter().flatten().collect())
 }
 
 /// `limit=100, remaining=50, reset=30`.
@@ -268,9 +270,15 @@ mod tests {
             "\"a\";r=1;t=x",
         ] {
             assert_eq!(quotas(&[("ratelimit", field)]), [], "{field}");
+            let both = [("ratelimit", field), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "12")];
+            assert_eq!(quotas(&both), [(0, 12, None)], "{field}");
         }
         let bytes = [("ratelimit-policy", r#""b";q=9;qu="content-bytes""#), ("ratelimit", r#""b";r=1;t=9"#)];
         assert_eq!(quotas(&bytes), []);
+        // What is said about bytes can be read, so the next form does not count.
+        let [policy, left] = bytes;
+        let after = [policy, left, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "12")];
+        assert_eq!(quotas(&after), []);
         let cached = [("age", "5"), ("ratelimit", r#""a";r=0;t=9"#)];
         assert_eq!(quotas(&cached), []);
         assert_eq!(quotas(&[("age", "0"), ("ratelimit", r#""a";r=0;t=9"#)]), [(0, 9, None)]);

@@ -20,7 +20,7 @@ use tower_service::Service;
 use super::body::{OutgoingBody, Recording};
 use super::budget::BudgetAccount;
 use super::cache::{self, Arrival, Lookup, ResponseCache};
-use super::paces::{Block, HostPaces, is_refusal};
+use super::paces::{Block, HostPaces, Turn, is_refusal};
 use super::response_limits::ResponseLimits;
 use super::settings::OutgoingSettings;
 use crate::{backoff, clock};
@@ -132,17 +132,21 @@ impl<B> OutgoingLayer<B> {
         self.shared.cache.as_ref().map_or(0, |cache| cache.bytes())
     }
 
-    /// Forgets what a host, or what [`Self::with_key`] makes of it, has said.
+    /// Forgets what a host, such as `http://api.example` or `http://api.example:8080`, or what
+    /// [`Self::with_key`] makes of it, has said.
     pub fn forget(&self, host: &str) {
         self.shared.paces.forget(host);
     }
 }
 
-/// Scheme, host and port, as far as the request says them.
+/// Scheme, host and port, as far as the request says them. The port of the scheme is left out, so that a host
+/// has one name (RFC 9110, 4.2.3).
 fn host(request: &Parts) -> String {
     let scheme = request.uri.scheme_str().unwrap_or("http");
     let authority = request.uri.authority().map(|authority| authority.as_str());
     let host = authority.or_else(|| request.headers.get(HOST)?.to_str().ok()).unwrap_or_default();
+    let port = if scheme == "https" { ":443" } else { ":80" };
+    let host = host.strip_suffix(port).or_else(|| host.strip_suffix(':')).unwrap_or(host);
     format!("{scheme}://{}", host.to_ascii_lowercase())
 }
 
@@ -296,12 +300,16 @@ where
             at + backoff::jitter(most, &mut Rng::new())
         };
         let mut at = if reserved.is_shared { spread(reserved.at) } else { reserved.at }.max(earliest);
+        let mut unused = UnusedTurn { paces: &shared.paces, host, turn: Some(reserved) };
         loop {
             tokio::time::sleep_until(at).await;
             poll_fn(|cx| self.inner.poll_ready(cx)).await?;
             // Another call may have been refused meanwhile.
             match shared.paces.block(host, Instant::now()) {
-                None => return Ok(Ok(())),
+                None => {
+                    unused.turn = None;
+                    return Ok(Ok(()));
+                }
                 Some(block) if block.until > deadline => return Ok(Err(block)),
                 Some(block) => at = spread(block.until),
             }
@@ -352,6 +360,21 @@ where
             }
         };
         Response::from_parts(parts, body)
+    }
+}
+
+/// A turn that a call waits for; given back if the call does not get to it.
+struct UnusedTurn<'a> {
+    paces: &'a HostPaces,
+    host: &'a str,
+    turn: Option<Turn>,
+}
+
+impl Drop for UnusedTurn<'_> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn {
+            self.paces.give_back(self.host, turn, Instant::now());
+        }
     }
 }
 

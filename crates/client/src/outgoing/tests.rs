@@ -183,6 +183,27 @@ async fn a_denial_is_remembered_for_its_host_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_is_the_same_however_its_port_is_written() {
+    let layer = OutgoingLayer::new(OutgoingSettings { max_wait: Duration::from_secs(5), ..settings() });
+    let (service, _) = server(&layer, Arc::new(|_, _| (MS, answer(429, &[("retry-after", "60")], ""))));
+    for (uri, is_sent) in [
+        ("http://strict/", true),
+        ("http://strict:80/", false),
+        ("http://strict:/", false),
+        ("http://strict:443/", true),
+        ("http://strict:8080/", true),
+        ("https://strict:443/", true),
+        ("https://strict/", false),
+        ("https://strict:80/", true),
+        ("http://[::80]/", true),
+        ("http://[::80]:80/", false),
+    ] {
+        let response = service.clone().oneshot(request("GET", uri)).await.unwrap();
+        assert_eq!(response.extensions().get::<NotSent>().is_none(), is_sent, "{uri}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_of_ones_own_tells_apart_what_the_server_tells_apart() {
     let layer = OutgoingLayer::new(OutgoingSettings { max_wait: Duration::from_secs(5), ..settings() })
         .with_key(|request| format!("{:?}", request.headers.get("x-api-key")));
@@ -232,6 +253,43 @@ async fn calls_slow_down_before_the_quota_is_empty() {
     let visits = visits.lock().clone();
     assert!(visits.iter().all(|visit| visit.told.is_none()), "nothing was ever refused");
     assert_eq!(visits.len(), 25);
+}
+
+/// Callers who wait for less than the turns are apart, one after the other or several at once: what is left of the
+/// quota is used all the same, and no faster.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_given_up_take_nobodys_turn() {
+    for at_once in [1, 7] {
+        let layer = OutgoingLayer::new(settings());
+        let start = Instant::now();
+        let (service, visits) = server(
+            &layer,
+            Arc::new(move |number, _| {
+                let left = format!(r#""a";r={};t={}"#, 5_usize.saturating_sub(number), {
+                    60_u64.saturating_sub(start.elapsed().as_secs())
+                });
+                (Duration::ZERO, answer(200, &[("ratelimit", &left)], ""))
+            }),
+        );
+        service.clone().oneshot(request("GET", "http://api/a")).await.unwrap();
+        let mut callers = JoinSet::new();
+        for _ in 0..at_once {
+            let service = service.clone();
+            callers.spawn(async move {
+                while start.elapsed() < Duration::from_secs(59) {
+                    let call = service.clone().oneshot(request("GET", "http://api/a"));
+                    if tokio::time::timeout(500 * MS, call).await.is_ok() {
+                        // It was sent, or told to come later.
+                        tokio::time::sleep(10 * MS).await;
+                    }
+                }
+            });
+        }
+        callers.join_all().await;
+        let came: Vec<u128> = visits.lock().iter().map(|visit| (visit.came - start).as_millis()).collect();
+        assert!(came.len() >= 5, "{at_once}: {came:?}");
+        assert!(came.windows(2).all(|pair| pair[1] - pair[0] >= 9_000), "{at_once}: {came:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

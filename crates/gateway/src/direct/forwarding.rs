@@ -131,8 +131,9 @@ where
         let may_repeat = request.body.is_empty() && is_idempotent(request.method);
         let (deadline, mut is_retry) = (record.deadline, false);
         loop {
-            let kept_at = Some(start).filter(|_| !is_retry);
-            let mut leasing = pin!(route.group.lease_stream(kept_at, &route.timeouts, record));
+            // A retry wants a connection that nobody has closed meanwhile, which is a new one.
+            let now = Some(start).filter(|_| !is_retry);
+            let mut leasing = pin!(route.group.lease_stream(now, &route.timeouts, record));
             let leased = self.client.wait(deadline, |cx| leasing.as_mut().poll(cx)).await;
             let mut lease = match leased {
                 Ok(leased) => leased.map_err(ForwardingEnd::Refused)?,
@@ -140,9 +141,7 @@ where
                 Err(WaitError::Gone) => return Err(ForwardingEnd::Over),
             };
             let mut buffer = buffers::take();
-            // A kept connection was there at once.
-            let leased_at = if lease.is_reused { start } else { Instant::now() };
-            let sent = self.ask(&mut lease, forwarding, (leased_at, deadline), &mut buffer).await;
+            let sent = self.ask(&mut lease, forwarding, deadline, &mut buffer).await;
             let can_retry = match sent {
                 Ok(head) => return Ok(UpstreamReply { lease, head, read: buffer }),
                 Err(NoHead::Gone) => return Err(ForwardingEnd::Over),
@@ -163,13 +162,13 @@ where
         &mut self,
         lease: &mut StreamLease,
         forwarding: &Forwarding<'_>,
-        (leased_at, deadline): (Instant, Option<Instant>),
+        deadline: Option<Instant>,
         buffer: &mut Vec<u8>,
     ) -> Result<UpstreamHead, NoHead> {
         let Forwarding { request, route, origin, verdict, told } = forwarding;
         let decided = (*verdict, told.rule());
         outgoing_head::write(*request, origin, lease.server().own_host(), decided, buffer);
-        let first_byte = leased_at + route.timeouts.first_byte;
+        let first_byte = lease.leased_at + route.timeouts.first_byte;
         let until = Some(deadline.map_or(first_byte, |deadline| deadline.min(first_byte)));
         let (stream, mut sent) = (&mut lease.stream, 0);
         while let Some(rest) = buffer.get(sent..).filter(|rest| !rest.is_empty()) {

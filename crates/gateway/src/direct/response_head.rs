@@ -18,7 +18,7 @@ use super::relay::BodyFraming;
 use super::told_lines::ToldLines;
 use super::{buffers, date};
 use crate::bounds::{FIELDS_MAX, UPSTREAM_HEAD_MAX};
-use crate::fields::{is_hop_by_hop, is_kept};
+use crate::fields::{is_hop_by_hop, is_kept, strict_length};
 
 /// What an upstream's head says about what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +69,9 @@ impl<'b> FramingFields<'b> {
                 }
                 found.length = Some(length);
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                // Nobody asked for another coding, and the client would take its bytes for those of the answer.
+                found.is_chunked = !found.has_coding && value.trim_ascii().eq_ignore_ascii_case(b"chunked");
                 found.has_coding = true;
-                let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                found.is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
             } else if name.eq_ignore_ascii_case("connection") {
                 for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                     found.closes |= option.eq_ignore_ascii_case(b"close");
@@ -87,17 +87,12 @@ impl<'b> FramingFields<'b> {
         match (self.has_coding, self.length) {
             _ if !has_body => Ok(BodyFraming::Length(0)),
             (true, Some(_)) => Err(BadHead),
-            (true, None) if !self.is_http_11 => Err(BadHead),
-            (true, None) if self.is_chunked => Ok(BodyFraming::Chunked),
+            (true, None) if !self.is_http_11 || !self.is_chunked => Err(BadHead),
+            (true, None) => Ok(BodyFraming::Chunked),
             (false, Some(length)) => Ok(BodyFraming::Length(length)),
-            (true | false, None) => Ok(BodyFraming::UntilClosed),
+            (false, None) => Ok(BodyFraming::UntilClosed),
         }
     }
-}
-
-fn strict_length(value: &[u8]) -> Option<u64> {
-    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
 }
 
 /// Passes the head at the beginning of `bytes` on; none if it is not whole yet. One with a status

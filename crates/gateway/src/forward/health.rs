@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_rustls::rustls::{self, CertificateError};
 
 use crate::bounds::EJECTION_MAX;
 use crate::config::{EjectPolicy, UpstreamUrl};
@@ -128,7 +129,10 @@ impl ServerHealth {
         let was_unreachable = self.is_unreachable.swap(failure.is_some(), Ordering::Relaxed);
         let (group, upstream) = (&self.group, &self.upstream);
         match (failure, was_unreachable) {
-            (Some(error), false) => tracing::warn!(group, upstream, %error, "cannot connect to the upstream"),
+            (Some(error), false) => {
+                let fix = remedy(error);
+                tracing::warn!(group, upstream, %error, fix, "cannot connect to the upstream");
+            }
             (None, true) => tracing::info!(group, upstream, "the upstream can be connected to again"),
             (Some(_), true) | (None, false) => {}
         }
@@ -137,6 +141,33 @@ impl ServerHealth {
     /// What health checks have found out counts no more.
     pub(super) fn forget_checks(&self) {
         self.fails_checks.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What to do about a connection that failed.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "an upstream cannot show the certificate of an authority, which openssl req -x509 makes; make it with basicConstraints CA:FALSE"
+        }
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        )) => "renew the certificate of the upstream, or set the clock of this machine",
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "write who signed the certificate as tls.ca of the group, and a name that it is for as tls.server_name"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "write http:// or h2c:// if the upstream does not speak TLS"
+        }
+        Some(rustls::Error::AlertReceived(_)) => {
+            "if the upstream asks for a certificate, write tls.cert and tls.key of the group"
+        }
+        _ => "check that the upstream runs and that its URL is right",
     }
 }
 
@@ -157,6 +188,25 @@ impl Ejection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_handshake_comes_with_what_to_do() {
+        let tls = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let certificate = |error| tls(rustls::Error::InvalidCertificate(error));
+        let no_tls = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+        let is_authority = rustls::OtherError(std::sync::Arc::new(io::Error::other("CaUsedAsEndEntity")));
+        for (error, word) in [
+            (certificate(CertificateError::UnknownIssuer), "tls.ca"),
+            (certificate(CertificateError::NotValidForName), "tls.server_name"),
+            (certificate(CertificateError::Other(is_authority)), "CA:FALSE"),
+            (certificate(CertificateError::Expired), "renew"),
+            (tls(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired)), "tls.cert"),
+            (tls(no_tls), "http://"),
+            (io::ErrorKind::ConnectionRefused.into(), "runs"),
+        ] {
+            assert!(remedy(&error).contains(word), "{error}");
+        }
+    }
 
     #[test]
     fn each_ejection_soon_after_another_lasts_longer() {

@@ -22,12 +22,15 @@ pub(crate) struct StreamLease {
     pub(crate) stream: TcpStream,
     /// Whether it has served others before.
     pub(crate) is_reused: bool,
+    /// When the request got it.
+    pub(crate) leased_at: Instant,
 }
 
 impl StreamLease {
-    /// Lets another request have the connection, since then; without this it is closed.
-    pub(crate) fn give_back(self, since: Instant) {
-        pool::keep_stream(self.load.server().id(), self.stream, since);
+    /// Puts the connection back into the pool; without this it is closed. `now` is what the caller's clock says, so that
+    /// it is not read again.
+    pub(crate) fn give_back(self, now: Instant) {
+        pool::keep_stream(self.load.server().id(), self.stream, now);
     }
 
     /// Who is asked.
@@ -42,23 +45,31 @@ impl UpstreamGroup {
         self.servers.iter().all(|server| server.url().protocol() == Some(UpstreamProtocol::Http1))
     }
 
-    /// A connection to some upstream of the group, new or, if there is one at this time, kept.
+    /// A connection to some upstream of the group: a kept one if there is one, else a new one. `now` is what the caller's
+    /// clock says; without it the connection is new.
     pub(crate) async fn lease_stream(
         &self,
-        kept_at: Option<Instant>,
+        mut now: Option<Instant>,
         timeouts: &GatewayTimeouts,
         record: &mut SendRecord,
     ) -> Result<StreamLease, GatewayError> {
         let mut tries = ConnectTries::default();
         while let Some(server) = self.next_try(&tries, record) {
-            let kept = kept_at.and_then(|now| pool::take_stream_of(server.id(), now));
-            if let Some(stream) = kept {
-                return Ok(StreamLease { load: server.begin(), stream, is_reused: true });
+            if let Some(leased_at) = now
+                && let Some(stream) = pool::take_stream_of(server.id(), leased_at)
+            {
+                return Ok(StreamLease { load: server.begin(), stream, is_reused: true, leased_at });
             }
-            match open(&server, timeouts).await {
-                Ok(stream) => return Ok(StreamLease { load: server.begin(), stream, is_reused: false }),
+            let opened = open(&server, timeouts).await;
+            let leased_at = Instant::now();
+            match opened {
+                Ok(stream) => {
+                    return Ok(StreamLease { load: server.begin(), stream, is_reused: false, leased_at });
+                }
                 Err(error) => self.failed_try(&mut tries, server, error),
             }
+            // What this one took is not the next one's time.
+            now = now.map(|_| leased_at);
         }
         Err(tries.failure)
     }

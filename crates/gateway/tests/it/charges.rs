@@ -179,6 +179,26 @@ async fn a_cost_may_be_in_the_trailers() {
     assert_eq!(used(&gateway, "k"), 11);
 }
 
+/// As in JSON.
+#[tokio::test]
+async fn a_cost_in_a_header_may_have_a_fraction() {
+    for (text, cost) in
+        [("7", 7), ("2.5", 3), ("4.0", 4), ("0", 0), ("-1", 9), ("1e3", 9), ("many", 9), ("", 9)]
+    {
+        let upstream = RawUpstream::new().await;
+        let header = ResponseCost::Header { name: HeaderName::from_static("x-cost"), default: 9 };
+        let gateway = gateway("k", ChargeTerms::OnResponse { status: None, cost: header }, &upstream).await;
+        let mut client = Raw::connect(gateway.address).await;
+        client.send(GET).await;
+        let _backend =
+            answer(&upstream, &format!("HTTP/1.1 200 OK\r\nX-Cost: {text}\r\nContent-Length: 2\r\n\r\nok"))
+                .await;
+        client.head().await;
+        assert_eq!(client.bytes(2).await, "ok");
+        until_used(&gateway, "k", cost).await;
+    }
+}
+
 /// A client that asks for what cannot be read here would choose what it pays.
 #[tokio::test]
 async fn an_upstream_is_asked_for_a_body_that_can_be_read() {

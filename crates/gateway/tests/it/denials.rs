@@ -2,8 +2,8 @@
 
 use crate::support::{GatewaySetup, Raw, RawUpstream, field};
 
-const ONE: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: by address, unit: hour, requests_per_unit: 1 }\n";
-const ONE_PATH: &str = "domain: gateway\ndescriptors:\n  - key: method\n    descriptors:\n      - key: path\n        rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+const ONE: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: by address, unit: hour, requests_per_unit: 1, algorithm: sliding_log }\n";
+const ONE_PATH: &str = "domain: gateway\ndescriptors:\n  - key: method\n    descriptors:\n      - key: path\n        rate_limit: { unit: year, requests_per_unit: 1 }\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -54,6 +54,49 @@ async fn a_denial_is_answered_without_its_body_and_can_be_read_after_a_large_one
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("violated-policies"), "{answer}");
     sending.abort();
+}
+
+/// A client would send its next request on a connection that is being closed, and lose it.
+#[tokio::test]
+async fn an_answer_after_which_the_connection_is_closed_says_so() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { rules: ONE, ..GatewaySetup::default() }.start(upstream.address).await;
+    let _backend = upstream.answer_all(OK);
+    Raw::connect(gateway.address).await.ask(GET).await;
+    for (fields, closes) in [
+        ("Content-Length: 5\r\n\r\nhello", None),
+        ("Content-Length: 262144\r\n\r\n", None),
+        ("Content-Length: 262145\r\n\r\n", Some("close")),
+        ("Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", Some("close")),
+        ("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n", Some("close")),
+    ] {
+        let mut client = Raw::connect(gateway.address).await;
+        let (head, _) = client.ask(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}")).await;
+        assert!(head.starts_with("HTTP/1.1 429"), "{head}");
+        assert_eq!(field(&head, "connection"), closes, "{fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_says_that_the_connection_is_closed_if_the_body_is_not_read() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup::default().start(upstream.address).await;
+    let _backend = upstream.answer_all("HTTP/1.1 nonsense\r\n\r\n");
+    for (fields, closes) in [
+        ("Content-Length: 5\r\n\r\nhello", None),
+        ("Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", None),
+        ("Content-Length: 262145\r\n\r\n", Some("close")),
+        ("Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", Some("close")),
+    ] {
+        let mut client = Raw::connect(gateway.address).await;
+        let (head, _) = client.ask(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}")).await;
+        assert!(head.starts_with("HTTP/1.1 502"), "{head}");
+        assert_eq!(field(&head, "connection"), closes, "{fields:?}");
+        if closes.is_none() {
+            let (next, _) = client.ask(GET).await;
+            assert!(next.starts_with("HTTP/1.1 502"), "{fields:?}: {next}");
+        }
+    }
 }
 
 #[tokio::test]

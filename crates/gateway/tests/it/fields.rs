@@ -41,6 +41,17 @@ async fn the_upstream_sees_who_asks_and_nothing_about_the_connection() {
     assert_eq!(field(&answer, "x-own"), Some("3"));
 }
 
+/// RFC 9112, 3.2.1.
+#[tokio::test]
+async fn an_empty_path_is_sent_on_as_a_slash() {
+    for (target, path) in [("http://shop", "/"), ("http://shop?page=1", "/?page=1")] {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: shop\r\n\r\n")).await;
+        let head = upstream.accept().await.head().await;
+        assert!(head.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{target}: {head}");
+    }
+}
+
 #[tokio::test]
 async fn a_trusted_proxy_says_whom_it_speaks_for() {
     let upstream = RawUpstream::new().await;

@@ -147,7 +147,7 @@ async fn if_all_fail_their_health_checks_all_get_requests() {
 
 #[tokio::test]
 async fn if_all_are_down_it_is_a_502_and_limits_go_on() {
-    const TWO: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 2 }\n";
+    const TWO: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: year, requests_per_unit: 2 }\n";
     let (one, two) = (RawUpstream::new().await, RawUpstream::new().await);
     let config = config(&[&one, &two], |_| {});
     drop((one, two));

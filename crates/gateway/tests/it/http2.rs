@@ -15,7 +15,17 @@ use tollgate_gateway::{
 };
 use tollgate_http::{Action, Fact, Mapping, MissingValue, PathTemplates};
 
-use crate::support::{DEADLINE, GatewaySetup, RawUpstream, TestGateway, eventually, field, pass, url};
+use crate::support::{DEADLINE, GatewaySetup, Raw, RawUpstream, TestGateway, eventually, field, pass, url};
+
+/// What a client of HTTP/2 begins with, and an empty frame of settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// `POST /` of the host `a` on the first stream, with a body of one byte to come, in HPACK.
+const POST: &[u8] = b"\0\0\x0a\x01\x04\0\0\0\x01\x83\x86\x84\x41\x01a\x0f\x0d\x011";
+/// A byte of its body, which is not the end.
+const BYTE: &[u8] = b"\0\0\x01\0\0\0\0\0\x01x";
+/// The end of its body.
+const END: &[u8] = b"\0\0\0\0\x01\0\0\0\x01";
+const RST_STREAM: u8 = 3;
 
 type Sender = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
 
@@ -96,7 +106,7 @@ async fn ask(gateway: &TestGateway, method: &Method, path: &str) -> (StatusCode,
 
 #[tokio::test]
 async fn an_answer_of_our_own_to_head_has_the_length_of_its_body_and_no_body() {
-    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: path\n    value: /denied\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: hour, requests_per_unit: 0 }\n  - key: path\n    value: /later\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: hour, requests_per_unit: 1, over_limit: defer }\n";
+    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: path\n    value: /denied\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: hour, requests_per_unit: 0 }\n  - key: path\n    value: /later\n    descriptors:\n      - key: remote_address\n        rate_limit: { unit: year, requests_per_unit: 1, over_limit: defer }\n";
     let folder = tempfile::tempdir().unwrap();
     let deferring = Arc::new(DeferService::new(DeferConfig::default()));
     deferring.open(EmbeddedQueue::open(folder.path(), DeferConfig::default()).unwrap()).unwrap();
@@ -233,4 +243,54 @@ async fn a_head_has_as_many_fields_as_over_http1() {
         let answer = sender.send_request(request.body(Full::default()).unwrap()).await.unwrap();
         assert_eq!(answer.status(), status, "{fields} fields");
     }
+}
+
+/// Clients take two lengths, a list of them and one of a 204 for an error of the protocol.
+#[tokio::test]
+async fn an_answer_has_one_length_and_a_204_has_none() {
+    for (answer, status, lengths) in [
+        ("200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", 200, &["2"][..]),
+        ("200 OK\r\nContent-Length: 2, 2\r\n\r\nok", 502, &[]),
+        ("204 No Content\r\nContent-Length: 4\r\n\r\n", 204, &[]),
+        ("304 Not Modified\r\nContent-Length: 4\r\n\r\n", 304, &["4"]),
+    ] {
+        let upstream = RawUpstream::new().await;
+        let gateway = GatewaySetup::default().start(upstream.address).await;
+        let _backend = upstream.answer_with(move |_| format!("HTTP/1.1 {answer}").leak());
+        let request = hyper::Request::get("http://a/").body(Full::default()).unwrap();
+        let answered = connect(&gateway).await.send_request(request).await.unwrap();
+        assert_eq!(answered.status(), status, "{answer}");
+        let seen: Vec<_> = answered.headers().get_all("content-length").iter().collect();
+        // A 502 is an answer of our own.
+        assert!(seen == lengths || status == 502 && seen.len() == 1, "{answer}: {seen:?}");
+    }
+}
+
+/// Some clients take a reset for a failure although they have the answer (RFC 9113, 8.1).
+#[tokio::test]
+async fn a_stream_is_not_reset_while_its_client_is_about_to_end_its_body() {
+    // One that the upstream answers before the end of its body, and one that no upstream answers.
+    for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "nonsense\r\n\r\n"] {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        let _backend = upstream.answer_all(answer);
+        client.send([PREFACE, POST, BYTE].concat()).await;
+        let mut types = Vec::new();
+        // Until an empty or a last frame of data ends the answer.
+        while types.last() != Some(&(0, 1)) {
+            types.push(frame(&mut client).await);
+        }
+        client.send(END).await;
+        client.send(b"\0\0\x08\x06\0\0\0\0\x00abcdefgh").await;
+        while types.last() != Some(&(6, 1)) {
+            types.push(frame(&mut client).await);
+        }
+        assert!(types.iter().all(|(kind, _)| *kind != RST_STREAM), "{answer:?}: {types:?}");
+    }
+}
+
+/// Type and flags of the next frame.
+async fn frame(client: &mut Raw) -> (u8, u8) {
+    let head = client.raw_bytes(9).await;
+    client.raw_bytes(usize::from(head[1]) << 8 | usize::from(head[2])).await;
+    (head[3], head[4])
 }

@@ -68,7 +68,7 @@ async fn where_no_route_fits_nothing_is_found() {
 /// Requests of the second route are limited by what only its mapping sends.
 #[tokio::test]
 async fn a_route_can_have_a_mapping_of_its_own() {
-    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: login\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: login\n    rate_limit: { unit: year, requests_per_unit: 1 }\n";
     let upstream = RawUpstream::new().await;
     let text = Action::new("login", Fact::Text("yes".to_owned()));
     let mut login = route(&upstream, &["/login"]);
@@ -86,7 +86,7 @@ async fn a_route_can_have_a_mapping_of_its_own() {
 /// The host is text only where somebody wants it.
 #[tokio::test]
 async fn a_mapping_can_limit_by_host() {
-    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: host\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+    const RULES: &str = "domain: gateway\ndescriptors:\n  - key: host\n    rate_limit: { unit: year, requests_per_unit: 1 }\n";
     let upstream = RawUpstream::new().await;
     let by_host = Action::new("host", Fact::header(":authority").unwrap());
     let mut limited = route(&upstream, &["/limited"]);

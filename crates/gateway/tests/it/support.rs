@@ -226,8 +226,13 @@ impl Raw {
         }
     }
 
-    /// So many bytes.
+    /// So many bytes, as a text.
     pub(crate) async fn bytes(&mut self, count: usize) -> String {
+        String::from_utf8_lossy(&self.raw_bytes(count).await).into_owned()
+    }
+
+    /// So many bytes.
+    pub(crate) async fn raw_bytes(&mut self, count: usize) -> Vec<u8> {
         in_time(async {
             while self.read.len() < count {
                 assert!(self.stream.read_buf(&mut self.read).await.unwrap() > 0, "the stream ended");
@@ -235,7 +240,7 @@ impl Raw {
         })
         .await;
         let rest = self.read.split_off(count);
-        String::from_utf8_lossy(&std::mem::replace(&mut self.read, rest)).into_owned()
+        std::mem::replace(&mut self.read, rest)
     }
 
     /// How many bytes were read and not looked at; forgets them.

@@ -1,15 +1,19 @@
-//! Each timeout has its status and says what happened. Time is tokio's, so that nobody waits.
+//! Each timeout has its status and says what happened. Timeouts are short, and their time is real;
+//! only the minute that a client has to read is tokio's, so that nobody waits for it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tollgate_gateway::GatewayTimeouts;
 use tollgate_gateway::bounds::WRITE_WAIT_MAX;
 
-use crate::support::{GatewaySetup, Raw, RawUpstream, TestGateway, eventually, in_time, pass};
+use crate::support::{DEADLINE, GatewaySetup, Raw, RawUpstream, TestGateway, eventually, in_time, pass};
 
+/// Whoever is silent is soon given up; a machine that is busy may take its time to connect.
 const SHORT: GatewayTimeouts = GatewayTimeouts {
-    connect: Duration::from_millis(200),
+    connect: DEADLINE,
     first_byte: Duration::from_millis(200),
     idle: Duration::from_millis(200),
     total: None,
@@ -51,7 +55,7 @@ async fn an_upstream_that_says_nothing_is_a_504() {
 async fn a_body_that_stops_is_a_408() {
     let upstream = RawUpstream::new().await;
     let gateway = GatewaySetup {
-        timeouts: GatewayTimeouts { first_byte: crate::support::DEADLINE, ..SHORT },
+        timeouts: GatewayTimeouts { first_byte: DEADLINE, ..SHORT },
         ..GatewaySetup::default()
     }
     .start(upstream.address)
@@ -64,8 +68,9 @@ async fn a_body_that_stops_is_a_408() {
 
 #[tokio::test]
 async fn an_answer_that_stops_is_cut_off() {
-    let (upstream, _gateway, mut client) =
-        GatewaySetup { timeouts: SHORT, ..GatewaySetup::default() }.meet().await;
+    // Only what stops is short of time, and not what begins late.
+    let timeouts = GatewayTimeouts { first_byte: DEADLINE, ..SHORT };
+    let (upstream, _gateway, mut client) = GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
     let mut backend = upstream.forwarded(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     backend.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab").await;
     client.head().await;
@@ -118,7 +123,8 @@ async fn a_client_that_sends_too_slowly_is_a_408_and_no_failure_of_the_upstream(
 
 #[tokio::test]
 async fn an_upstream_that_has_the_whole_body_and_says_nothing_is_a_504() {
-    let timeouts = GatewayTimeouts { total: Some(Duration::from_millis(300)), ..GatewayTimeouts::default() };
+    // Were half of it spent between the pieces of the body, it would be the client that is late.
+    let timeouts = GatewayTimeouts { total: Some(Duration::from_secs(3)), ..GatewayTimeouts::default() };
     let (upstream, gateway, mut client) = GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
     let mut backend =
         upstream.forwarded(&mut client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe").await;
@@ -138,16 +144,33 @@ const WAYS: [&[u8]; 3] = [
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a",
 ];
 
-/// A client that asks and reads nothing, with the upstream's side of it, which sends for as long as it can.
+/// A client that asks and reads nothing, with the upstream's side of it, which sends for as long as it can and
+/// counts the bytes that it could send.
 async fn unread(
     way: &[u8],
     timeouts: GatewayTimeouts,
+    sent: Arc<AtomicUsize>,
 ) -> (TestGateway, Raw, impl Future<Output = ()> + use<>) {
     let (upstream, gateway, mut client) = GatewaySetup { timeouts, ..GatewaySetup::default() }.meet().await;
     let mut backend = upstream.forwarded(&mut client, way).await;
     backend.send(ENDLESS).await;
-    let sending = async move { while backend.stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {} };
+    let sending = async move {
+        while let Ok(count @ 1..) = backend.stream.write(&[b'x'; 1 << 16]).await {
+            sent.fetch_add(count, Ordering::Relaxed);
+        }
+    };
     (gateway, client, sending)
+}
+
+/// Waits until nobody has room for more: for half a second nothing could be sent.
+async fn until_full(sent: &AtomicUsize) {
+    let (mut before, mut equal_looks) = (0, 0);
+    while equal_looks < 5 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = sent.load(Ordering::Relaxed);
+        equal_looks = if now > 0 && now == before { equal_looks + 1 } else { 0 };
+        before = now;
+    }
 }
 
 #[tokio::test]
@@ -155,7 +178,7 @@ async fn a_client_that_reads_nothing_is_cut_off_when_the_total_time_is_over() {
     for way in WAYS {
         let total = Some(Duration::from_millis(300));
         let timeouts = GatewayTimeouts { total, ..GatewayTimeouts::default() };
-        let (gateway, _client, sending) = unread(way, timeouts).await;
+        let (gateway, _client, sending) = unread(way, timeouts, Arc::default()).await;
         in_time(sending).await;
         eventually(|| gateway.gateway.upstreams()[0].in_flight == 0).await;
     }
@@ -164,11 +187,13 @@ async fn a_client_that_reads_nothing_is_cut_off_when_the_total_time_is_over() {
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_off_after_a_while() {
     for way in WAYS {
-        let (gateway, mut client, sending) = unread(way, GatewayTimeouts::default()).await;
+        let sent = Arc::<AtomicUsize>::default();
+        let (gateway, mut client, sending) = unread(way, GatewayTimeouts::default(), Arc::clone(&sent)).await;
         let mut sending = std::pin::pin!(sending);
-        // Until nobody has room for more.
-        let filling = tokio::time::timeout(Duration::from_millis(500), sending.as_mut()).await;
-        assert!(filling.is_err(), "it was cut off at once");
+        let filling = async {
+            tokio::select! { () = sending.as_mut() => false, () = until_full(&sent) => true }
+        };
+        assert!(in_time(filling).await, "it was cut off at once");
         assert_eq!(gateway.gateway.upstreams()[0].in_flight, 1);
         pass(WRITE_WAIT_MAX).await;
         in_time(sending).await;

@@ -10,7 +10,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[tokio::test]
 async fn an_upstream_that_is_down_is_a_502_and_limits_go_on() {
-    const TWO: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 2 }\n";
+    const TWO: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: year, requests_per_unit: 2 }\n";
     let address = RawUpstream::new().await.address;
     let gateway = GatewaySetup { rules: TWO, ..GatewaySetup::default() }.start(address).await;
     let mut client = Raw::connect(gateway.address).await;

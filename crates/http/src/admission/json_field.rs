@@ -68,6 +68,12 @@ enum Digits {
     Odd,
 }
 
+/// The number that a text is, as JSON writes it.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let (first, rest) = text.as_bytes().split_first().filter(|(first, _)| first.is_ascii_digit())?;
+    rest.iter().try_fold(Digits::first(*first), |digits, byte| digits.with(*byte))?.value()
+}
+
 impl JsonField {
     /// The last number that was found.
     pub(super) const fn found(&self) -> Option<u64> {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tollgate_core::Operation;
 
 use super::cost_reader::CostReader;
+use super::json_field;
 use crate::request::charge_terms::{ActiveTerms, ChargeTerms, ResponseCost};
 
 /// Most requests have no more descriptors than this.
@@ -75,7 +76,8 @@ impl OpenCharge {
     /// Looks for a number in a head or in trailers.
     pub(super) fn look(&mut self, headers: &HeaderMap) {
         if let ChargeTerms::OnResponse { cost: ResponseCost::Header { name, .. }, .. } = &self.terms.terms {
-            self.header = headers.get(name).and_then(number).or(self.header);
+            let cost = |value: &HeaderValue| json_field::number(value.to_str().ok()?.trim());
+            self.header = headers.get(name).and_then(cost).or(self.header);
         }
     }
 

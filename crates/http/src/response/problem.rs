@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use http::StatusCode;
 use serde::Serialize;
-use tollgate_core::{Micros, Verdict};
+use tollgate_core::{Micros, OnStoreError, Rule, Verdict};
 use tollgate_limiter::{Exception, RuleDecision};
 
 use super::CallerView;
@@ -200,6 +200,12 @@ fn detail(view: &CallerView<'_>) -> String {
                 format!("blocked by the penalty of the limit '{name}', which denied too many requests");
             with_retry(text, view)
         }
+        Verdict::Deny { .. } if is_for_want_of_store(view, chosen) => {
+            let text = format!(
+                "the limit '{name}' of {count} per {window} denies everything while its store cannot be asked"
+            );
+            with_retry(text, view)
+        }
         Verdict::Deny { retry_after: None } if chosen.limit == 0 => {
             format!("the limit '{name}' lets nothing through")
         }
@@ -216,6 +222,12 @@ fn detail(view: &CallerView<'_>) -> String {
             with_retry(state(name, chosen), view)
         }
     }
+}
+
+/// Whether a limit denies only because its counters cannot be read.
+fn is_for_want_of_store(view: &CallerView<'_>, decision: &RuleDecision) -> bool {
+    let denies = |rule: &Rule| rule.limit.on_store_error() == OnStoreError::Deny;
+    decision.degraded && view.reply.rule(decision).is_some_and(denies)
 }
 
 /// What is left of a limit. Nearly every denial says this, so that it does without formatting.

@@ -49,12 +49,13 @@ impl MemoryStore {
             }
             for (at, hash) in part.iter().enumerate() {
                 let at = first + at;
-                if let Some(bucket) = charges.plain_bucket(at)
-                    && let Some(check) = self.lock(self.shard_of(*hash)).check_one(*hash, bucket, now)
-                {
-                    decided(at, bucket.decision(check));
-                } else {
-                    decided(at, self.decide_any(*hash, &charges.charge(at), now));
+                let bucket = charges.plain_bucket(at);
+                // In a statement of its own, at whose end the shard is let go: `decided` may ask the store again.
+                let check =
+                    bucket.and_then(|bucket| self.lock(self.shard_of(*hash)).check_one(*hash, bucket, now));
+                match bucket.zip(check) {
+                    Some((bucket, check)) => decided(at, bucket.decision(check)),
+                    None => decided(at, self.decide_any(*hash, &charges.charge(at), now)),
                 }
             }
             first += part.len();
@@ -90,6 +91,22 @@ mod tests {
             let key = Key { domain: "", entries: &[], shared: &[], limit: &self.0, ordinal: 0 };
             let (mode, operation) = (Mode::Enforce, Operation::Check);
             Charge { descriptor: 0, rule: None, key, mode, operation, cost: 1 }
+        }
+    }
+
+    /// Keys that are new, and keys that are known and take the short way.
+    #[test]
+    fn whoever_is_told_a_decision_may_ask_the_store_again() {
+        let store = MemoryStore::default();
+        let charges = OneOf(Limit::per_hour(2).build().unwrap());
+        let now = Time::from_secs(1_800_000_000);
+        let hashes: Vec<u64> = (1..=100_u64).map(|key| store.hash_of(&key)).collect();
+        for _ in 0..2 {
+            let mut free = 0;
+            store.decide_batch(hashes.iter().copied(), &charges, now, |at, _| {
+                free += usize::from(store.shard(store.shard_of(hashes[at])).table.try_lock().is_some());
+            });
+            assert_eq!(free, hashes.len());
         }
     }
 

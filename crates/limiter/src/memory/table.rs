@@ -35,6 +35,8 @@ const SWEEP_SLOTS: usize = 4;
 const EVICT_SLOTS: usize = 64;
 /// The first size of a table.
 const SLOTS_MIN: usize = 16;
+/// The first size of its logs.
+const LOGS_MIN: usize = 4;
 
 /// The bound of one shard.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +67,13 @@ impl Slot {
     fn log_place(self) -> Option<usize> {
         if self.words[0] & IS_LOG == 0 { None } else { usize::try_from(self.words[1]).ok() }
     }
+}
+
+/// Another cell for a key, and the decision that it comes of.
+pub(super) struct CellChange {
+    pub(super) at: usize,
+    pub(super) cell: Cell,
+    pub(super) decision: Decision,
 }
 
 /// One shard. In this order, so that what every check needs shares a line of memory with the lock.
@@ -169,9 +178,30 @@ impl Table {
         Some(check)
     }
 
+    /// What a charge takes of the cell of a key, while nothing is changed yet. None if the key is new, if its state
+    /// is no cell, and if nothing is taken.
+    pub(super) fn take(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Option<CellChange> {
+        if !charge.keeps_cell() {
+            return None;
+        }
+        let at = self.find(hash)?;
+        let cell = self.slot(at).cell()?;
+        if let Some(bucket) = charge.plain_bucket()
+            && let Some((check, taken)) = bucket.check_one(cell, now)
+        {
+            return Some(CellChange { at, cell: taken?, decision: bucket.decision(check) });
+        }
+        match charge.decide_cell(Some(cell), now) {
+            (decision, Change::Put(cell)) if !decision.verdict.is_deny() => {
+                Some(CellChange { at, cell, decision })
+            }
+            _ => None,
+        }
+    }
+
     /// Keeps another cell for a key that has one.
     #[inline(always)]
-    fn put_cell(&mut self, at: usize, hash: u64, cell: Cell) {
+    pub(super) fn put_cell(&mut self, at: usize, hash: u64, cell: Cell) {
         let [first, second] = cell.pack();
         self.forget_denied(hash);
         self.slot_mut(at).words = [first | IN_USE, second];
@@ -342,6 +372,10 @@ impl Table {
             State::Log(log) => {
                 let deadline = log.deadline();
                 self.log_bytes += log.heap_bytes();
+                // Grows by half, as the table does: doubled, it would be a quarter empty on average.
+                if self.logs.len() == self.logs.capacity() {
+                    self.logs.reserve_exact((self.logs.len() / 2).max(LOGS_MIN));
+                }
                 let place = self.logs.insert(log);
                 [deadline.get() | IS_LOG, u64::try_from(place).unwrap_or(u64::MAX)]
             }

@@ -1,5 +1,6 @@
 //! A limiter of one limit, held to the vectors and to the oracle, and used as a program uses it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Decision, Limit, Micros, Operation, Time, Verdict};
@@ -120,6 +121,118 @@ async fn a_delay_is_waited_out_and_a_limit_of_zero_returned() {
     let closed = waiting(Limit::per_second(0).algorithm(Algorithm::FixedWindow).build().unwrap());
     let never = closed.until_ready("me", Duration::ZERO).await.verdict;
     assert_eq!(never, Verdict::Deny { retry_after: None });
+}
+
+fn leaky(burst: u32) -> KeyedLimiter<str, TokioClock> {
+    waiting(Limit::per_second(1).algorithm(Algorithm::LeakyBucket).burst(burst).build().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_that_are_given_up_cost_nothing() {
+    let limiter = leaky(100);
+    limiter.until_ready("me", Duration::ZERO).await;
+    for _ in 0..50 {
+        let given_up =
+            tokio::time::timeout(Duration::from_millis(10), limiter.until_ready("me", Duration::ZERO));
+        assert!(given_up.await.is_err());
+    }
+    limiter.until_ready("me", Duration::ZERO).await;
+    let now_ms = limiter.clock().now().get() / 1_000;
+    assert!((1_000..1_005).contains(&now_ms), "{now_ms}");
+}
+
+/// Six wait, some leave, and three come meanwhile: those who stay go in turn, one a second.
+#[tokio::test(start_paused = true)]
+async fn those_behind_move_up_and_none_goes_out_of_turn() {
+    for leaving in 0_u32..1 << 6 {
+        let limiter = Arc::new(leaky(100));
+        limiter.check("me");
+        let start = |number: u32| {
+            let limiter = Arc::clone(&limiter);
+            tokio::spawn(async move {
+                limiter.until_ready("me", Duration::ZERO).await;
+                (number, limiter.clock().now().get() / 1_000)
+            })
+        };
+        let mut waiters = Vec::new();
+        for number in 0..6 {
+            waiters.push(start(number));
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        // The first has gone; those who leave do it in the midst of their wait.
+        for (number, waiter) in waiters.iter().enumerate().filter(|(number, _)| leaving >> number & 1 == 1) {
+            assert_eq!(waiter.is_finished(), number == 0);
+            waiter.abort();
+            tokio::task::yield_now().await;
+        }
+        for number in 6..9 {
+            waiters.push(start(number));
+            tokio::task::yield_now().await;
+        }
+        let mut gone = Vec::new();
+        for waiter in waiters {
+            gone.extend(waiter.await);
+        }
+        let stayed: Vec<u32> = (0..9).filter(|number| *number == 0 || leaving >> number & 1 == 0).collect();
+        assert_eq!(gone.iter().map(|(number, _)| *number).collect::<Vec<_>>(), stayed);
+        for ((_, at_ms), earliest) in gone.iter().zip((1_000..).step_by(1_000)) {
+            assert!((earliest..earliest + 5).contains(at_ms), "{leaving:b}: {gone:?}");
+        }
+    }
+}
+
+/// Costs 1, 5 and 1 wait for turns 1, 2 and 7. Whoever gives up, no second sees more than the rate, and a turn is free
+/// again only where it suits everybody behind.
+#[tokio::test(start_paused = true)]
+async fn with_several_costs_none_goes_sooner_than_the_rate() {
+    for (leaving, expected_s, newcomer_s) in
+        [(0, [0, 2, 7], 8), (1, [1, 0, 7], 8), (2, [1, 2, 0], 7), (3, [1, 2, 7], 8)]
+    {
+        let limiter = Arc::new(leaky(100));
+        limiter.check("me");
+        let start = |cost: u64| {
+            let limiter = Arc::clone(&limiter);
+            tokio::spawn(async move {
+                limiter.until_ready_cost("me", cost, Duration::ZERO).await;
+                limiter.clock().now().get() / 1_000_000
+            })
+        };
+        let mut waiters = Vec::new();
+        for cost in [1, 5, 1] {
+            waiters.push(start(cost));
+            tokio::task::yield_now().await;
+        }
+        if let Some(waiter) = waiters.get(leaving) {
+            waiter.abort();
+            tokio::task::yield_now().await;
+        }
+        let newcomer = start(1);
+        let mut gone_s = Vec::new();
+        for waiter in waiters {
+            gone_s.push(waiter.await.unwrap_or(0));
+        }
+        assert_eq!(gone_s, expected_s, "{leaving} leaves");
+        assert_eq!(newcomer.await.unwrap(), newcomer_s, "{leaving} leaves");
+    }
+}
+
+/// A future that was polled once and is not polled again holds up nobody for longer than there was to wait.
+#[tokio::test(start_paused = true)]
+async fn whoever_sleeps_through_its_turn_holds_up_nobody() {
+    let limiter = leaky(100);
+    limiter.check("me");
+    let mut asleep = Box::pin(limiter.until_ready("me", Duration::ZERO));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut asleep).await.is_err());
+    limiter.until_ready("me", Duration::ZERO).await;
+    let now_ms = limiter.clock().now().get() / 1_000;
+    assert!((2_000..2_005).contains(&now_ms), "{now_ms}");
+    asleep.await;
+    assert!(limiter.clock().now().get() / 1_000 < 2_010);
+    assert_eq!(
+        limiter.peek("me", 1).verdict,
+        Verdict::Delay { wait: Micros::new(3_000_000 - limiter.clock().now().get()) }
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,6 +91,24 @@ fn charges_that_share_a_counter_wait_until_all_of_them_fit() {
     assert_eq!(later.check(), 1);
 }
 
+/// In a request of 21 charges equal keys are found by their hashes, in a shorter one by comparing them.
+#[test]
+fn charges_of_one_counter_are_found_wherever_they_stand_in_a_long_request() {
+    const OTHERS: [&str; 18] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r"];
+    let log = crate::support::limit(4, tollgate_core::Shape::SlidingLog);
+    for others in [3, OTHERS.len()] {
+        let mut values = OTHERS[..others].to_vec();
+        for at in [0, 2, others] {
+            values.insert(at, "x");
+        }
+        let entries = values.into_iter().map(|value| ("u", value)).collect();
+        let case =
+            RetryCase { rules: vec![rule("log", log, Mode::Enforce)], entries, gaps: vec![0, 5_000_000] };
+        assert_eq!(case.check(), 1, "beside {others} others");
+    }
+}
+
 /// Every pair of algorithms, with and without counting what is rejected, one
 /// descriptor or several on one counter, at random times.
 #[test]

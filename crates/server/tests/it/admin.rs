@@ -211,7 +211,7 @@ async fn nothing_of_the_admin_listener_runs_scripts_of_others_or_shows_in_a_fram
 async fn what_a_rule_was_and_who_comes_close_to_it_is_told() {
     let limit = |count: u32| {
         format!(
-            "domain: z\ndescriptors:\n  - {{ key: a, rate_limit: {{ name: few, unit: minute, requests_per_unit: {count} }} }}\n"
+            "domain: z\ndescriptors:\n  - {{ key: a, rate_limit: {{ name: few, unit: year, requests_per_unit: {count} }} }}\n"
         )
     };
     let server =

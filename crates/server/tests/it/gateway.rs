@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::support::{Setup, http};
 
 const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    \
-                     rate_limit: { name: by address, unit: hour, requests_per_unit: 1 }\n";
+                     rate_limit: { name: by address, unit: year, requests_per_unit: 1 }\n";
 const FREE: &str = "domain: other\ndescriptors:\n  - key: user\n    \
                     rate_limit: { unit: hour, requests_per_unit: 1 }\n";
 

@@ -11,9 +11,9 @@ use crate::gateway::api;
 use crate::support::certs::Authority;
 use crate::support::{Server, Setup, eventually, http, replace_file, secure};
 
-/// One an hour for 127.0.0.2, and no limit for anybody else.
+/// One a year for 127.0.0.2, and no limit for anybody else.
 const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    value: 127.0.0.2\n    \
-                     rate_limit: { name: one, unit: hour, requests_per_unit: 1 }\n";
+                     rate_limit: { name: one, unit: year, requests_per_unit: 1 }\n";
 const ONE: [u8; 4] = [127, 0, 0, 1];
 const LIMITED: [u8; 4] = [127, 0, 0, 2];
 const OTHER: [u8; 4] = [127, 0, 0, 3];

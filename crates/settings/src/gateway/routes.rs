@@ -90,7 +90,8 @@ fn group(map: &YamlMap, context: &RouteContext<'_>, problems: &mut Problems) -> 
     if let Some(group) = context.groups.iter().find(|group| group.name == value) {
         return Some(Arc::clone(group));
     }
-    if value.contains("://") {
+    // What has an @ is meant as a URL, and its error does not repeat a password.
+    if value.contains("://") || value.contains('@') {
         let url = values::upstream(&value).map_err(|error| problems.error_from(at, &error)).ok()?;
         return Some(Arc::new(GroupConfig::of(url)));
     }

@@ -189,6 +189,14 @@ fn all_mistakes_are_told_at_once_with_their_places() {
     }
 }
 
+#[test]
+fn an_upstreams_password_is_not_repeated() {
+    for upstream in ["u:hush@h:1", "http://u:hush@h:1"] {
+        let error = refused(&format!("gateway: {{ routes: [{{ upstream: '{upstream}' }}] }}\n"));
+        assert!(!error.contains("hush") && error.contains("cannot have a user or a password"), "{error}");
+    }
+}
+
 /// It would listen nowhere, and nobody would be told.
 #[test]
 fn a_gateway_without_a_group_is_refused() {

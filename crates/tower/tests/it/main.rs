@@ -19,7 +19,7 @@ use tollgate_http::{
     Action, AddressPrefixes, ChargeTerms, Fact, Mapping, MappingDescriptor, MissingValue, ResponseCost,
     StatusSet,
 };
-use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink};
+use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink, Store};
 use tollgate_redis::{RedisConfig, RedisStore};
 use tollgate_rules::SourceFile;
 use tollgate_tower::{PeerAddress, TollgateLayer};
@@ -95,6 +95,26 @@ async fn what_is_allowed_is_served_and_told() {
     assert_eq!(answer.headers["x-ratelimit-limit"], "2");
     assert_eq!(answer.headers["x-ratelimit-remaining"], "1");
     assert!(answer.headers.contains_key("ratelimit-policy"));
+}
+
+/// As in the gateway: a field that is there twice can be read either way.
+#[tokio::test(start_paused = true)]
+async fn what_a_service_says_about_limits_gives_way_to_what_is_told() {
+    let layer = layer("algorithm: leaky_bucket, requests_per_unit: 2, unit: second, burst: 3");
+    let service = layer.layer(service_fn(async |_: Request<Empty<Bytes>>| {
+        let response = Response::builder().header("x-ratelimit-remaining", "77").header("retry-after", "5");
+        let response = response.header("ratelimit", "\"theirs\";r=77;t=9").header("vary", "accept");
+        Ok::<_, Infallible>(response.body(Full::<Bytes>::from("served")).unwrap())
+    }));
+    // One passes at once, and one is held.
+    for remaining in ["3", "2"] {
+        let headers = service.clone().oneshot(from("me")).await.unwrap().headers().clone();
+        let values: Vec<_> = headers.get_all("x-ratelimit-remaining").iter().collect();
+        assert_eq!(values, [remaining]);
+        assert_eq!(headers.get_all("ratelimit").iter().count(), 1, "{headers:?}");
+        assert_eq!(headers["retry-after"], "5");
+        assert_eq!(headers["vary"], "accept");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,6 +283,37 @@ async fn whoever_leaves_while_it_is_held_gives_its_place_back() {
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut held).await.is_err());
     assert!(!ask(&layer, from("me")).await.was_served, "the only place is taken");
     assert!(held.await.was_served);
+}
+
+/// How long somebody else waits for the only permit of a service while a request is held in front of it, and the
+/// request that is held.
+async fn waits_beside_a_held_request<S: Store + Send + Sync + 'static>(store: S) -> [Duration; 2] {
+    let start = tokio::time::Instant::now();
+    let rules = rules("algorithm: leaky_bucket, requests_per_unit: 2, unit: second, burst: 3");
+    let limiter = Limiter::with(rules, store, TokioClock(start), NoSink);
+    let layer = TollgateLayer::new(Arc::new(limiter), by_user(MissingValue::Drop));
+    let answer = async |_: Request<Empty<Bytes>>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("")));
+    let service = layer.layer(ConcurrencyLimit::new(service_fn(answer), 1));
+    service.clone().oneshot(from("me")).await.unwrap();
+    let held = tokio::spawn(service.clone().oneshot(from("me")));
+    // Until it is decided.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    service.oneshot(from("you")).await.unwrap();
+    let other = start.elapsed();
+    held.await.unwrap().unwrap();
+    [other, start.elapsed()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_keeps_no_place_in_the_service() {
+    let url = format!("redis://127.0.0.1:{}", tollgate_testkit::redis::free_port());
+    let away = RedisStore::new(RedisConfig::new(url.parse().unwrap())).unwrap();
+    let waits =
+        [waits_beside_a_held_request(MemoryStore::default()).await, waits_beside_a_held_request(away).await];
+    for [other, held] in waits {
+        assert!(other < Duration::from_millis(300), "{other:?}");
+        assert!((400..600).contains(&held.as_millis()), "{held:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use crate::support::wire::{ask_one, brief, descriptor, request};
 use crate::support::{Server, Setup};
 
 const API_RULES: &str =
-    "domain: api\ndescriptors:\n  - key: user\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n";
+    "domain: api\ndescriptors:\n  - key: user\n    rate_limit: { unit: year, requests_per_unit: 1 }\n";
 
 /// The API, the server in front of it with these rules, and a client of that.
 async fn grpc_behind_gateway(rules: &str) -> (Server, Server, Channel) {

@@ -5,11 +5,11 @@ use tollgate_testkit::RedisServer;
 use super::api;
 use crate::support::{Setup, http};
 
-/// One request an hour, and this while the store is away.
+/// One request a year, and this while the store is away.
 fn rules(on_store_error: &str) -> String {
     format!(
         "domain: gateway\ndescriptors:\n  - key: remote_address\n    \
-         rate_limit: {{ unit: hour, requests_per_unit: 1, on_store_error: {on_store_error} }}\n"
+         rate_limit: {{ unit: year, requests_per_unit: 1, on_store_error: {on_store_error} }}\n"
     )
 }
 
@@ -26,8 +26,11 @@ async fn without_redis_each_limit_does_what_it_says() {
             .start()
             .await;
         let gateway = server.addresses.gateway.unwrap();
-        let statuses = [http::get(gateway, "/").await.0, http::get(gateway, "/").await.0];
-        assert_eq!(statuses, expected, "{on_store_error}");
+        let answers = [http::get(gateway, "/").await, http::get(gateway, "/").await];
+        assert_eq!(answers.each_ref().map(|answer| answer.0), expected, "{on_store_error}");
+        // A limit that nobody has used says so.
+        let is_told = answers[1].1.contains("denies everything while its store cannot be asked");
+        assert_eq!(is_told, on_store_error == "deny", "{}", answers[1].1);
     }
 }
 

@@ -54,7 +54,7 @@ async fn a_key_belongs_to_its_rule_and_a_rule_to_its_domain() {
     let rules = |domain: &str, label: &str| {
         format!(
             "domain: {domain}\ndescriptors:\n  - key: user_id\n    rate_limit: \
-             {{ name: {label}, requests_per_unit: 1, unit: hour }}\n"
+             {{ name: {label}, requests_per_unit: 1, unit: year }}\n"
         )
     };
     let files =
