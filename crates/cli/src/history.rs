@@ -16,7 +16,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tollgate_history::query::{RuleFilter, TimeRange, TopOrder};
-use tollgate_history::{Error, SeriesKind};
+use tollgate_history::{Error, SeriesKind, time_text};
 use tollgate_limiter::{Clock as _, SystemClock};
 
 use crate::console::{Console, Exit};
@@ -261,7 +261,7 @@ enum HistoryFormat {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let now_s = SystemClock::new().now().get() / 1_000_000;
+    let now_s = time_text::now_s(SystemClock::new().now());
     let done = match &args.command {
         None => {
             let (history, route) = args.history_and_route();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::Micros;
 use tollgate_history::query::TimeRange;
 use tollgate_history::tables::{Access, RedbTables};
-use tollgate_history::{Bounds, History as _, LocalHistory};
+use tollgate_history::{Bounds, History as _, LocalHistory, time_text};
 use tollgate_limiter::{Clock as _, SystemClock};
 use tollgate_rules::Options;
 use tollgate_server::explain::words::rate;
@@ -96,7 +96,7 @@ struct ServerRule {
 }
 
 pub(crate) fn run(args: &Args, console: &mut Console<'_>) -> io::Result<Exit> {
-    let to_s = SystemClock::new().now().get() / 1_000_000;
+    let to_s = time_text::now_s(SystemClock::new().now());
     let range = TimeRange { from_s: to_s.saturating_sub(args.last.get() / 1_000_000), to_s };
     let rules = match &args.data {
         Some(data) => match of_folder(data, args, range, console)? {

@@ -6,6 +6,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use tollgate_core::Time;
 
 use crate::error::{Error, Result};
 
@@ -90,6 +91,18 @@ fn duration_of(text: &str) -> Option<u64> {
         return None;
     }
     number.parse::<u64>().ok()?.checked_mul(length)
+}
+
+/// What `now` means in a query: the end of the second that is running. What was counted a moment ago
+/// is in a range until now, in the first second of a minute as well, whose counts lie at its start.
+///
+/// ```
+/// use tollgate_core::Time;
+/// use tollgate_history::time_text::now_s;
+/// assert_eq!(now_s(Time::new(60_000_001)), 61);
+/// ```
+pub fn now_s(now: Time) -> u64 {
+    now.get().div_ceil(1_000_000)
 }
 
 /// A second as RFC 3339 in UTC.

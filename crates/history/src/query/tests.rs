@@ -285,6 +285,14 @@ fn the_status_has_what_is_not_written_yet_and_steps_do_not_change_when_it_is() {
 }
 
 #[test]
+fn a_minute_is_part_of_a_range_until_now_from_its_first_moment() {
+    let history = history(&[(0, "/cart", Outcome::Allowed, 5)]);
+    let now_s = crate::time_text::now_s(Time::new(DAY_S * 1_000_000 + 1));
+    let last = TimeRange::parse(None, None, Some("5m"), now_s).unwrap();
+    assert_eq!((last.length_s(), history.reader().unwrap().summary(last).unwrap().total), (300, 5));
+}
+
+#[test]
 fn spans_are_read_and_wrong_ones_named() {
     let now = 1_800_000_000;
     assert_eq!(TimeRange::parse(None, None, None, now).unwrap().length_s(), 86_400);

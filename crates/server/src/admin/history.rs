@@ -18,7 +18,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_history::query::{HistoryReader, Tabular};
-use tollgate_history::{Error, SeriesKind};
+use tollgate_history::{Error, SeriesKind, time_text};
 
 use crate::history::{HistoryQueryError, HistoryService};
 use crate::http::v1::error::V1Error;
@@ -205,7 +205,7 @@ where
 {
     respond(async {
         let params = HistoryParams::read(query, names)?;
-        let query = parse(&params, service.now().get() / 1_000_000)?;
+        let query = parse(&params, time_text::now_s(service.now()))?;
         let format = params.format()?;
         Ok(to_wire::tabular(format, &run(service, query).await?))
     })

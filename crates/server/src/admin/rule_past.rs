@@ -9,6 +9,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::Serialize;
 use tollgate_core::{RuleId, RuleSet};
+use tollgate_history::time_text;
 use utoipa::{IntoResponses, ToSchema};
 
 use super::history::{HistoryParams, respond, run};
@@ -88,7 +89,7 @@ pub(super) async fn usage(State(service): State<Arc<Service>>, query: RawQuery) 
         let params = HistoryParams::read(query, USAGE)?;
         let rules = service.limiter().rules();
         let id = rule_in_force(&rules, &params)?;
-        let range = params.range(service.now().get() / 1_000_000)?;
+        let range = params.range(time_text::now_s(service.now()))?;
         let usage = run(&service, move |reader| RuleUsage::read(reader, &rules, id, range)).await?;
         Ok(to_wire::respond(&usage.ok_or_else(no_such_rule)?))
     })
