@@ -2,7 +2,7 @@
 //!
 //! A sink calls [`Recorder::record`], or [`Recorder::record_keyed`] where the name of a key
 //! would first have to be put together, on the path of a decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what it
-//! returns. `thread_counts` hold the counts of each thread; `name_filter` chooses
+//! returns. `thread_counts` hold the counts of each thread, which `name_index` finds; `name_filter` chooses
 //! which names get a series; `label_cache` gives them the labels of the last flush.
 //!
 //! Invariants:
@@ -15,6 +15,7 @@
 
 mod label_cache;
 mod name_filter;
+mod name_index;
 mod thread_counts;
 
 use std::cell::Cell as ThreadCell;

@@ -15,9 +15,8 @@
 
 use std::hash::{BuildHasher, Hasher as _};
 
-use hashbrown::HashTable;
-
 use super::label_cache::LabelCache;
+use super::name_index::NameIndex;
 use super::{KeyText, RuleName};
 use crate::Map;
 use crate::bytes::index;
@@ -127,9 +126,11 @@ const _: () = assert!(size_of::<NameSlot>() == 64, "counting would fetch two cac
 #[derive(Debug, Default)]
 pub(super) struct ThreadMinute {
     minute: u32,
-    /// The hash of a name and the index of its slot.
-    index: HashTable<(u64, u32)>,
+    /// The number of a name is that of its slot.
+    index: NameIndex,
     slots: Vec<NameSlot>,
+    /// The rule whose key had no room last, by its hash, and its slot: mostly the next one's, too.
+    last_rule: Option<(u64, usize)>,
     /// How many of them are rules.
     rules: usize,
     texts: String,
@@ -160,25 +161,30 @@ impl ThreadMinute {
         match name.kind {
             NameKind::Route => self.nameless_requests.add(outcome, count),
             NameKind::Rule => self.nameless_decisions.add(outcome, count),
-            NameKind::Key if self.add_known(name.rule_hash, outcome, count) => {}
+            NameKind::Key if self.add_to_rule(name.rule_hash, outcome, count) => {}
             NameKind::Key => self.add(&name.without_key(), outcome, count),
         }
+    }
+
+    /// Adds to the slot of a rule; false if it has none.
+    #[inline]
+    fn add_to_rule(&mut self, hash: u64, outcome: Outcome, count: u64) -> bool {
+        let last = self.last_rule.filter(|(known, _)| *known == hash);
+        self.last_rule = last.or_else(|| Some((hash, self.index.find(hash)?)));
+        let slot = self.last_rule.and_then(|(_, at)| self.slots.get_mut(at));
+        slot.map(|slot| slot.counts.add(outcome, count)).is_some()
     }
 
     /// Adds to the slot of a name; false if it has none.
     #[inline]
     fn add_known(&mut self, hash: u64, outcome: Outcome, count: u64) -> bool {
-        let Some((_, at)) = self.index.find(hash, |(known, _)| *known == hash) else { return false };
-        if let Some(slot) = self.slots.get_mut(index(u64::from(*at))) {
-            slot.counts.add(outcome, count);
-        }
-        true
+        let slot = self.index.find(hash).and_then(|at| self.slots.get_mut(at));
+        slot.map(|slot| slot.counts.add(outcome, count)).is_some()
     }
 
     /// Makes a slot; false if the texts have no room for its name.
     #[cold]
     fn add_new<K: KeyText>(&mut self, name: &CountedName<'_, K>, outcome: Outcome, count: u64) -> bool {
-        let place = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let start = self.texts.len();
         self.texts.push_str(name.domain);
         self.texts.push_str(name.rule);
@@ -193,7 +199,7 @@ impl ThreadMinute {
         slot.counts.add(outcome, count);
         self.rules += usize::from(name.kind == NameKind::Rule);
         self.slots.push(slot);
-        self.index.insert_unique(name.hash, (name.hash, place), |(hash, _)| *hash);
+        self.index.insert(name.hash);
         true
     }
 
