@@ -49,12 +49,15 @@ descriptors:
 /** Names that strangers chose: markup, text turned around, control characters, 10 kB. */
 export const HOSTILE = ["/<script>window.hacked=1</script>", "/<img src=x onerror=window.hacked=1>", "/\u202Egnp.exe", "/a\u0007b\u001b[31m", `/${"A".repeat(10_000)}`];
 
-const freePort = () => new Promise((resolve) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
+/** Ports that nobody listens on, all different: each is held until all are known. */
+async function freePorts(count) {
+  const holders = await Promise.all(Array.from({ length: count }, () => new Promise((resolve) => {
+    const holder = createServer().listen(0, "127.0.0.1", () => resolve(holder));
+  })));
+  const ports = holders.map((holder) => holder.address().port);
+  await Promise.all(holders.map((holder) => new Promise((resolve) => holder.close(resolve))));
+  return ports;
+}
 
 export class Server {
   /** A server with the history of an access log, or with none; each of several rules is a file. */
@@ -64,7 +67,8 @@ export class Server {
     mkdirSync(join(own.folder, "rules"));
     [rules].flat().forEach((text, i) => writeFileSync(join(own.folder, `rules/${i === 0 ? "shop" : i}.yaml`), text));
     if (log) own.import(log);
-    own.ports = { http: await freePort(), grpc: await freePort(), admin: await freePort() };
+    const [http, grpc, admin] = await freePorts(3);
+    own.ports = { http, grpc, admin };
     own.environment = environment;
     own.base = `http://127.0.0.1:${own.ports.admin}`;
     await own.run();
@@ -84,7 +88,8 @@ export class Server {
     this.log = output;
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (text) => output.push(String(text)));
     running.add(this);
-    await until("the server answers", async () => (await fetch(`http://127.0.0.1:${this.ports.http}/healthcheck`)).ok);
+    await until("the server answers", async () => this.process.exitCode !== null || (await fetch(`http://127.0.0.1:${this.ports.http}/healthcheck`)).ok);
+    if (this.process.exitCode !== null) throw new Error(`the server has ended:${logs()}`);
   }
 
   /** Changes the rule file, as an editor does: another file takes its name. */
@@ -118,7 +123,7 @@ export class Server {
 export class Redis {
   static async start() {
     const own = new Redis();
-    own.port = await freePort();
+    [own.port] = await freePorts(1);
     await own.run();
     return own;
   }

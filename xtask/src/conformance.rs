@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::process::{Invocation, free_port};
+use crate::process::{Invocation, free_ports};
 use crate::{cargo_steps, workspace};
 
 /// The program, at the version whose cases the page explains.
@@ -49,7 +49,7 @@ pub(crate) fn run() -> Result<()> {
         Invocation { settings: &[("GOBIN", path)], program: "go", arguments: &["install", H2SPEC] }.run()?;
     }
     let binary = cargo_steps::binary("tollgate")?;
-    let [grpc, gateway, upstream] = [free_port()?, free_port()?, free_port()?];
+    let [grpc, gateway, upstream] = free_ports()?;
     let _nginx = nginx(&folder, upstream)?;
     let _tollgate = tollgate(&folder, &binary, [grpc, gateway, upstream])?;
     [("gRPC", grpc, GRPC), ("gateway", gateway, GATEWAY)]

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{Invocation, free_port};
+use crate::process::{Invocation, free_ports};
 use crate::{cargo_steps, workspace};
 use blocks::{Block, BlockKind};
 
@@ -41,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
 
 /// The gateway's example as its README starts it, on ports that are free.
 fn try_gateway(binary: &str) -> Result<()> {
-    let [api, gateway] = [free_port()?, free_port()?].map(|port| format!("127.0.0.1:{port}"));
+    let [api, gateway] = free_ports()?.map(|port| format!("127.0.0.1:{port}"));
     let settings = [("TOLLGATE", binary), ("API", &api), ("GATEWAY", &gateway)];
     Invocation { settings: &settings, program: "sh", arguments: &["examples/gateway/try.sh"] }.run()
 }

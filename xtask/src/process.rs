@@ -70,9 +70,16 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// A port on loopback on which nobody listens.
-pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// Ports on loopback on which nobody listens, all different: each is held until all are known.
+pub(crate) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
+    let mut ports = [0; COUNT];
+    let mut holders = Vec::new();
+    for port in &mut ports {
+        let holder = TcpListener::bind("127.0.0.1:0")?;
+        *port = holder.local_addr()?.port();
+        holders.push(holder);
+    }
+    Ok(ports)
 }
 
 /// Quotes what a shell would take apart.
