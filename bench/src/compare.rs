@@ -120,9 +120,27 @@ fn compare(
     concurrency: Concurrency,
     turns: &Turns,
 ) -> Result<Contest> {
-    let mut contest = Contest::new(title, contenders.iter().map(|contender| contender.name.clone()));
     let (warm_up, length) = (Duration::from_secs(turns.seconds.min(1)), Duration::from_secs(turns.seconds));
-    for _ in 0..turns.count {
+    compare_for(title, contenders, concurrency, TurnLength { count: turns.count, warm_up, length })
+}
+
+/// So many turns of that length.
+#[derive(Debug, Clone, Copy)]
+struct TurnLength {
+    count: usize,
+    warm_up: Duration,
+    length: Duration,
+}
+
+/// The same in turns of another length.
+fn compare_for(
+    title: &str,
+    contenders: &[Contender],
+    concurrency: Concurrency,
+    TurnLength { count, warm_up, length }: TurnLength,
+) -> Result<Contest> {
+    let mut contest = Contest::new(title, contenders.iter().map(|contender| contender.name.clone()));
+    for _ in 0..count {
         for (row, contender) in contenders.iter().enumerate() {
             let report = contender.load(concurrency, warm_up, length)?;
             contest.add(row, LoadFigures::of(&report)?);

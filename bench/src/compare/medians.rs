@@ -64,6 +64,23 @@ impl Contest {
         }
     }
 
+    /// What each second row takes more than the one before it.
+    pub(super) fn say_pairs(&self, title: &str, section: &mut Section) {
+        let mut table = MarkdownTable::new([title, "CPU µs", "half of the turns", "beside the row without"]);
+        for pair in self.rows.chunks_exact(2) {
+            let [without, with] = pair else { continue };
+            let [low, median, high] = with.cpu_ns.quartiles_above(&without.cpu_ns);
+            let taken = without.cpu_ns.median();
+            table.row([
+                with.name.clone(),
+                signed_micros(median),
+                format!("{} to {}", signed_micros(low), signed_micros(high)),
+                two_places(ratio(taken.saturating_add_signed(median), taken)),
+            ]);
+        }
+        section.say(&table.to_string());
+    }
+
     /// The table, and bars of the CPU time under a file name of their own.
     pub(super) fn into_section(self, plot: &str, section: &mut Section) {
         section.say(&self.table());
@@ -105,9 +122,29 @@ impl Contest {
     }
 }
 
+/// Nanoseconds as microseconds with two places.
+fn signed_micros(ns: i64) -> String {
+    format!("{}{}", if ns < 0 { "−" } else { "" }, two_places(ns.unsigned_abs() / 10))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_are_compared_turn_by_turn() {
+        let figures =
+            |cpu_ns| LoadFigures { per_second: 1, cpu_ns, p50: Duration::ZERO, p99: Duration::ZERO };
+        let mut contest = Contest::new("", ["off", "on"].map(str::to_owned).into_iter());
+        for (row, turns) in [[10_000, 20_000, 10_100], [11_000, 21_000, 10_050]].into_iter().enumerate() {
+            turns.into_iter().for_each(|cpu_ns| contest.add(row, figures(cpu_ns)));
+        }
+        let mut section = Section::default();
+        contest.say_pairs("adds", &mut section);
+        let row = section.text.lines().nth(2).unwrap();
+        let words: Vec<_> = row.split('|').map(str::trim).collect();
+        assert_eq!(words, ["", "on", "1.00", "−0.05 to 1.00", "1.10", ""]);
+    }
 
     #[test]
     fn a_table_has_medians_and_compares_with_the_first_row() {

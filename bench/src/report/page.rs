@@ -72,7 +72,7 @@ pub const SECTIONS: &[SectionRow] = &[
         name: "gateway",
         title: "Gateway",
         intro: "Proxies on one core each in front of the same upstream, 64 connections: without limits, with a limit for each of a million keys, and denying.",
-        bound: "Proxying: two connections, eight system calls. What limiting adds is the difference between a proxy's own two rows.",
+        bound: "Proxying: two connections, eight system calls. Each proxy is loaded without limits and at once with them, in many short turns: what limiting adds is the median of these differences, and not that of two medians.",
     },
     SectionRow {
         name: "scaling",

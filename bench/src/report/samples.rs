@@ -12,17 +12,29 @@ impl Samples {
     /// One more.
     pub fn add(&mut self, value: u64) {
         self.0.push(value);
-        self.0.sort_unstable();
     }
 
     /// The middle one; 0 if there is none.
     pub fn median(&self) -> u64 {
-        self.0.get(self.0.len() / 2).copied().unwrap_or(0)
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
     }
 
     /// The smallest and the largest.
     pub fn spread(&self) -> (u64, u64) {
-        (self.0.first().copied().unwrap_or(0), self.0.last().copied().unwrap_or(0))
+        let ends = self.0.iter().min().zip(self.0.iter().max());
+        ends.map_or((0, 0), |(least, most)| (*least, *most))
+    }
+
+    /// By how much each lies above that of the same turn of another: the quarter below which the least of them
+    /// lie, the middle one, and the quarter above. A machine that is slow for some turns is slow for both, so that
+    /// this is steadier than the difference of two medians.
+    pub fn quartiles_above(&self, other: &Self) -> [i64; 3] {
+        let above = |(own, other): (&u64, &u64)| own.cast_signed() - other.cast_signed();
+        let mut above: Vec<i64> = self.0.iter().zip(&other.0).map(above).collect();
+        above.sort_unstable();
+        [1, 2, 3].map(|quarter| above.get(above.len() * quarter / 4).copied().unwrap_or(0))
     }
 
     /// Half of what lies between the smallest and the largest, in hundredths of the median.
@@ -101,6 +113,15 @@ mod tests {
         assert_eq!(samples.spread_percent(), 50);
         assert_eq!(set.cases().map(|(case, _)| case).collect::<Vec<_>>(), ["hot", "cold"]);
         assert!(SampleSet::parse("hot\tb").is_err());
+    }
+
+    #[test]
+    fn turns_are_compared_one_by_one() {
+        let samples = |values: [u64; 5]| Samples(values.to_vec());
+        let (own, other) = (samples([10, 120, 30, 41, 15]), samples([7, 100, 31, 40, 15]));
+        assert_eq!(own.quartiles_above(&other), [0, 1, 3]);
+        assert_eq!((own.median(), own.spread()), (30, (10, 120)));
+        assert_eq!(Samples::default().quartiles_above(&other), [0; 3]);
     }
 
     #[test]

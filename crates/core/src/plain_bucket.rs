@@ -47,6 +47,13 @@ pub struct PlainCheck {
     is_denied: bool,
 }
 
+impl PlainCheck {
+    /// Whether no token was there.
+    pub const fn is_denied(&self) -> bool {
+        self.is_denied
+    }
+}
+
 impl PlainBucket {
     /// The short way for a bucket of this size, if it has one.
     pub(crate) fn new(pace: Pace, capacity: u64) -> Option<Self> {

@@ -266,6 +266,16 @@ impl Recorder {
         }
     }
 
+    /// Has the line of memory fetched that [`Self::record_keyed`] will look at for a key of the rule of this number.
+    #[inline]
+    pub fn expect(&self, rule: u64, key: impl KeyText) {
+        let rule = RuleName { domain: "", name: "", number: Some(rule) };
+        let name = CountedName::key(rule, key, &self.hasher);
+        if let Some(counts) = self.free_counts() {
+            counts.expect(&name);
+        }
+    }
+
     #[inline]
     fn add_request(&self, minute: Option<&mut ThreadMinute>, request: &RequestCount<'_>) {
         let RequestCount { route, outcome, count } = *request;

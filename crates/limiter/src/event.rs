@@ -7,6 +7,8 @@
 //! Invariant: a sink never waits: it counts or queues within a bound, and what
 //! does not fit it drops and counts as dropped.
 
+use std::num::NonZeroU64;
+
 use tollgate_core::{Entry, Operation, Outcome, Request};
 
 use crate::limit_reply::LimitReply;
@@ -112,6 +114,11 @@ pub trait EventSink: Send + Sync {
     /// The same of a limit without rules. Who counts by rules need not care.
     fn offer_limit(&self, _: LimitEvent<'_>) {}
 
+    /// An event about this counter of a rule is about to come; both are numbers of [`Reply::rule_number`] and
+    /// [`RuleDecision::counter`]. Whoever will have to fetch something from memory for it can begin now, while the
+    /// limiter waits for the counter.
+    fn expect(&self, _rule: u64, _counter: NonZeroU64) {}
+
     /// Whether events are worth making.
     fn is_counting(&self) -> bool {
         true
@@ -137,6 +144,10 @@ impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
 
     fn offer_limit(&self, event: LimitEvent<'_>) {
         (**self).offer_limit(event);
+    }
+
+    fn expect(&self, rule: u64, counter: NonZeroU64) {
+        (**self).expect(rule, counter);
     }
 
     fn is_counting(&self) -> bool {

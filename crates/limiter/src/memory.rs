@@ -23,6 +23,7 @@ mod table;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tollgate_core::key::write_text;
 use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, PlainCheck, State, Time};
@@ -99,7 +100,52 @@ pub struct MemoryStore {
 #[repr(C, align(64))]
 struct Shard {
     denied: Arc<DeniedCells>,
+    /// Half of the hash of the even key and of the odd key that were denied last. Only these may have a copy in
+    /// `denied`, which is a line of memory that all others need not fetch.
+    last_denied: [AtomicU32; 2],
     table: ShardLock<Table>,
+}
+
+const _: () = assert!(
+    std::mem::offset_of!(Shard, table) + Table::FIRST_BYTES <= 64,
+    "a check would fetch another line of memory"
+);
+
+impl Shard {
+    fn new(bound: Bound, shard_bits: u32) -> Self {
+        let denied = Arc::new(DeniedCells::new());
+        let table = ShardLock::new(Table::new(bound, shard_bits, Arc::clone(&denied)));
+        Self { denied, last_denied: Default::default(), table }
+    }
+
+    /// The state that a key was denied over, if it still has it.
+    #[inline]
+    fn denied_state(&self, hash: u64) -> Option<[u64; 2]> {
+        let is_last = self.last_denied(hash).load(Ordering::Relaxed) == low_half(hash);
+        if is_last { self.denied.get(hash) } else { None }
+    }
+
+    /// Notes that a key was denied. Whoever does not see it takes the lock.
+    #[inline]
+    fn note_denied(&self, hash: u64) {
+        let (last, half) = (self.last_denied(hash), low_half(hash));
+        // Written once, and then only read by all cores.
+        if last.load(Ordering::Relaxed) != half {
+            last.store(half, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn last_denied(&self, hash: u64) -> &AtomicU32 {
+        let [even, odd] = &self.last_denied;
+        if hash.is_multiple_of(2) { even } else { odd }
+    }
+}
+
+/// The half of a hash that does not tell the shard.
+#[inline]
+fn low_half(hash: u64) -> u32 {
+    u32::try_from(hash & u64::from(u32::MAX)).unwrap_or(0)
 }
 
 impl MemoryStore {
@@ -113,11 +159,7 @@ impl MemoryStore {
         let shard_bits = wanted.ilog2();
         let count = 1_usize << shard_bits;
         let bound = Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
-        let shard = |_| {
-            let denied = Arc::new(DeniedCells::new());
-            Shard { table: ShardLock::new(Table::new(bound, shard_bits, Arc::clone(&denied))), denied }
-        };
-        let shards = (0..count).map(shard).collect();
+        let shards = (0..count).map(|_| Shard::new(bound, shard_bits)).collect();
         Self { seed, shards, shard_bits }
     }
 
@@ -195,20 +237,30 @@ impl MemoryStore {
     #[inline(always)]
     pub(crate) fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<PlainCheck> {
         let shard = self.shard(self.shard_of(hash));
-        if let Some(words) = shard.denied.get(hash)
+        if let Some(words) = shard.denied_state(hash)
             && let Some((check, None)) = bucket.check_one(Cell::unpack(words), now)
         {
             return Some(check);
         }
-        shard.table.lock().check_one(hash, bucket, now)
+        let check = shard.table.lock().check_one(hash, bucket, now)?;
+        if check.is_denied() {
+            shard.note_denied(hash);
+        }
+        Some(check)
     }
 
     /// The long way, for everything.
     #[inline(never)]
     pub(crate) fn decide_any(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let shard = self.shard(self.shard_of(hash));
-        let denied = shard.denied.get(hash).and_then(|words| denied_again(words, charge, now));
-        denied.unwrap_or_else(|| shard.table.lock().decide(hash, charge, now))
+        let denied = shard.denied_state(hash).and_then(|words| denied_again(words, charge, now));
+        denied.unwrap_or_else(|| {
+            let decision = shard.table.lock().decide(hash, charge, now);
+            if decision.verdict.is_deny() {
+                shard.note_denied(hash);
+            }
+            decision
+        })
     }
 
     /// Forgets a key; whether there was anything to forget.

@@ -4,6 +4,7 @@
 //!
 //! Invariant: a scope belongs to one rule and to the store of one limiter.
 
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,11 +44,11 @@ impl RulesInForce {
 
     /// What stands for the key of a charge in the store.
     #[inline]
-    pub(crate) fn hash(&self, memory: &MemoryStore, single: &SingleCharge<'_>) -> u64 {
+    pub(crate) fn hash(&self, memory: &MemoryStore, single: &SingleCharge<'_>) -> CounterHash {
         let key = &single.charge.key;
         let rule = single.charge.rule.filter(|_| single.is_by_keys);
-        let Some(known) = rule.and_then(|rule| self.scopes.get(rule.index())) else {
-            return memory.hash(key);
+        let Some((rule, known)) = rule.and_then(|rule| Some((rule, self.scopes.get(rule.index())?))) else {
+            return CounterHash { hash: memory.hash(key), rule: None };
         };
         let scope = match known.load(Ordering::Relaxed) {
             0 => {
@@ -57,7 +58,23 @@ impl RulesInForce {
             }
             scope => scope,
         };
-        memory.hash_in_scope(scope, key)
+        CounterHash { hash: memory.hash_in_scope(scope, key), rule: Some(self.rule_number(rule)) }
+    }
+}
+
+/// What stands for a key in a store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CounterHash {
+    pub(crate) hash: u64,
+    /// The number of its rule, if entries with other values have other counters.
+    rule: Option<u64>,
+}
+
+impl CounterHash {
+    /// Its rule and [`crate::RuleDecision::counter`].
+    #[inline]
+    pub(crate) fn counter(self) -> Option<(u64, NonZeroU64)> {
+        self.rule.zip(NonZeroU64::new(self.hash))
     }
 }
 

@@ -9,6 +9,8 @@
 //! Invariants: a line is filled from its front, so that a name is not beyond a line with room. A name is told
 //! by its whole hash. Names are never removed.
 
+use prefetch_index::prefetch_index;
+
 use crate::bytes::index;
 
 /// Tags in a cache line.
@@ -59,6 +61,12 @@ impl NameIndex {
             }
             at = self.next_line(at);
         }
+    }
+
+    /// Has the line of memory fetched that tells whether a name is here.
+    #[inline]
+    pub(super) fn fetch_ahead(&self, hash: u64) {
+        prefetch_index(&self.tags, self.first_line(hash));
     }
 
     fn find_in_line(&self, at: usize, hash: u64) -> Option<usize> {

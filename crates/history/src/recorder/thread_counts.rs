@@ -272,6 +272,14 @@ impl ThreadCounts {
         self.minutes.last_mut()
     }
 
+    /// Has the line of memory fetched that is looked at for a name of this minute.
+    #[inline]
+    pub(super) fn expect<K>(&self, name: &CountedName<'_, K>) {
+        if let Some(minute) = self.minutes.last() {
+            minute.index.fetch_ahead(name.hash);
+        }
+    }
+
     #[cold]
     fn switch_to(&mut self, minute: u32) -> Option<()> {
         match self.minutes.iter().position(|known| known.minute == minute) {

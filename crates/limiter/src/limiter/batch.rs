@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Entry, Limit, Operation, PlainBucket, Request, Time};
+use tollgate_core::{Charge, Decision, Entry, Limit, Operation, PlainBucket, Request, Time};
 
 use super::{Limiter, RequestStep, caller_charge};
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ use crate::event::EventSink;
 use crate::limit_reply::{CallerDecision, LimitReply};
 use crate::memory::{BatchedCharges, MemoryStore};
 use crate::reply::{Reply, RuleDecision};
-use crate::rules_in_force::RulesInForce;
+use crate::rules_in_force::{CounterHash, RulesInForce};
 use crate::store::Store;
 
 /// Requests that are mostly handed over at once; more cost an allocation.
@@ -41,7 +41,7 @@ pub struct CallerCheck<'a> {
 /// What some requests are charged for, each for one limit and nothing else.
 #[derive(Default)]
 struct SingleCharges<'a> {
-    hashes: SmallVec<[u64; REQUESTS_USUAL]>,
+    hashes: SmallVec<[CounterHash; REQUESTS_USUAL]>,
     charges: SmallVec<[Charge<'a>; REQUESTS_USUAL]>,
 }
 
@@ -57,6 +57,14 @@ impl<'a> SingleCharges<'a> {
 
     fn get(&self, at: usize) -> &Charge<'a> {
         self.charges.get(at).expect("there is a charge for each hash")
+    }
+
+    /// A decision about one of them.
+    fn decision(&self, at: usize, decision: &Decision) -> RuleDecision {
+        let mut decision = RuleDecision::new(self.get(at), decision);
+        let counter = self.hashes.get(at).and_then(|hash| hash.counter());
+        decision.counter = counter.map(|(_, counter)| counter);
+        decision
     }
 }
 
@@ -104,8 +112,14 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
                 single.fill(memory, &rules, rest);
             }
             let mut reply: Option<Reply> = None;
-            memory.decide_batch(single.hashes.iter().copied(), &single, now, |at, decision| {
-                let decision = RuleDecision::new(single.get(at), &decision);
+            let hashes = single.hashes.iter().map(|hash| {
+                if let Some((rule, counter)) = hash.counter() {
+                    self.sink.expect(rule, counter);
+                }
+                hash.hash
+            });
+            memory.decide_batch(hashes, &single, now, |at, decision| {
+                let decision = single.decision(at, &decision);
                 match &mut reply {
                     Some(reply) => reply.replace_single(decision),
                     None => {

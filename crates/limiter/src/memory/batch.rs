@@ -64,7 +64,7 @@ impl MemoryStore {
 
     /// Has the lines of a key fetched from memory, unless somebody has its shard at this moment.
     #[inline]
-    fn fetch_ahead(&self, hash: u64) {
+    pub(crate) fn fetch_ahead(&self, hash: u64) {
         if let Some(table) = self.shard(self.shard_of(hash)).table.try_lock() {
             table.fetch_ahead(hash);
         }

@@ -3,7 +3,7 @@
 //! A key that is over its limit and asked for again and again is what a limiter meets when it matters.
 //! Such a denial changes nothing, so that it need not write either: a lock is two writes to a line of
 //! memory that every core wants. [`DeniedCells`] has room for two keys of a shard. [`super::MemoryStore`]
-//! looks here first, decides over the copy, and takes the decision if it is a denial that changes nothing;
+//! looks here first if the key is one that was denied last, decides over the copy, and takes the decision if it is a denial that changes nothing;
 //! anything else goes to the table.
 //!
 //! Each copy is a seqlock of four words, and both of a shard share a line of memory: a reader looks at the sequence number before
@@ -55,9 +55,6 @@ impl DeniedCells {
     #[inline]
     pub(super) fn get(&self, hash: u64) -> Option<[u64; 2]> {
         let copy = self.copy(hash);
-        if copy.hash.load(Relaxed) != hash {
-            return None;
-        }
         let before = copy.sequence.load(Acquire);
         let (found, words) = (copy.hash.load(Relaxed), copy.words());
         fence(Acquire);
@@ -73,13 +70,15 @@ impl DeniedCells {
         }
     }
 
-    /// Drops the copy of a key, if there is one. Only the holder of the lock may.
+    /// Drops the copy of a key; whether there was one. Only the holder of the lock may.
     #[inline]
-    pub(super) fn forget(&self, hash: u64) {
+    pub(super) fn forget(&self, hash: u64) -> bool {
         let copy = self.copy(hash);
-        if copy.hash.load(Relaxed) == hash {
+        let is_here = copy.hash.load(Relaxed) == hash;
+        if is_here {
             copy.write(0, [0, 0]);
         }
+        is_here
     }
 
     /// The hashes of a shard have their high bits in common, and its table goes by those below.

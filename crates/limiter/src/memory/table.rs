@@ -18,8 +18,8 @@ use prefetch_index::prefetch_index;
 use slab::Slab;
 use tollgate_core::{Cell, Change, Charge, Decision, Log, PlainBucket, PlainCheck, State, StateRef, Time};
 
-use super::Usage;
 use super::denied_cells::DeniedCells;
+use super::{Usage, low_half};
 
 /// Marks a slot whose state is a log; one of the bits a cell leaves free.
 const IS_LOG: u64 = 1 << 63;
@@ -81,8 +81,9 @@ pub(super) struct CellChange {
 #[repr(C)]
 pub(super) struct Table {
     slots: Box<[Slot]>,
-    /// The keys that `denied` has copies of, so that others need not look there; see [`DeniedCells`].
-    copied: [u64; 2],
+    /// Of the keys that `denied` has copies of, half of the hash, so that others need not look there; see
+    /// [`DeniedCells`].
+    copied: [u32; 2],
     /// High bits that all hashes of this shard have in common; less than 64.
     skip_bits: u32,
     len: usize,
@@ -96,6 +97,9 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// The bytes of what every check needs, with the lock before it.
+    pub(super) const FIRST_BYTES: usize = 8 + std::mem::offset_of!(Self, len);
+
     pub(super) fn new(bound: Bound, skip_bits: u32, denied: Arc<DeniedCells>) -> Self {
         Self {
             slots: Box::default(),
@@ -212,26 +216,28 @@ impl Table {
     fn keep_denied(&mut self, at: usize, hash: u64) {
         self.mark_used(at);
         self.denied.put(hash, self.slot(at).words);
-        *self.copied_mut(hash) = hash;
+        *self.copied_mut(hash) = low_half(hash);
     }
 
     /// Drops the copy of a key that is about to change, if there is one.
     #[inline]
     fn forget_denied(&mut self, hash: u64) {
-        if self.copied.contains(&hash) {
+        if *self.copied_mut(hash) == low_half(hash) {
             self.drop_copy(hash);
         }
     }
 
     #[cold]
     fn drop_copy(&mut self, hash: u64) {
-        *self.copied_mut(hash) = 0;
-        self.denied.forget(hash);
+        // It may be of another key with the same half.
+        if self.denied.forget(hash) {
+            *self.copied_mut(hash) = 0;
+        }
     }
 
     /// As [`DeniedCells`] has it: one copy for even hashes, one for odd ones.
     #[inline]
-    fn copied_mut(&mut self, hash: u64) -> &mut u64 {
+    fn copied_mut(&mut self, hash: u64) -> &mut u32 {
         let [even, odd] = &mut self.copied;
         if hash.is_multiple_of(2) { even } else { odd }
     }

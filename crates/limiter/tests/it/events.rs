@@ -1,7 +1,9 @@
 //! One event per decision.
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
+use tollgate_core::rule::DescriptorSpec;
 use tollgate_core::{Descriptor, Entry, Mode, Request, Shape};
 use tollgate_limiter::{Event, EventSink, Limiter, ManualClock, MemoryStore};
 
@@ -108,4 +110,66 @@ fn a_check_of_cost_0_is_counted_only_where_a_postpaid_limit_denies_it() {
         }
     });
     assert_eq!(*sink.0.lock().unwrap(), ["Check 5 request", "Check 0 request"]);
+}
+
+/// The counters that were expected, and those of the events.
+#[derive(Default)]
+struct Counters {
+    expected: Mutex<Vec<(u64, NonZeroU64)>>,
+    offered: Mutex<Vec<(Option<u64>, Option<NonZeroU64>)>>,
+}
+
+impl EventSink for Counters {
+    fn offer(&self, event: Event<'_>) {
+        let decision = event.decision.unwrap();
+        self.offered.lock().unwrap().push((event.reply.rule_number(decision), decision.counter));
+    }
+
+    fn expect(&self, rule: u64, counter: NonZeroU64) {
+        self.expected.lock().unwrap().push((rule, counter));
+    }
+}
+
+/// One by one and together; values of their own have counters of their own, and what shares one has no number.
+#[test]
+fn a_counter_is_expected_before_its_event_and_every_value_has_its_own() {
+    let by = |key: &str, value: Option<&str>| DescriptorSpec {
+        value: value.map(str::to_owned),
+        ..node(key, vec![rule(&format!("{key} {value:?}"), limit(9, Shape::FixedWindow), Mode::Enforce)])
+    };
+    let both = vec![
+        rule("one", limit(9, Shape::FixedWindow), Mode::Enforce),
+        rule("two", limit(9, Shape::SlidingLog), Mode::Enforce),
+    ];
+    let specs =
+        || vec![by("user", None), by("user", Some("root")), by("ip", None), node("both", both.clone())];
+    let sink = Arc::new(Counters::default());
+    let limiter =
+        Limiter::with(rules(specs()), MemoryStore::default(), ManualClock::at(START), Arc::clone(&sink));
+    let asked = [("user", "a"), ("user", "b"), ("user", "a"), ("ip", "a"), ("user", "root"), ("both", "a")];
+    let entries = asked.map(|entry| [Entry::from(entry)]);
+    let descriptors: Vec<_> = entries.iter().map(|entries| [Descriptor::new(entries)]).collect();
+    let requests: Vec<_> = descriptors.iter().map(|own| Request::new("d", own)).collect();
+    let take = || {
+        let offered = std::mem::take(&mut *sink.offered.lock().unwrap());
+        (std::mem::take(&mut *sink.expected.lock().unwrap()), offered)
+    };
+    requests.iter().for_each(|request| drop(limiter.check(request).at_once()));
+    let (expected, offered) = take();
+    let [(rule, a), (_, b), again, (other_rule, ip)] = expected[..] else { panic!("{expected:?}") };
+    assert_eq!(again, (rule, a));
+    assert!(rule != other_rule && a != b && a != ip && b != ip, "{expected:?}");
+    let numbers: Vec<_> = expected.iter().map(|(rule, counter)| (Some(*rule), Some(*counter))).collect();
+    assert_eq!(offered[..4], numbers);
+    assert!(
+        offered.len() == 7 && offered[4..].iter().all(|(rule, counter)| rule.is_some() && counter.is_none())
+    );
+    limiter.check_batch_at_once(&requests, START, |_, _| ());
+    assert_eq!(take(), (expected.clone(), offered));
+    // Rules that were read again have other numbers, and the same counters.
+    limiter.replace_rules(rules(specs()));
+    limiter.check(&requests[0]).at_once();
+    let (reloaded, _) = take();
+    let [(reloaded_rule, reloaded_a)] = reloaded[..] else { panic!("{reloaded:?}") };
+    assert!(reloaded_a == a && reloaded_rule != rule);
 }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::hash::Hasher;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,7 +82,7 @@ impl DecisionCounter {
     /// The name of a key as the history has it; none if it has no names.
     pub(crate) fn shown_key(&self, domain: &str, entries: &[Entry<'_>]) -> Option<String> {
         let mut name = String::new();
-        EntriesKey { counter: self, domain, entries, are_keys_known: false }.write(&mut name);
+        EntriesKey { counter: self, domain, entries, identity: KeyIdentity::Entries }.write(&mut name);
         match self.keys {
             KeyNames::Clear => Some(pseudonyms::hashed(&name, self.salt.expose())),
             KeyNames::Hashed => Some(Label::hashed(&name, self.salt.expose())),
@@ -151,6 +152,13 @@ impl EventSink for DecisionCounter {
         self.count(&event, EventOutcomes::of(&event));
     }
 
+    fn expect(&self, rule: u64, counter: NonZeroU64) {
+        if self.keys != KeyNames::Off {
+            let identity = KeyIdentity::Counter(counter);
+            self.recorder.expect(rule, EntriesKey { counter: self, domain: "", entries: &[], identity });
+        }
+    }
+
     fn offer_limit(&self, event: LimitEvent<'_>) {
         let (outcome, now) = (event.reply.outcome, event.reply.now);
         let request = RequestCount { route: None, outcome, count: 1 };
@@ -182,8 +190,12 @@ impl DecisionCounter {
             return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
         let number = event.decision.and_then(|decision| event.reply.rule_number(decision));
-        let key =
-            EntriesKey { counter: self, domain, entries: event.entries(), are_keys_known: number.is_some() };
+        let identity = match event.decision.and_then(|decision| decision.counter) {
+            Some(counter) => KeyIdentity::Counter(counter),
+            None if number.is_some() => KeyIdentity::Values,
+            None => KeyIdentity::Entries,
+        };
+        let key = EntriesKey { counter: self, domain, entries: event.entries(), identity };
         let rule = RuleName { domain, name: rule, number };
         self.recorder.record_keyed(request.as_ref(), KeyedDecision { rule, key, outcome }, now);
     }
@@ -211,16 +223,29 @@ struct EntriesKey<'a> {
     counter: &'a DecisionCounter,
     domain: &'a str,
     entries: &'a [Entry<'a>],
-    /// All decisions of its rule have entries with these keys.
-    are_keys_known: bool,
+    identity: KeyIdentity,
+}
+
+/// What tells the entries of a descriptor from others of the same rule.
+#[derive(Debug, Clone, Copy)]
+enum KeyIdentity {
+    /// The number of their counter in the limiter.
+    Counter(NonZeroU64),
+    /// Their values: the keys are those of the rule.
+    Values,
+    /// Keys and values.
+    Entries,
 }
 
 impl KeyText for EntriesKey<'_> {
     #[inline]
     fn identify(&self, hasher: &mut impl Hasher) {
         hasher.write_u64(self.counter.hidden_version.load(Ordering::Acquire));
+        if let KeyIdentity::Counter(counter) = self.identity {
+            return hasher.write_u64(counter.get());
+        }
         for entry in self.entries {
-            if !self.are_keys_known {
+            if let KeyIdentity::Entries = self.identity {
                 hasher.write(entry.key.as_bytes());
                 hasher.write_u8(TEXT_END);
             }
@@ -313,6 +338,30 @@ descriptors:
         let mut flush = counter.flush(START);
         assert_eq!(flush.counts.requests(), 4);
         assert_eq!(names(&mut flush), ["a=b,c=d", "a=bc", "ab=c"]);
+    }
+
+    /// A key is known by the number of its counter, by its values, and by all its entries, as one thing or another
+    /// was found out; and a line of memory may have been fetched for it.
+    #[test]
+    fn however_a_key_is_known_it_has_one_name() {
+        let (counter, service) = (counter(), testing::service(RULES));
+        let entries = [Entry::from(("a", "b"))];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("d", &descriptors);
+        let reply = service.operate(&request, Operation::Check, START).now_or_never().unwrap().unwrap();
+        let known = *reply.decisions.first().unwrap();
+        counter.expect(reply.rule_number(&known).unwrap(), known.counter.unwrap());
+        let (mut by_values, mut by_entries) = (known, known);
+        by_values.counter = None;
+        (by_entries.counter, by_entries.rule) = (None, None);
+        for decision in [known, by_values, by_entries, known] {
+            let (operation, decision) = (Operation::Check, Some(&decision));
+            counter.offer(Event { request: &request, reply: &reply, decision, operation, is_request: true });
+        }
+        let mut flush = counter.flush(START);
+        assert_eq!(flush.counts.requests(), 4);
+        // One of the rule, and one of a limit without a rule.
+        assert_eq!(names(&mut flush), ["a=b", "a=b"]);
     }
 
     #[test]

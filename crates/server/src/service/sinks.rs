@@ -1,5 +1,6 @@
 //! Who keeps count of decisions: metrics, history if it is on, and the list of blocked keys.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tollgate_core::{Outcome, Time};
@@ -50,6 +51,12 @@ impl EventSink for Sinks {
             history.counter().count(&event, outcomes);
         }
         self.blocked.note(&event);
+    }
+
+    fn expect(&self, rule: u64, counter: NonZeroU64) {
+        if let Some(history) = &self.history {
+            history.counter().expect(rule, counter);
+        }
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {
