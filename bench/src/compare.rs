@@ -41,7 +41,7 @@ use medians::{Contest, LoadFigures};
 use server_process::program;
 
 /// A million users.
-const KEYS: KeySpace = KeySpace { count: 1_000_000, zipf: None };
+const KEY_COUNT: u32 = 1_000_000;
 
 /// How long and how often each server is loaded.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct Turns {
     /// Seconds of each load.
     pub seconds: u64,
     /// How often each server has its turn.
-    pub count: usize,
+    pub count: u32,
     /// Another build of `tollgate`, to be compared as well: what a change did shows only beside the build
     /// before it, in one run.
     pub before: Option<PathBuf>,
@@ -127,7 +127,7 @@ fn compare(
 /// So many turns of that length.
 #[derive(Debug, Clone, Copy)]
 struct TurnLength {
-    count: usize,
+    count: u32,
     warm_up: Duration,
     length: Duration,
 }
@@ -140,18 +140,34 @@ fn compare_for(
     TurnLength { count, warm_up, length }: TurnLength,
 ) -> Result<Contest> {
     let mut contest = Contest::new(title, contenders.iter().map(|contender| contender.name.clone()));
-    for _ in 0..count {
+    for turn in 0..count {
         for (row, contender) in contenders.iter().enumerate() {
-            let report = contender.load(concurrency, warm_up, length)?;
+            let turn = LoadTurn { seed: turn, warm_up, length: RunLength::Time(length) };
+            let report = contender.load_turn(concurrency, turn)?;
             contest.add(row, LoadFigures::of(&report)?);
         }
     }
     Ok(contest)
 }
 
+/// One turn of one server.
+#[derive(Debug, Clone, Copy)]
+struct LoadTurn {
+    /// Each turn draws other keys, so that after some turns a server has met all of them.
+    seed: u32,
+    warm_up: Duration,
+    length: RunLength,
+}
+
 impl Contender {
-    /// Loads the server; every request must be answered well.
+    /// Loads the server once.
     fn load(&self, concurrency: Concurrency, warm_up: Duration, length: Duration) -> Result<LoadReport> {
+        self.load_turn(concurrency, LoadTurn { seed: 0, warm_up, length: RunLength::Time(length) })
+    }
+
+    /// Loads the server; every request must be answered well.
+    fn load_turn(&self, concurrency: Concurrency, turn: LoadTurn) -> Result<LoadReport> {
+        let LoadTurn { seed, warm_up, length } = turn;
         let Concurrency { connections, in_flight } = concurrency;
         let plan = Plan {
             address: self.address.clone(),
@@ -162,9 +178,9 @@ impl Contender {
             threads: 1,
             pacing: LoadLoop::Closed,
             request: self.request.clone(),
-            keys: KEYS,
+            keys: KeySpace { count: KEY_COUNT, zipf: None, seed },
             warm_up,
-            length: RunLength::Time(length),
+            length,
         };
         let report = load(&plan, Some(self.pid), &mut |_| ()).with_context(|| self.name.clone())?;
         let first_error = report.first_error.as_deref().unwrap_or_default();

@@ -6,8 +6,9 @@
 //! are all allowed, and denying everything.
 //!
 //! What limits add is a small part of what proxying takes, and less than what a noisy machine makes of that from one
-//! minute to the next. So requests that pass are measured in many short turns, each proxy without limits and at once
-//! with them, and what is told is the median of these differences.
+//! second to the next. So requests that pass are measured in many short turns, each proxy without limits and at once
+//! with them, and what is told is the median of these differences. Before that, each proxy with limits is asked a
+//! million times, so that most keys are known.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +17,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use tollgate_load::plan::LoadRequest;
+use tollgate_load::plan::{LoadRequest, RunLength};
 
 use super::server_process::{CoreSplit, ServerProcess, free_address};
-use super::{Concurrency, Contender, TurnLength, Turns, compare, compare_for};
+use super::{Concurrency, Contender, LoadTurn, TurnLength, Turns, compare, compare_for};
 use crate::report::Section;
 
 const CONCURRENCY: Concurrency = Concurrency { connections: 64, in_flight: 1 };
@@ -27,9 +28,12 @@ const CONCURRENCY: Concurrency = Concurrency { connections: 64, in_flight: 1 };
 const CORES: [&str; 2] = ["0", "1"];
 
 /// Turns of requests that pass, for each of `cargo xtask bench`.
-const SHORT_TURNS: usize = 4;
-const SHORT_WARM_UP: Duration = Duration::from_millis(300);
-const SHORT_TURN: Duration = Duration::from_secs(1);
+const SHORT_TURNS: u32 = 12;
+const SHORT_WARM_UP: Duration = Duration::from_millis(100);
+const SHORT_TURN: Duration = Duration::from_millis(400);
+/// How often a proxy with limits is asked before the first turn, and with what seed, which no turn has.
+const FILLING: LoadTurn =
+    LoadTurn { seed: u32::MAX, warm_up: Duration::ZERO, length: RunLength::Count(1_000_000) };
 
 /// What a proxy limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +79,9 @@ pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
         off.iter().zip(&on).flat_map(|(off, on)| [off, on]).map(contender).collect();
     let (count, warm_up, length) = (turns.count * SHORT_TURNS, SHORT_WARM_UP, SHORT_TURN);
     let short = TurnLength { count, warm_up, length };
+    for proxy in &on {
+        contender(proxy).load_turn(CONCURRENCY, FILLING)?;
+    }
     let contest = compare_for("gateway, requests that pass", &passing, CONCURRENCY, short)?;
     contest.say_pairs("gateway, what limiting adds", section);
     contest.into_section("gateway-pass", section);

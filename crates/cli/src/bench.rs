@@ -158,7 +158,7 @@ fn plan(args: &Args) -> Result<Plan, Error> {
         threads: whole(args.threads, half),
         pacing: args.rate.map_or(LoadLoop::Closed, |per_second| LoadLoop::Open { per_second }),
         request: LoadRequest::Check(protocol, check(args)),
-        keys: KeySpace { count: args.keys, zipf: args.zipf },
+        keys: KeySpace { count: args.keys, zipf: args.zipf, seed: 0 },
         warm_up: args.warm_up,
         length: args.count.map_or(RunLength::Time(args.duration), RunLength::Count),
     })

@@ -135,6 +135,8 @@ pub struct KeySpace {
     pub count: u32,
     /// The exponent of a Zipf distribution; none if all come equally often.
     pub zipf: Option<f64>,
+    /// Runs with the same seed draw the same keys, in the same order.
+    pub seed: u32,
 }
 
 /// When measuring ends.
@@ -166,7 +168,7 @@ pub(crate) mod tests {
             threads: 1,
             pacing: LoadLoop::Closed,
             request: LoadRequest::Check(protocol, check()),
-            keys: KeySpace { count: 100, zipf: None },
+            keys: KeySpace { count: 100, zipf: None, seed: 0 },
             warm_up: Duration::ZERO,
             length: RunLength::Count(1),
         }

@@ -126,7 +126,8 @@ fn shares(plan: &Plan) -> Result<Vec<WorkerShare>, Error> {
     let mut shares: Vec<WorkerShare> = Vec::new();
     shares.resize_with(threads, WorkerShare::default);
     for number in 0..plan.connections {
-        let keys = KeySource::new(distribution.clone(), u64::try_from(number).unwrap_or(0));
+        let seed = u64::from(plan.keys.seed) << 32 | u64::try_from(number).unwrap_or(0);
+        let keys = KeySource::new(distribution.clone(), seed);
         let connection = LoadConnection::open(plan, keys);
         let connect = |source| Error::Connect { address: plan.address.clone(), source };
         let mut connection = connection.map_err(connect)?;

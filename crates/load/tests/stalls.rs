@@ -47,7 +47,7 @@ fn load(pacing: LoadLoop) -> LoadReport {
         threads: 1,
         pacing,
         request: LoadRequest::Check(LoadProtocol::Http, check),
-        keys: KeySpace { count: 1, zipf: None },
+        keys: KeySpace { count: 1, zipf: None, seed: 0 },
         warm_up: Duration::ZERO,
         length: RunLength::Count(50),
     };
