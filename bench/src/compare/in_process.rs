@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use super::server_process::{peers_program, program};
-use crate::figures::plotted;
+use crate::figures::{plotted, ratio};
 use crate::report::Section;
 use crate::report::plot::{Labels, bars};
-use crate::report::samples::{SampleSet, Samples, tenths, times_faster};
+use crate::report::samples::{SampleSet, Samples, tenths, times};
 use crate::report::table::MarkdownTable;
 
 /// Whom all libraries are compared with.
@@ -55,7 +55,7 @@ fn cell(case: &[(String, Samples)], name: &str) -> String {
         return "–".to_owned();
     };
     let (least, most) = own.spread();
-    let ratio = times_faster(own.median(), peer.median());
+    let ratio = times(peer.median_ratio(own));
     format!("{} ({}–{}), {ratio}", tenths(own.median()), tenths(least), tenths(most))
 }
 
@@ -82,7 +82,7 @@ pub(super) fn pause(section: &mut Section) -> Result<()> {
             figures.iter().find(|(figure, _)| figure == wanted).map_or(0, |(_, samples)| samples.median())
         };
         let (median, most) = (of("median"), of("p99.9"));
-        let ratio = times_faster(median, most);
+        let ratio = times(ratio(most, median));
         table.row([name.to_owned(), median.to_string(), most.to_string(), of("longest").to_string(), ratio]);
     }
     section.say(&table.to_string());

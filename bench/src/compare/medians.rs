@@ -1,4 +1,4 @@
-//! The table of a comparison: medians over all turns, each row beside the first.
+//! The table of a comparison: medians over all turns, and each row beside the first, turn by turn.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl LoadFigures {
     pub(super) fn of(report: &LoadReport) -> Result<Self> {
         Ok(Self {
             per_second: report.per_second(),
-            cpu_ns: report.server_cpu_ns().context("/proc does not tell the CPU time of the server")?,
+            cpu_ns: report.server_cpu_ns().context("the system does not tell the CPU time of the server")?,
             p50: report.latencies.p50,
             p99: report.latencies.p99,
         })
@@ -105,7 +105,7 @@ impl Contest {
         let mut table = MarkdownTable::new(head);
         let Some(first) = self.rows.first() else { return String::new() };
         for row in &self.rows {
-            let beside = |own: &Samples, first: &Samples| two_places(ratio(own.median(), first.median()));
+            let beside = |own: &Samples, first: &Samples| two_places(own.median_ratio(first));
             table.row([
                 row.name.clone(),
                 row.per_second.median().to_string(),
@@ -165,7 +165,7 @@ mod tests {
             line.split_whitespace().filter(|word| *word != "|").collect::<Vec<_>>()
         };
         assert_eq!(words(2), ["peer", "100", "105", "%", "1.00", "7.50", "0", "%", "1.00", "0.50", "1.25"]);
-        assert_eq!(words(3), ["own", "150", "47", "%", "1.50", "7.50", "0", "%", "1.00", "0.50", "1.25"]);
+        assert_eq!(words(3), ["own", "150", "47", "%", "1.51", "7.50", "0", "%", "1.00", "0.50", "1.25"]);
         assert!(section.text.ends_with("(performance/one.svg)\n\n"), "{}", section.text);
     }
 }

@@ -28,7 +28,7 @@ pub const SECTIONS: &[SectionRow] = &[
     SectionRow {
         name: "in-process",
         title: "In process",
-        intro: "One check of one library, in nanoseconds of processor time: the median of five turns, what it lay between, and how many times faster than governor that is. \
+        intro: "One check of one library, in nanoseconds of processor time: the median of nine turns, what it lay between, and how many times faster than governor that is. \
                 Keys are 16 bytes of text, one behind the other in memory as if they had just come off a socket, and were inserted in another order. Everything is allowed unless denied is said. With 2 threads it is the processor time of a check while another thread checks the same key.",
         bound: "One key is bound by instructions: hashing, the table, the maths, the clock. A million keys do not fit the caches, and each line that must be fetched from memory costs more than all of that; so libraries that keep a key as text on the heap pay twice. Keys in batches overlap these fetches where a library lets them. The last row decides nothing: it hashes a key, and reads and writes 24 bytes of a table as large as Tollgate's.",
     },
@@ -143,8 +143,9 @@ fn head() -> Result<String> {
          [Scale](scale.md) tells what follows from it for ten million decisions a second.\n\n\
          **Machine.** {cores} cores of a shared {} with {} GiB; Linux, client, server and peers all on it, all traffic on loopback.\n\
          Nobody promised that the machine was quiet: each section says how much else was running, and each figure how far its turns lay apart.\n\n\
-         **Method.** Those who are compared take turns: each is loaded for some seconds, then the next, and again, at least three times.\n\
-         A figure is the median of its turns; ± is half of what lies between the slowest and the fastest turn, in percent of the median.\n\
+         **Method.** Those who are compared take turns, at least three and mostly twelve of half a second: each is loaded, then the next, and again.\n\
+         A figure is the median of its turns; ± is half of what the half of the turns in the middle lies apart, in percent of the median, or all of them if there are three.\n\
+         What stands beside something else is the median of the ratios of one turn each, so that a machine that is slow for some of them is slow for both.\n\
          What stands in one table was measured together and may be compared; figures of two tables may not.\n\
          CPU time of a server for a request is the steadiest figure, because it does not count the time that others had the core.\n\
          Builds are the release profile of this repository; peers are their published versions.\n",

@@ -16,9 +16,8 @@ impl Samples {
 
     /// The middle one; 0 if there is none.
     pub fn median(&self) -> u64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+        let [_, median, _] = quartiles(self.0.clone());
+        median
     }
 
     /// The smallest and the largest.
@@ -27,21 +26,38 @@ impl Samples {
         ends.map_or((0, 0), |(least, most)| (*least, *most))
     }
 
-    /// By how much each lies above that of the same turn of another: the quarter below which the least of them
-    /// lie, the middle one, and the quarter above. A machine that is slow for some turns is slow for both, so that
-    /// this is steadier than the difference of two medians.
+    /// By how much each lies above that of the same turn of another, as [`quartiles`]. A machine that is slow for
+    /// some turns is slow for both, so that this is steadier than the difference of two medians.
     pub fn quartiles_above(&self, other: &Self) -> [i64; 3] {
-        let above = |(own, other): (&u64, &u64)| own.cast_signed() - other.cast_signed();
-        let mut above: Vec<i64> = self.0.iter().zip(&other.0).map(above).collect();
-        above.sort_unstable();
-        [1, 2, 3].map(|quarter| above.get(above.len() * quarter / 4).copied().unwrap_or(0))
+        quartiles(
+            self.turns_with(other).map(|(own, other)| own.cast_signed() - other.cast_signed()).collect(),
+        )
     }
 
-    /// Half of what lies between the smallest and the largest, in hundredths of the median.
-    pub fn spread_percent(&self) -> u64 {
-        let (least, most) = self.spread();
-        ratio((most - least) / 2, self.median())
+    /// How many times that of the same turn of another, in hundredths: the middle one, for the same reason.
+    pub fn median_ratio(&self, other: &Self) -> u64 {
+        let [_, median, _] =
+            quartiles(self.turns_with(other).map(|(own, other)| ratio(own, other)).collect());
+        median
     }
+
+    fn turns_with(&self, other: &Self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().copied().zip(other.0.iter().copied())
+    }
+
+    /// Half of what the half of the turns in the middle lies apart, in hundredths of the median. Of three turns it
+    /// is all of them.
+    pub fn spread_percent(&self) -> u64 {
+        let [low, median, high] = quartiles(self.0.clone());
+        ratio((high - low) / 2, median)
+    }
+}
+
+/// The value that a quarter of all are below, the middle one, and the one that a quarter are above; 0 if there are
+/// none.
+fn quartiles<V: Ord + Copy + Default>(mut values: Vec<V>) -> [V; 3] {
+    values.sort_unstable();
+    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or_default())
 }
 
 /// Samples by case and name.
@@ -96,9 +112,9 @@ pub fn tenths(value: u64) -> String {
     if value >= 1_000 { (value / 10).to_string() } else { format!("{}.{}", value / 10, value % 10) }
 }
 
-/// How many times faster one time is than another.
-pub fn times_faster(time: u64, than: u64) -> String {
-    format!("{}×", two_places(ratio(than, time)))
+/// Hundredths as a factor.
+pub fn times(hundredths: u64) -> String {
+    format!("{}×", two_places(hundredths))
 }
 
 #[cfg(test)]
@@ -122,11 +138,13 @@ mod tests {
         assert_eq!(own.quartiles_above(&other), [0, 1, 3]);
         assert_eq!((own.median(), own.spread()), (30, (10, 120)));
         assert_eq!(Samples::default().quartiles_above(&other), [0; 3]);
+        assert_eq!((own.median_ratio(&other), other.median_ratio(&own)), (103, 98));
+        assert_eq!(own.spread_percent(), 43, "from 15 to 41, around 30");
     }
 
     #[test]
     fn tenths_and_ratios_read_well() {
         assert_eq!([123, 1_234].map(tenths), ["12.3", "123"]);
-        assert_eq!(times_faster(50, 125), "2.50×");
+        assert_eq!(times(250), "2.50×");
     }
 }
