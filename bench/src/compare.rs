@@ -160,7 +160,7 @@ fn compare_for(
 /// One turn of one server.
 #[derive(Debug, Clone, Copy)]
 struct LoadTurn {
-    /// Each turn draws other keys, so that after some turns a server has met all of them.
+    /// Each turn draws other keys, so that a server meets more of them with each.
     seed: u32,
     warm_up: Duration,
     length: RunLength,

@@ -88,8 +88,9 @@ export class Server {
     this.log = output;
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (text) => output.push(String(text)));
     running.add(this);
-    await until("the server answers", async () => this.process.exitCode !== null || (await fetch(`http://127.0.0.1:${this.ports.http}/healthcheck`)).ok);
-    if (this.process.exitCode !== null) throw new Error(`the server has ended:${logs()}`);
+    const hasEnded = () => this.process.exitCode !== null || this.process.signalCode !== null;
+    await until("the server answers", async () => hasEnded() || (await fetch(`http://127.0.0.1:${this.ports.http}/healthcheck`)).ok);
+    if (hasEnded()) throw new Error(`the server has ended:${logs()}`);
   }
 
   /** Changes the rule file, as an editor does: another file takes its name. */

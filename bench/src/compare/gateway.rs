@@ -145,7 +145,7 @@ fn haproxy(folder: &TempDir, upstream: &ServerProcess, limits: ProxyLimits) -> R
     let limit = match limits {
         ProxyLimits::Off => "",
         ProxyLimits::ByKey => {
-            "  stick-table type string len 16 size 1m expire 60s store http_req_rate(1s)\n\
+            "  stick-table type string len 16 size 1m expire 1h store http_req_rate(1s)\n\
              \x20 http-request track-sc0 req.hdr(x-key)\n\
              \x20 http-request deny deny_status 429 if { sc_http_req_rate(0) gt 1000000 }\n"
         }
@@ -196,7 +196,7 @@ fn tollgate(
     ServerProcess::start(command, address)
 }
 
-/// Allows everything that a run asks for, and keeps a key for the hour in which a token comes back; nginx and HAProxy
-/// keep theirs for a minute.
+/// Allows everything that a run asks for, and keeps a key for the hour in which a token comes back, as HAProxy does;
+/// nginx may forget one that was not asked for a minute.
 const GENEROUS: &str = "{ algorithm: token_bucket, requests_per_unit: 1, unit: hour, burst: 1000 }";
 const ONE_AN_HOUR: &str = "{ algorithm: token_bucket, requests_per_unit: 1, unit: hour }";

@@ -169,7 +169,8 @@ impl ServiceFigures {
         let report = rig.contender.load(CONCURRENCY, Duration::ZERO, Duration::from_secs(seconds))?;
         self.redis_cpu.add(ratio(store.cpu_us()? - before, report.answered));
         self.per_second.add(report.per_second());
-        self.cpu.add(report.server_cpu_ns().context("no CPU time in /proc")? / 10);
+        self.cpu
+            .add(report.server_cpu_ns().context("the system does not tell the CPU time of the server")? / 10);
         self.p50_us.add(u64::try_from(report.latencies.p50.as_micros())?);
         self.p99_us.add(u64::try_from(report.latencies.p99.as_micros())?);
         Ok(())
@@ -285,7 +286,9 @@ impl RedisFigures {
             figures.per_second.add(report.per_second());
             figures.per_call.add(ratio(report.answered, calls));
             figures.redis_cpu.add(ratio(cpu_us, report.answered));
-            figures.node_cpu.add(report.server_cpu_ns().context("no CPU time in /proc")? / 10);
+            figures.node_cpu.add(
+                report.server_cpu_ns().context("the system does not tell the CPU time of the server")? / 10,
+            );
             figures.p50_us.add(u64::try_from(report.latencies.p50.as_micros())?);
             figures.p99_us.add(u64::try_from(report.latencies.p99.as_micros())?);
         }

@@ -129,7 +129,9 @@ fn connections(turns: &Turns, section: &mut Section) -> Result<()> {
             let report =
                 node.contender(LoadProtocol::Resp).load(concurrency, Duration::from_millis(500), length)?;
             rate.add(report.per_second());
-            cpu.add(report.server_cpu_ns().context("no CPU time in /proc")? / 10);
+            cpu.add(
+                report.server_cpu_ns().context("the system does not tell the CPU time of the server")? / 10,
+            );
             p99.add(u64::try_from(report.latencies.p99.as_micros())? / 10);
         }
         let [cpu_us, p99_ms] = [&cpu, &p99].map(|samples| two_places(samples.median()));
@@ -200,7 +202,9 @@ fn load_all(nodes: &[Node], length: Duration) -> Result<Vec<(u64, u64, u64)>> {
                         Duration::from_millis(500),
                         length,
                     )?;
-                    let cpu = report.server_cpu_ns().context("no CPU time in /proc")?;
+                    let cpu = report
+                        .server_cpu_ns()
+                        .context("the system does not tell the CPU time of the server")?;
                     Ok((report.answered, report.per_second(), cpu))
                 })
             })

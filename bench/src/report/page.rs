@@ -71,7 +71,7 @@ pub const SECTIONS: &[SectionRow] = &[
     SectionRow {
         name: "gateway",
         title: "Gateway",
-        intro: "Proxies on one core each in front of the same upstream, 64 connections: without limits, with a limit for each of a million keys, and denying.",
+        intro: "Proxies on one core each in front of the same upstream, 64 connections: without limits, with a limit for each of a million keys, most of which they have met before, and denying. nginx may forget a key that was not asked for a minute, the others keep all.",
         bound: "Proxying: two connections, eight system calls. Each proxy is loaded without limits and at once with them, in many short turns: what limiting adds is the median of these differences, and not that of two medians.",
     },
     SectionRow {

@@ -273,10 +273,11 @@ impl<C: Checker> Gateway<C> {
 
     fn admitted(
         &self,
-        admitted: Result<Admission<C>, AdmissionError<C::Error>>,
+        mut admitted: Result<Admission<C>, AdmissionError<C::Error>>,
     ) -> Result<Admission<C>, GatewayError> {
-        if !admitted.as_ref().is_ok_and(|admission| !admission.verdict.is_deny()) {
-            self.checker.give_back_request();
+        match &mut admitted {
+            Ok(admission) if !admission.verdict.is_deny() => admission.took_request(),
+            Ok(_) | Err(_) => self.checker.give_back_request(),
         }
         admitted.map_err(|error| match error {
             AdmissionError::Mapping(denial) => GatewayError::Mapping(denial),

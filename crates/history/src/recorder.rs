@@ -268,11 +268,11 @@ impl Recorder {
 
     /// Has the line of memory fetched that [`Self::record_keyed`] will look at for a key of the rule of this number.
     #[inline]
-    pub fn expect(&self, rule: u64, key: impl KeyText) {
+    pub fn prefetch(&self, rule: u64, key: impl KeyText) {
         let rule = RuleName { domain: "", name: "", number: Some(rule) };
         let name = CountedName::key(rule, key, &self.hasher);
         if let Some(counts) = self.free_counts() {
-            counts.expect(&name);
+            counts.prefetch(&name);
         }
     }
 

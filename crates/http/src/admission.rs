@@ -409,6 +409,13 @@ impl<C: Checker> Admission<C> {
         }
     }
 
+    /// It has taken one of [`Checker::take_request`], which is given back with all else if it leaves before its turn.
+    pub fn took_request(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            pending.took_request();
+        }
+    }
+
     /// Waits until it is its turn: not at all unless the verdict is a delay. If this is dropped
     /// before, or never called, what the request took is given back.
     pub async fn turn(&mut self) {

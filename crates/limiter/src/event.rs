@@ -114,10 +114,12 @@ pub trait EventSink: Send + Sync {
     /// The same of a limit without rules. Who counts by rules need not care.
     fn offer_limit(&self, _: LimitEvent<'_>) {}
 
-    /// An event about this counter of a rule is about to come; both are numbers of [`Reply::rule_number`] and
-    /// [`RuleDecision::counter`]. Whoever will have to fetch something from memory for it can begin now, while the
-    /// limiter waits for the counter.
-    fn expect(&self, _rule: u64, _counter: NonZeroU64) {}
+    /// An event about this key of a rule may be next; both are numbers of [`Reply::rule_number`] and
+    /// [`RuleDecision::key_number`]. Whoever has to fetch something from memory for it can begin now, while the
+    /// limiter waits for the state of the key; whether anything was begun.
+    fn prefetch(&self, _rule: u64, _key: NonZeroU64) -> bool {
+        false
+    }
 
     /// Whether events are worth making.
     fn is_counting(&self) -> bool {
@@ -146,8 +148,8 @@ impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
         (**self).offer_limit(event);
     }
 
-    fn expect(&self, rule: u64, counter: NonZeroU64) {
-        (**self).expect(rule, counter);
+    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
+        (**self).prefetch(rule, key)
     }
 
     fn is_counting(&self) -> bool {

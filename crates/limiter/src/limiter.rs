@@ -23,7 +23,7 @@ use crate::memory::MemoryStore;
 use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
-use crate::rules_in_force::{CounterHash, RulesInForce};
+use crate::rules_in_force::{KeyHash, RulesInForce};
 use crate::store::{Store, StoreReply};
 
 pub use batch::CallerCheck;
@@ -398,23 +398,22 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             && let Some(single) = rules.single_charge(step.request, step.operation)
         {
             let hash = rules.hash(memory, &single);
-            self.fetch_ahead(memory, hash);
+            // They come side by side then. By itself, a check would wait for its state all the same.
+            if self.prefetch_event(hash) {
+                memory.prefetch(hash.hash);
+            }
             let decision = memory.decide_hash(hash.hash, &single.charge, step.now);
             let mut decision = RuleDecision::new(&single.charge, &decision);
-            decision.counter = hash.counter().map(|(_, counter)| counter);
+            decision.key_number = hash.key_number();
             return Reply::single(rules, step.now, decision, self.is_all_shadow);
         }
         self.decide_several(memory, rules, step)
     }
 
-    /// Has the lines of memory fetched that a decision about this counter and its event will need, so that they come
-    /// side by side. Worth it only where somebody counts: a check by itself would wait for its counter all the same.
+    /// Has fetched from memory what the event of a decision about this key will need; whether there is any.
     #[inline]
-    fn fetch_ahead(&self, memory: &MemoryStore, hash: CounterHash) {
-        if let Some((rule, counter)) = hash.counter().filter(|_| self.sink.is_counting()) {
-            memory.fetch_ahead(hash.hash);
-            self.sink.expect(rule, counter);
-        }
+    fn prefetch_event(&self, hash: KeyHash) -> bool {
+        hash.rule.zip(hash.key_number()).is_some_and(|(rule, key)| self.sink.prefetch(rule, key))
     }
 
     /// The long way, for everything. By itself, so that the short one need not make room for it.

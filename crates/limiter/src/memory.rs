@@ -100,7 +100,7 @@ pub struct MemoryStore {
 #[repr(C, align(64))]
 struct Shard {
     denied: Arc<DeniedCells>,
-    /// Half of the hash of the even key and of the odd key that were denied last. Only these may have a copy in
+    /// Half of the hash of the even key and of the odd key that were copied last. Only these are looked for in
     /// `denied`, which is a line of memory that all others need not fetch.
     last_denied: [AtomicU32; 2],
     table: ShardLock<Table>,
@@ -121,18 +121,35 @@ impl Shard {
     /// The state that a key was denied over, if it still has it.
     #[inline]
     fn denied_state(&self, hash: u64) -> Option<[u64; 2]> {
-        let is_last = self.last_denied(hash).load(Ordering::Relaxed) == low_half(hash);
-        if is_last { self.denied.get(hash) } else { None }
+        if self.may_have_copy(hash) { self.denied.get(hash) } else { None }
     }
 
-    /// Notes that a key was denied. Whoever does not see it takes the lock.
+    /// Checks a key that has no copy, or none that is still right.
+    #[inline(always)]
+    fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<PlainCheck> {
+        let mut table = self.table.lock();
+        let check = table.check_one(hash, bucket, now)?;
+        if check.is_denied() {
+            self.note_copy(&table, hash);
+        }
+        Some(check)
+    }
+
+    /// Notes that a key which was denied has a copy, if it has one: some algorithms leave none. Whoever does not see
+    /// the note takes the lock.
     #[inline]
-    fn note_denied(&self, hash: u64) {
+    fn note_copy(&self, table: &Table, hash: u64) {
         let (last, half) = (self.last_denied(hash), low_half(hash));
         // Written once, and then only read by all cores.
-        if last.load(Ordering::Relaxed) != half {
+        if table.has_copy(hash) && last.load(Ordering::Relaxed) != half {
             last.store(half, Ordering::Relaxed);
         }
+    }
+
+    /// Whether this key may have been copied last.
+    #[inline]
+    fn may_have_copy(&self, hash: u64) -> bool {
+        self.last_denied(hash).load(Ordering::Relaxed) == low_half(hash)
     }
 
     #[inline]
@@ -242,11 +259,7 @@ impl MemoryStore {
         {
             return Some(check);
         }
-        let check = shard.table.lock().check_one(hash, bucket, now)?;
-        if check.is_denied() {
-            shard.note_denied(hash);
-        }
-        Some(check)
+        shard.check_one(hash, bucket, now)
     }
 
     /// The long way, for everything.
@@ -255,9 +268,10 @@ impl MemoryStore {
         let shard = self.shard(self.shard_of(hash));
         let denied = shard.denied_state(hash).and_then(|words| denied_again(words, charge, now));
         denied.unwrap_or_else(|| {
-            let decision = shard.table.lock().decide(hash, charge, now);
+            let mut table = shard.table.lock();
+            let decision = table.decide(hash, charge, now);
             if decision.verdict.is_deny() {
-                shard.note_denied(hash);
+                shard.note_copy(&table, hash);
             }
             decision
         })

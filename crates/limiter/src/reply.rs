@@ -71,9 +71,9 @@ pub struct RuleDecision {
     pub is_wait_too_long: bool,
     /// What denied it, if it was no limit; then the numbers are those of a limit of 0.
     pub exception: Option<Exception>,
-    /// A number that stands for the counter: entries with other values have another one, as long as the process
-    /// lives. None if it was not found out, as for a counter that is elsewhere or that several values share.
-    pub counter: Option<NonZeroU64>,
+    /// A number that stands for the key: entries with other values have another one, as long as the process
+    /// lives. None if it was not found out, as for a key that is elsewhere or that several values share.
+    pub key_number: Option<NonZeroU64>,
 }
 
 impl RuleDecision {
@@ -101,7 +101,7 @@ impl RuleDecision {
             is_blocked: false,
             is_wait_too_long: false,
             exception: None,
-            counter: None,
+            key_number: None,
         }
     }
 
@@ -142,7 +142,7 @@ impl RuleDecision {
             is_blocked: false,
             is_wait_too_long: false,
             exception: Some(exception),
-            counter: None,
+            key_number: None,
         }
     }
 

@@ -44,11 +44,12 @@ impl RulesInForce {
 
     /// What stands for the key of a charge in the store.
     #[inline]
-    pub(crate) fn hash(&self, memory: &MemoryStore, single: &SingleCharge<'_>) -> CounterHash {
+    pub(crate) fn hash(&self, memory: &MemoryStore, single: &SingleCharge<'_>) -> KeyHash {
         let key = &single.charge.key;
-        let rule = single.charge.rule.filter(|_| single.is_by_keys);
+        // Entries that share a key have no scope to themselves.
+        let rule = single.charge.rule.filter(|_| single.is_by_keys && key.shared.is_empty());
         let Some((rule, known)) = rule.and_then(|rule| Some((rule, self.scopes.get(rule.index())?))) else {
-            return CounterHash { hash: memory.hash(key), rule: None };
+            return KeyHash { hash: memory.hash(key), rule: None };
         };
         let scope = match known.load(Ordering::Relaxed) {
             0 => {
@@ -58,23 +59,23 @@ impl RulesInForce {
             }
             scope => scope,
         };
-        CounterHash { hash: memory.hash_in_scope(scope, key), rule: Some(self.rule_number(rule)) }
+        KeyHash { hash: memory.hash_in_scope(scope, key), rule: Some(self.rule_number(rule)) }
     }
 }
 
 /// What stands for a key in a store.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CounterHash {
+pub(crate) struct KeyHash {
     pub(crate) hash: u64,
-    /// The number of its rule, if entries with other values have other counters.
-    rule: Option<u64>,
+    /// The number of its rule, if entries with other values have other keys.
+    pub(crate) rule: Option<u64>,
 }
 
-impl CounterHash {
-    /// Its rule and [`crate::RuleDecision::counter`].
+impl KeyHash {
+    /// [`crate::RuleDecision::key_number`].
     #[inline]
-    pub(crate) fn counter(self) -> Option<(u64, NonZeroU64)> {
-        self.rule.zip(NonZeroU64::new(self.hash))
+    pub(crate) fn key_number(self) -> Option<NonZeroU64> {
+        self.rule.and(NonZeroU64::new(self.hash))
     }
 }
 

@@ -99,11 +99,11 @@ pub(super) fn text(
     }
     let nobody = match server_pid {
         None => "n/a; give --server-pid",
-        Some(_) => "n/a; /proc has no such process",
+        Some(_) => "n/a; the system does not tell it of such a process",
     };
     for (name, used, none) in [
         ("server CPU", report.server_cpu_ns(), nobody),
-        ("bench CPU", report.own_cpu_ns(), "n/a; there is no /proc"),
+        ("bench CPU", report.own_cpu_ns(), "n/a; the system does not tell it"),
     ] {
         match used {
             Some(ns) => writeln!(out, "{name:<12}{} per decision", micros(Duration::from_nanos(ns)))?,

@@ -65,7 +65,7 @@ impl NameIndex {
 
     /// Has the line of memory fetched that tells whether a name is here.
     #[inline]
-    pub(super) fn fetch_ahead(&self, hash: u64) {
+    pub(super) fn prefetch(&self, hash: u64) {
         prefetch_index(&self.tags, self.first_line(hash));
     }
 

@@ -274,9 +274,9 @@ impl ThreadCounts {
 
     /// Has the line of memory fetched that is looked at for a name of this minute.
     #[inline]
-    pub(super) fn expect<K>(&self, name: &CountedName<'_, K>) {
+    pub(super) fn prefetch<K>(&self, name: &CountedName<'_, K>) {
         if let Some(minute) = self.minutes.last() {
-            minute.index.fetch_ahead(name.hash);
+            minute.index.prefetch(name.hash);
         }
     }
 

@@ -18,7 +18,7 @@ use tollgate_limiter::{Reply, RuleDecision};
 
 use super::Checker;
 use super::open_charge::{DueCharge, DueCharges, OpenCharge};
-use super::waiting_room::WaitingPlace;
+use super::waiting_room::{FreedTurn, WaitingPlace};
 use crate::request::charge_terms::ActiveTerms;
 
 /// The status of a request whose client went away before there was an answer, as nginx has it.
@@ -34,6 +34,8 @@ pub(super) struct PendingRequest<C: Checker> {
     domain: String,
     route: Option<String>,
     descriptors: Vec<OwnedDescriptor>,
+    /// Whether it has one of [`Checker::take_request`].
+    has_request: bool,
     stage: RequestStage,
 }
 
@@ -77,8 +79,14 @@ impl<C: Checker> PendingRequest<C> {
             domain: request.domain.to_owned(),
             route: request.route.map(str::to_owned),
             descriptors: descriptors.collect(),
+            has_request: false,
             stage: RequestStage::LetThrough,
         }
+    }
+
+    /// It has taken one of [`Checker::take_request`], too.
+    pub(super) fn took_request(&mut self) {
+        self.has_request = true;
     }
 
     /// The same, waiting for its turn.
@@ -119,6 +127,11 @@ impl<C: Checker> PendingRequest<C> {
 
     /// Charges and gives back what is due, without waiting for the store.
     pub(super) fn settle(&self, due: DueCharges) {
+        self.settle_and_free(due, None);
+    }
+
+    /// The same, after which a turn is free.
+    fn settle_and_free(&self, due: DueCharges, turn: Option<FreedTurn>) {
         if due.iter().all(|charge| charge.cost == 0) {
             return;
         }
@@ -139,24 +152,24 @@ impl<C: Checker> PendingRequest<C> {
             let descriptors: Vec<Descriptor<'_>> = descriptors.collect();
             let request = Request { route: route.as_deref(), ..Request::new(&domain, &descriptors) };
             checker.settle(&request, checker.now()).await;
+            drop(turn);
         });
     }
 
-    fn give_back(&self) {
+    fn give_back(&self, turn: FreedTurn) {
+        if self.has_request {
+            self.checker.give_back_request();
+        }
         let taken = self.descriptors.iter().enumerate().filter(|(_, own)| own.has_taken);
         let refund = |(descriptor, _)| DueCharge { descriptor, operation: Operation::Refund, cost: 1 };
-        self.settle(taken.map(refund).collect());
+        self.settle_and_free(taken.map(refund).collect(), Some(turn));
     }
 }
 
 impl<C: Checker> Drop for PendingRequest<C> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, RequestStage::Settled) {
-            RequestStage::Waiting(place) => {
-                // Those behind move up before the limiter gives the last turn away again.
-                drop(place);
-                self.give_back();
-            }
+            RequestStage::Waiting(place) => self.give_back(place.give_up()),
             RequestStage::LetThrough => self.fail(CLIENT_CLOSED_REQUEST),
             RequestStage::Settled => {}
         }

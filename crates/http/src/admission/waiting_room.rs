@@ -2,11 +2,13 @@
 //!
 //! The limiter says when a request may go; here it waits for that, in a line of its key, first in,
 //! first out. Whoever leaves a line early gives up its place: everybody behind moves up by
-//! one turn, the last turn is free again, and the charge is given back, so that the next request
-//! gets that turn and no two have the same.
+//! one turn, the charge is given back, and then the last turn leaves the line. Not before: a request that is decided
+//! meanwhile still gets a later turn from the limiter, and takes the one that was left.
 //!
-//! Invariants: a line has as many turns as requests. How many wait is bounded by the limit's
-//! `burst` and by `max_wait`, both decided when a request arrives.
+//! Invariants: a line has a turn for each request, and one for each that has left and is not given back yet. How
+//! many wait is bounded by the limit's `burst` and by `max_wait`, both decided when a request arrives.
+//!
+//! Deliberately not here: turns that others hold, such as another node on the same Redis.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -36,6 +38,22 @@ struct WaitingLines {
     next_ticket: u64,
 }
 
+/// A turn that nobody takes any more; leaves its line when it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct FreedTurn {
+    room: WaitingRoom,
+    line: u64,
+}
+
+impl Drop for FreedTurn {
+    fn drop(&mut self) {
+        self.room.change(self.line, |line| {
+            line.turns.pop_back();
+        });
+    }
+}
+
 /// A request's place in a line; leaves the line when it is dropped.
 #[derive(Debug)]
 pub(super) struct WaitingPlace {
@@ -62,6 +80,16 @@ impl WaitingRoom {
         WaitingPlace { room: self.clone(), line, ticket, is_called, has_gone: false }
     }
 
+    /// Changes a line, and drops it if nothing is left of it.
+    fn change(&self, line: u64, change: impl FnOnce(&mut WaitingLine)) {
+        let mut lines = self.0.lock();
+        let Entry::Occupied(mut line) = lines.lines.entry(line) else { return };
+        change(line.get_mut());
+        if line.get().waiters.is_empty() && line.get().turns.is_empty() {
+            drop(line.remove());
+        }
+    }
+
     /// How many wait.
     #[cfg(test)]
     fn len(&self) -> usize {
@@ -84,7 +112,15 @@ impl WaitingPlace {
                 },
             }
         }
-        self.leave(true);
+        self.leave(|turns| {
+            turns.pop_front();
+        });
+    }
+
+    /// Leaves the line, in which everybody behind moves up. What was taken has yet to be given back, and then the turn.
+    pub(super) fn give_up(mut self) -> FreedTurn {
+        self.leave(|_| ());
+        FreedTurn { room: self.room.clone(), line: self.line }
     }
 
     /// Its turn, if it is the first in line.
@@ -95,28 +131,24 @@ impl WaitingPlace {
         line.turns.front().filter(|_| *first == self.ticket).copied()
     }
 
-    fn leave(&mut self, by_turn: bool) {
+    fn leave(&mut self, change: impl FnOnce(&mut VecDeque<Instant>)) {
         self.has_gone = true;
-        let mut lines = self.room.0.lock();
-        let Entry::Occupied(mut line) = lines.lines.entry(self.line) else { return };
-        let own = line.get_mut();
-        own.waiters.remove(&self.ticket);
-        if by_turn {
-            own.turns.pop_front();
-        } else {
-            own.turns.pop_back();
-        }
-        match own.waiters.first_key_value() {
-            Some((_, next)) => next.notify_one(),
-            None => drop(line.remove()),
-        }
+        self.room.change(self.line, |line| {
+            line.waiters.remove(&self.ticket);
+            change(&mut line.turns);
+            if let Some((_, next)) = line.waiters.first_key_value() {
+                next.notify_one();
+            }
+        });
     }
 }
 
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
         if !self.has_gone {
-            self.leave(false);
+            self.leave(|turns| {
+                turns.pop_back();
+            });
         }
     }
 }
@@ -162,6 +194,25 @@ mod tests {
         assert_eq!(wait_all(places).await, [1000, 2000, 3000, 4000]);
         drop(other);
         assert_eq!(room.len(), 0);
+    }
+
+    /// The limiter has the charge back a while after the caller has left; whoever is decided meanwhile is told a turn
+    /// that is one too late, and the next one is told it as well.
+    #[tokio::test(start_paused = true)]
+    async fn no_turn_is_empty_or_taken_twice_while_a_charge_is_given_back() {
+        let room = WaitingRoom::default();
+        let enter = |turn| room.enter(1, Duration::from_secs(turn));
+        let (first, leaving) = (enter(1), enter(2));
+        let freed = leaving.give_up();
+        let meanwhile = enter(3);
+        drop(freed);
+        let next = enter(3);
+        assert_eq!(wait_all(vec![first, meanwhile, next]).await, [1000, 2000, 3000]);
+        // The same if nobody is left in the line.
+        let freed = enter(1).give_up();
+        assert_eq!(wait_all(vec![enter(2)]).await, [1000]);
+        drop(freed);
+        assert!(room.0.lock().lines.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

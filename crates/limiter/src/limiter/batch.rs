@@ -21,7 +21,7 @@ use crate::event::EventSink;
 use crate::limit_reply::{CallerDecision, LimitReply};
 use crate::memory::{BatchedCharges, MemoryStore};
 use crate::reply::{Reply, RuleDecision};
-use crate::rules_in_force::{CounterHash, RulesInForce};
+use crate::rules_in_force::{KeyHash, RulesInForce};
 use crate::store::Store;
 
 /// Requests that are mostly handed over at once; more cost an allocation.
@@ -41,7 +41,7 @@ pub struct CallerCheck<'a> {
 /// What some requests are charged for, each for one limit and nothing else.
 #[derive(Default)]
 struct SingleCharges<'a> {
-    hashes: SmallVec<[CounterHash; REQUESTS_USUAL]>,
+    hashes: SmallVec<[KeyHash; REQUESTS_USUAL]>,
     charges: SmallVec<[Charge<'a>; REQUESTS_USUAL]>,
 }
 
@@ -62,8 +62,7 @@ impl<'a> SingleCharges<'a> {
     /// A decision about one of them.
     fn decision(&self, at: usize, decision: &Decision) -> RuleDecision {
         let mut decision = RuleDecision::new(self.get(at), decision);
-        let counter = self.hashes.get(at).and_then(|hash| hash.counter());
-        decision.counter = counter.map(|(_, counter)| counter);
+        decision.key_number = self.hashes.get(at).and_then(|hash| hash.key_number());
         decision
     }
 }
@@ -113,9 +112,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             }
             let mut reply: Option<Reply> = None;
             let hashes = single.hashes.iter().map(|hash| {
-                if let Some((rule, counter)) = hash.counter() {
-                    self.sink.expect(rule, counter);
-                }
+                self.prefetch_event(*hash);
                 hash.hash
             });
             memory.decide_batch(hashes, &single, now, |at, decision| {

@@ -41,7 +41,7 @@ impl MemoryStore {
         loop {
             part.clear();
             for hash in hashes.by_ref().take(TOGETHER_MAX) {
-                self.fetch_ahead(hash);
+                self.prefetch(hash);
                 part.push(hash);
             }
             if part.is_empty() {
@@ -51,8 +51,8 @@ impl MemoryStore {
                 let at = first + at;
                 let bucket = charges.plain_bucket(at);
                 // In a statement of its own, at whose end the shard is let go: `decided` may ask the store again.
-                let check =
-                    bucket.and_then(|bucket| self.lock(self.shard_of(*hash)).check_one(*hash, bucket, now));
+                let shard = self.shard(self.shard_of(*hash));
+                let check = bucket.and_then(|bucket| shard.check_one(*hash, bucket, now));
                 match bucket.zip(check) {
                     Some((bucket, check)) => decided(at, bucket.decision(check)),
                     None => decided(at, self.decide_any(*hash, &charges.charge(at), now)),
@@ -62,11 +62,15 @@ impl MemoryStore {
         }
     }
 
-    /// Has the lines of a key fetched from memory, unless somebody has its shard at this moment.
+    /// Has the lines of a key fetched from memory, unless somebody has its shard at this moment. Not those of a key that
+    /// is denied over a copy: its shard is only read.
     #[inline]
-    pub(crate) fn fetch_ahead(&self, hash: u64) {
-        if let Some(table) = self.shard(self.shard_of(hash)).table.try_lock() {
-            table.fetch_ahead(hash);
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let shard = self.shard(self.shard_of(hash));
+        if !shard.may_have_copy(hash)
+            && let Some(table) = shard.table.try_lock()
+        {
+            table.prefetch(hash);
         }
     }
 }
@@ -110,6 +114,54 @@ mod tests {
         }
     }
 
+    /// One by one and in a batch, over either kind of check; a denial is answered while somebody else has the shard.
+    #[test]
+    fn a_key_that_was_denied_is_only_read() {
+        let limits = [
+            Limit::per_hour(1).build().unwrap(),
+            Limit::new(1, tollgate_core::Micros::from_secs(60), tollgate_core::Shape::FixedWindow).unwrap(),
+        ];
+        let now = Time::from_secs(1_800_000_000);
+        for (charges, is_batch) in
+            limits.into_iter().map(OneOf).flat_map(|one| [(OneOf(one.0), true), (one, false)])
+        {
+            let store = MemoryStore::default();
+            let hash = store.hash_of(&1);
+            let check = || store.decide_hash(hash, &charges.charge(0), now).verdict.is_deny();
+            assert!(!check());
+            if is_batch {
+                store.decide_batch([hash], &charges, now, |_, decision| assert!(decision.verdict.is_deny()));
+            } else {
+                assert!(check());
+            }
+            let held = store.lock(store.shard_of(hash));
+            assert!(check(), "it would wait for the lock for ever");
+            store.prefetch(hash);
+            drop(held);
+            store.forget_hash(hash);
+            assert!(!check());
+        }
+    }
+
+    /// They have one half of the hash in common, and so one note; the copy is of one of them.
+    #[test]
+    fn keys_with_half_of_a_hash_in_common_do_not_answer_for_each_other() {
+        let (store, now) = (MemoryStore::default(), Time::from_secs(1_800_000_000));
+        let charges = OneOf(Limit::per_hour(1).build().unwrap());
+        let denied = store.hash_of(&1);
+        let other = denied ^ 1 << 40;
+        let is_denied = |hash, now| store.decide_hash(hash, &charges.charge(0), now).verdict.is_deny();
+        assert_eq!(store.shard_of(denied), store.shard_of(other));
+        assert_eq!([denied, denied, other].map(|hash| is_denied(hash, now)), [false, true, false]);
+        for _ in 0..3 {
+            assert_eq!([other, denied].map(|hash| is_denied(hash, now)), [true, true]);
+            assert!(store.forget_hash(other));
+            assert_eq!([denied, other].map(|hash| is_denied(hash, now)), [true, false]);
+        }
+        let later = now + tollgate_core::Micros::from_secs(3_600);
+        assert_eq!([denied, other].map(|hash| is_denied(hash, later)), [false, false]);
+    }
+
     /// A batch that began while another thread has a shard goes on once that is free.
     #[test]
     fn a_batch_waits_for_a_shard_only_when_its_turn_has_come() {
@@ -122,7 +174,7 @@ mod tests {
         let (said, heard) = mpsc::channel();
         thread::scope(|scope| {
             let held = store.lock(store.shard_of(last));
-            store.fetch_ahead(last);
+            store.prefetch(last);
             let batch = scope.spawn(|| {
                 let mut allowed = 0;
                 store.decide_batch(hashes.iter().copied(), &charges, now, |at, decision| {

@@ -3,8 +3,8 @@
 //! A key that is over its limit and asked for again and again is what a limiter meets when it matters.
 //! Such a denial changes nothing, so that it need not write either: a lock is two writes to a line of
 //! memory that every core wants. [`DeniedCells`] has room for two keys of a shard. [`super::MemoryStore`]
-//! looks here first if the key is one that was denied last, decides over the copy, and takes the decision if it is a denial that changes nothing;
-//! anything else goes to the table.
+//! looks here first if the key is one that was copied last, decides over the copy, and takes the decision if it
+//! is a denial that changes nothing; anything else goes to the table.
 //!
 //! Each copy is a seqlock of four words, and both of a shard share a line of memory: a reader looks at the sequence number before
 //! and after, and takes nothing that was written meanwhile. Writers hold the lock of the shard, so that

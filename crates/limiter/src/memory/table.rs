@@ -127,7 +127,7 @@ impl Table {
     /// Has the processor fetch the line where a key wants to be, and that of two slots further on, which mostly is
     /// the next one: few keys were pushed on further, and each line more slows down all others.
     #[inline]
-    pub(super) fn fetch_ahead(&self, hash: u64) {
+    pub(super) fn prefetch(&self, hash: u64) {
         if let Some(home) = self.home(hash) {
             prefetch_index(&self.slots, home);
             prefetch_index(&self.slots, home + 2);
@@ -219,10 +219,17 @@ impl Table {
         *self.copied_mut(hash) = low_half(hash);
     }
 
+    /// Whether this key, or one with the same half, has a copy.
+    #[inline]
+    pub(super) fn has_copy(&self, hash: u64) -> bool {
+        let [even, odd] = self.copied;
+        low_half(hash) == if hash.is_multiple_of(2) { even } else { odd }
+    }
+
     /// Drops the copy of a key that is about to change, if there is one.
     #[inline]
     fn forget_denied(&mut self, hash: u64) {
-        if *self.copied_mut(hash) == low_half(hash) {
+        if self.has_copy(hash) {
             self.drop_copy(hash);
         }
     }

@@ -13,7 +13,7 @@ use tollgate_core::{Descriptor, Entry, Limit, Micros, Mode, Operation, Penalty, 
 use tollgate_limiter::overrides::{OverrideEffect, OverrideEntry, OverrideTable};
 use tollgate_limiter::{CallerCheck, Event, EventSink, LimitEvent, Limiter, ManualClock, MemoryStore, Reply};
 
-use crate::support::{START, limit, node, rule, rules, shapes, without_counter};
+use crate::support::{START, limit, node, rule, rules, shapes, without_number};
 
 #[derive(Default)]
 struct EventLog(Mutex<Vec<String>>);
@@ -21,7 +21,7 @@ struct EventLog(Mutex<Vec<String>>);
 impl EventSink for EventLog {
     fn offer(&self, event: Event<'_>) {
         let Event { request, operation, is_request, .. } = event;
-        let decision = event.decision.map(without_counter);
+        let decision = event.decision.map(without_number);
         self.0.lock().unwrap().push(format!("{request:?} {decision:?} {operation:?} {is_request}"));
     }
 
@@ -61,7 +61,7 @@ fn told(reply: &Reply) -> String {
     let Reply { now, verdict, decisions, free, .. } = reply;
     let names: Vec<_> =
         decisions.iter().map(|decision| reply.rule(decision).map(|rule| rule.name())).collect();
-    let decisions: Vec<_> = decisions.iter().map(without_counter).collect();
+    let decisions: Vec<_> = decisions.iter().map(without_number).collect();
     format!("{now:?} {verdict:?} {decisions:?} {free:?} {:?} {names:?}", reply.outcome())
 }
 

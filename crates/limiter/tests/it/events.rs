@@ -112,27 +112,31 @@ fn a_check_of_cost_0_is_counted_only_where_a_postpaid_limit_denies_it() {
     assert_eq!(*sink.0.lock().unwrap(), ["Check 5 request", "Check 0 request"]);
 }
 
-/// The counters that were expected, and those of the events.
+/// The keys that something was prefetched for, and those of the events.
 #[derive(Default)]
-struct Counters {
-    expected: Mutex<Vec<(u64, NonZeroU64)>>,
+struct KeyNumbers {
+    prefetched: Mutex<Vec<(u64, NonZeroU64)>>,
     offered: Mutex<Vec<(Option<u64>, Option<NonZeroU64>)>>,
 }
 
-impl EventSink for Counters {
+impl EventSink for KeyNumbers {
     fn offer(&self, event: Event<'_>) {
         let decision = event.decision.unwrap();
-        self.offered.lock().unwrap().push((event.reply.rule_number(decision), decision.counter));
+        let (rule, key) = (event.reply.rule_number(decision), decision.key_number);
+        let is_prefetched = rule.zip(key).is_none_or(|key| self.prefetched.lock().unwrap().contains(&key));
+        assert!(is_prefetched, "{rule:?} {key:?}");
+        self.offered.lock().unwrap().push((rule, key));
     }
 
-    fn expect(&self, rule: u64, counter: NonZeroU64) {
-        self.expected.lock().unwrap().push((rule, counter));
+    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
+        self.prefetched.lock().unwrap().push((rule, key));
+        true
     }
 }
 
-/// One by one and together; values of their own have counters of their own, and what shares one has no number.
+/// One by one and together; values of their own have keys of their own, and what shares one has no number.
 #[test]
-fn a_counter_is_expected_before_its_event_and_every_value_has_its_own() {
+fn what_an_event_needs_is_prefetched_and_every_value_has_a_number() {
     let by = |key: &str, value: Option<&str>| DescriptorSpec {
         value: value.map(str::to_owned),
         ..node(key, vec![rule(&format!("{key} {value:?}"), limit(9, Shape::FixedWindow), Mode::Enforce)])
@@ -141,32 +145,37 @@ fn a_counter_is_expected_before_its_event_and_every_value_has_its_own() {
         rule("one", limit(9, Shape::FixedWindow), Mode::Enforce),
         rule("two", limit(9, Shape::SlidingLog), Mode::Enforce),
     ];
-    let specs =
-        || vec![by("user", None), by("user", Some("root")), by("ip", None), node("both", both.clone())];
-    let sink = Arc::new(Counters::default());
+    let shared = DescriptorSpec { share_threshold: true, ..by("file", Some("*.pdf")) };
+    let specs = || {
+        let user = [by("user", None), by("user", Some("root")), by("ip", None), node("both", both.clone())];
+        user.into_iter().chain([shared.clone()]).collect()
+    };
+    let sink = Arc::new(KeyNumbers::default());
     let limiter =
         Limiter::with(rules(specs()), MemoryStore::default(), ManualClock::at(START), Arc::clone(&sink));
-    let asked = [("user", "a"), ("user", "b"), ("user", "a"), ("ip", "a"), ("user", "root"), ("both", "a")];
-    let entries = asked.map(|entry| [Entry::from(entry)]);
+    let known = [("user", "a"), ("user", "b"), ("user", "a"), ("ip", "a")];
+    // The last two ask for the pattern by its text.
+    let numberless =
+        [("user", "root"), ("both", "a"), ("file", "a.pdf"), ("file_*.pdf", "x"), ("file_*.pdf", "y")];
+    let asked = [&known[..], &numberless].concat();
+    let entries: Vec<_> = asked.into_iter().map(|entry| [Entry::from(entry)]).collect();
     let descriptors: Vec<_> = entries.iter().map(|entries| [Descriptor::new(entries)]).collect();
     let requests: Vec<_> = descriptors.iter().map(|own| Request::new("d", own)).collect();
     let take = || {
         let offered = std::mem::take(&mut *sink.offered.lock().unwrap());
-        (std::mem::take(&mut *sink.expected.lock().unwrap()), offered)
+        (std::mem::take(&mut *sink.prefetched.lock().unwrap()), offered)
     };
     requests.iter().for_each(|request| drop(limiter.check(request).at_once()));
-    let (expected, offered) = take();
-    let [(rule, a), (_, b), again, (other_rule, ip)] = expected[..] else { panic!("{expected:?}") };
+    let (prefetched, offered) = take();
+    let [(rule, a), (_, b), again, (other_rule, ip)] = prefetched[..] else { panic!("{prefetched:?}") };
     assert_eq!(again, (rule, a));
-    assert!(rule != other_rule && a != b && a != ip && b != ip, "{expected:?}");
-    let numbers: Vec<_> = expected.iter().map(|(rule, counter)| (Some(*rule), Some(*counter))).collect();
+    assert!(rule != other_rule && a != b && a != ip && b != ip, "{prefetched:?}");
+    let numbers: Vec<_> = prefetched.iter().map(|(rule, key)| (Some(*rule), Some(*key))).collect();
     assert_eq!(offered[..4], numbers);
-    assert!(
-        offered.len() == 7 && offered[4..].iter().all(|(rule, counter)| rule.is_some() && counter.is_none())
-    );
+    assert!(offered.len() == 10 && offered[4..].iter().all(|(rule, key)| rule.is_some() && key.is_none()));
     limiter.check_batch_at_once(&requests, START, |_, _| ());
-    assert_eq!(take(), (expected.clone(), offered));
-    // Rules that were read again have other numbers, and the same counters.
+    assert_eq!(take(), (prefetched.clone(), offered));
+    // Rules that were read again have other numbers, and the same keys.
     limiter.replace_rules(rules(specs()));
     limiter.check(&requests[0]).at_once();
     let (reloaded, _) = take();

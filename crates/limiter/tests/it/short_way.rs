@@ -9,7 +9,7 @@ use tollgate_core::rule::RuleSpec;
 use tollgate_core::{Limit, Micros, Mode, Operation, Time};
 use tollgate_limiter::Reply;
 
-use crate::support::{START, TestLimiter, limit, limiter, node, rule, shapes, with_request, without_counter};
+use crate::support::{START, TestLimiter, limit, limiter, node, rule, shapes, with_request, without_number};
 
 /// The short way, and the long way.
 fn both(limit: Limit, is_all_shadow: bool) -> [TestLimiter; 2] {
@@ -25,7 +25,7 @@ fn told(reply: &Reply) -> String {
     let (outcome, binding) = (reply.outcome(), reply.binding_index());
     let denying: Vec<bool> = decisions.iter().map(|decision| reply.is_denied_by(decision)).collect();
     let outcomes: Vec<_> = decisions.iter().map(|decision| reply.outcome_of(decision)).collect();
-    let decisions: Vec<_> = decisions.iter().map(without_counter).collect();
+    let decisions: Vec<_> = decisions.iter().map(without_number).collect();
     format!("{now:?} {verdict:?} {decisions:?} {free:?} {outcome:?} {binding:?} {denying:?} {outcomes:?}")
 }
 

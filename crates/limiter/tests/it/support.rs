@@ -62,9 +62,9 @@ pub(crate) fn check(limiter: &TestLimiter, entries: &[(&str, &str)]) -> Reply {
     with_request(entries, |request| limiter.check(request).at_once())
 }
 
-/// Two limiters have numbers of their own for the same counter.
-pub(crate) fn without_counter(decision: &tollgate_limiter::RuleDecision) -> tollgate_limiter::RuleDecision {
+/// Two limiters have numbers of their own for the same key.
+pub(crate) fn without_number(decision: &tollgate_limiter::RuleDecision) -> tollgate_limiter::RuleDecision {
     let mut decision = *decision;
-    decision.counter = None;
+    decision.key_number = None;
     decision
 }

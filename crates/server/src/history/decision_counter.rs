@@ -82,7 +82,7 @@ impl DecisionCounter {
     /// The name of a key as the history has it; none if it has no names.
     pub(crate) fn shown_key(&self, domain: &str, entries: &[Entry<'_>]) -> Option<String> {
         let mut name = String::new();
-        EntriesKey { counter: self, domain, entries, identity: KeyIdentity::Entries }.write(&mut name);
+        EntriesKey { counter: self, domain, entries, number: None }.write(&mut name);
         match self.keys {
             KeyNames::Clear => Some(pseudonyms::hashed(&name, self.salt.expose())),
             KeyNames::Hashed => Some(Label::hashed(&name, self.salt.expose())),
@@ -152,11 +152,13 @@ impl EventSink for DecisionCounter {
         self.count(&event, EventOutcomes::of(&event));
     }
 
-    fn expect(&self, rule: u64, counter: NonZeroU64) {
-        if self.keys != KeyNames::Off {
-            let identity = KeyIdentity::Counter(counter);
-            self.recorder.expect(rule, EntriesKey { counter: self, domain: "", entries: &[], identity });
+    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
+        let has_keys = self.keys != KeyNames::Off;
+        if has_keys {
+            let number = Some(key);
+            self.recorder.prefetch(rule, EntriesKey { counter: self, domain: "", entries: &[], number });
         }
+        has_keys
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {
@@ -190,13 +192,9 @@ impl DecisionCounter {
             return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
         let number = event.decision.and_then(|decision| event.reply.rule_number(decision));
-        let identity = match event.decision.and_then(|decision| decision.counter) {
-            Some(counter) => KeyIdentity::Counter(counter),
-            None if number.is_some() => KeyIdentity::Values,
-            None => KeyIdentity::Entries,
-        };
-        let key = EntriesKey { counter: self, domain, entries: event.entries(), identity };
         let rule = RuleName { domain, name: rule, number };
+        let number = event.decision.and_then(|decision| decision.key_number);
+        let key = EntriesKey { counter: self, domain, entries: event.entries(), number };
         self.recorder.record_keyed(request.as_ref(), KeyedDecision { rule, key, outcome }, now);
     }
 }
@@ -223,33 +221,19 @@ struct EntriesKey<'a> {
     counter: &'a DecisionCounter,
     domain: &'a str,
     entries: &'a [Entry<'a>],
-    identity: KeyIdentity,
-}
-
-/// What tells the entries of a descriptor from others of the same rule.
-#[derive(Debug, Clone, Copy)]
-enum KeyIdentity {
-    /// The number of their counter in the limiter.
-    Counter(NonZeroU64),
-    /// Their values: the keys are those of the rule.
-    Values,
-    /// Keys and values.
-    Entries,
+    /// What the limiter tells them by from others of the same rule, if it does.
+    number: Option<NonZeroU64>,
 }
 
 impl KeyText for EntriesKey<'_> {
     #[inline]
     fn identify(&self, hasher: &mut impl Hasher) {
         hasher.write_u64(self.counter.hidden_version.load(Ordering::Acquire));
-        if let KeyIdentity::Counter(counter) = self.identity {
-            return hasher.write_u64(counter.get());
+        if let Some(number) = self.number {
+            return hasher.write_u64(number.get());
         }
-        for entry in self.entries {
-            if let KeyIdentity::Entries = self.identity {
-                hasher.write(entry.key.as_bytes());
-                hasher.write_u8(TEXT_END);
-            }
-            hasher.write(entry.value.as_bytes());
+        for text in self.entries.iter().flat_map(|entry| [entry.key, entry.value]) {
+            hasher.write(text.as_bytes());
             hasher.write_u8(TEXT_END);
         }
     }
@@ -340,8 +324,30 @@ descriptors:
         assert_eq!(names(&mut flush), ["a=b,c=d", "a=bc", "ab=c"]);
     }
 
-    /// A key is known by the number of its counter, by its values, and by all its entries, as one thing or another
-    /// was found out; and a line of memory may have been fetched for it.
+    #[test]
+    fn keys_under_a_pattern_have_names_of_their_own() {
+        const PATTERN: &str = "domain: d\ndescriptors:\n  - key: \"user*\"\n    rate_limit: { requests_per_unit: 9, unit: hour }\n";
+        let (counter, service) = (counter(), testing::service(PATTERN));
+        for key in ["user1", "user2", "user1"] {
+            check(&counter, &service, &[(key, "x")]);
+        }
+        assert_eq!(names(&mut counter.flush(START)), ["user1=x", "user2=x"]);
+    }
+
+    /// Rules are read again in the middle of a minute: the number of the rule is another, the key is the same.
+    #[test]
+    fn rules_that_were_read_again_change_no_name_and_lose_no_count() {
+        let (counter, service) = (counter(), testing::service(RULES));
+        let again = testing::service(RULES);
+        for service in [&service, &service, &again] {
+            check(&counter, service, &[("a", "b")]);
+        }
+        let mut flush = counter.flush(START);
+        assert_eq!((flush.counts.requests(), names(&mut flush)), (3, vec!["a=b".to_owned()]));
+    }
+
+    /// A key is known by its number and by its entries, and its rule by its number and by its text, as one thing or
+    /// another was found out; and a line of memory may have been fetched for it.
     #[test]
     fn however_a_key_is_known_it_has_one_name() {
         let (counter, service) = (counter(), testing::service(RULES));
@@ -350,11 +356,11 @@ descriptors:
         let request = Request::new("d", &descriptors);
         let reply = service.operate(&request, Operation::Check, START).now_or_never().unwrap().unwrap();
         let known = *reply.decisions.first().unwrap();
-        counter.expect(reply.rule_number(&known).unwrap(), known.counter.unwrap());
-        let (mut by_values, mut by_entries) = (known, known);
-        by_values.counter = None;
-        (by_entries.counter, by_entries.rule) = (None, None);
-        for decision in [known, by_values, by_entries, known] {
+        assert!(counter.prefetch(reply.rule_number(&known).unwrap(), known.key_number.unwrap()));
+        let (mut by_entries, mut by_text) = (known, known);
+        by_entries.key_number = None;
+        (by_text.key_number, by_text.rule) = (None, None);
+        for decision in [known, by_entries, by_text, known] {
             let (operation, decision) = (Operation::Check, Some(&decision));
             counter.offer(Event { request: &request, reply: &reply, decision, operation, is_request: true });
         }

@@ -53,10 +53,8 @@ impl EventSink for Sinks {
         self.blocked.note(&event);
     }
 
-    fn expect(&self, rule: u64, counter: NonZeroU64) {
-        if let Some(history) = &self.history {
-            history.counter().expect(rule, counter);
-        }
+    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
+        self.history.as_ref().is_some_and(|history| history.counter().prefetch(rule, key))
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {

@@ -11,12 +11,15 @@ use crate::gateway::api;
 use crate::support::certs::Authority;
 use crate::support::{Server, Setup, eventually, http, replace_file, secure};
 
-/// One a year for 127.0.0.2, and no limit for anybody else.
+/// One a year for 127.0.0.2, one after the other for 127.0.0.4, and no limit for anybody else.
 const RULES: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    value: 127.0.0.2\n    \
-                     rate_limit: { name: one, unit: year, requests_per_unit: 1 }\n";
+                     rate_limit: { name: one, unit: year, requests_per_unit: 1 }\n  \
+                     - key: remote_address\n    value: 127.0.0.4\n    \
+                     rate_limit: { unit: minute, requests_per_unit: 1, algorithm: leaky_bucket, burst: 60 }\n";
 const ONE: [u8; 4] = [127, 0, 0, 1];
 const LIMITED: [u8; 4] = [127, 0, 0, 2];
 const OTHER: [u8; 4] = [127, 0, 0, 3];
+const HELD: [u8; 4] = [127, 0, 0, 4];
 
 async fn setup(levels: &str) -> Setup {
     Setup::new(&[("gateway.yaml", RULES)])
@@ -210,6 +213,36 @@ async fn the_gateway_takes_so_many_requests_and_a_denied_flood_takes_none_of_the
         "{denied}"
     );
     assert!(metric(&server, "levels.requests", "denied").await > 0);
+}
+
+/// Sixty are there, and one comes back each second: too few for all if those who left had kept theirs.
+#[tokio::test]
+async fn whoever_leaves_while_it_is_held_takes_none_of_them() {
+    const HOLDERS: usize = 40;
+    let levels = "{ requests: { per_second: 1, burst: 60 } }\ngateway: { max_wait: 2h }";
+    let server = setup(levels).await.start().await;
+    let gateway = server.addresses.gateway.unwrap();
+    assert!(ask(HELD, gateway).await.starts_with("HTTP/1.1 200"));
+    let mut held = Vec::new();
+    for number in 0..HOLDERS {
+        let mut client = connect(HELD, gateway).await;
+        // Both ways through the gateway.
+        let more = if number % 2 == 0 { "" } else { "te: trailers\r\n" };
+        client.write_all(format!("GET /cart HTTP/1.1\r\nhost: a\r\n{more}\r\n").as_bytes()).await.unwrap();
+        held.push(client);
+    }
+    eventually("they are held", || async { metric(&server, "levels.requests", "allowed").await == 41 }).await;
+    drop(held);
+    let question = r#"{"domain":"gateway","descriptors":[{"remote_address":"127.0.0.4"}]}"#;
+    eventually("what they took is given back", || async {
+        let (_, answer) = http::post(server.addresses.http, "/v1/peek", question).await;
+        answer.contains(r#""remaining":60,"#)
+    })
+    .await;
+    for number in 0..50 {
+        let answer = ask(OTHER, gateway).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{number}: {answer}");
+    }
 }
 
 #[tokio::test]
