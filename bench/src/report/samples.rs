@@ -26,8 +26,8 @@ impl Samples {
         ends.map_or((0, 0), |(least, most)| (*least, *most))
     }
 
-    /// By how much each lies above that of the same turn of another, as [`quartiles`]. A machine that is slow for
-    /// some turns is slow for both, so that this is steadier than the difference of two medians.
+    /// By how much each lies above that of the same turn of another: the quartiles. A machine that is slow for some
+    /// turns is slow for both, so that this is steadier than the difference of two medians.
     pub fn quartiles_above(&self, other: &Self) -> [i64; 3] {
         quartiles(
             self.turns_with(other).map(|(own, other)| own.cast_signed() - other.cast_signed()).collect(),
