@@ -105,12 +105,10 @@ fn beside_ratelimit(turns: &Turns, section: &mut Section) -> Result<()> {
                 figures.measure(rig, &store, turns.seconds)?;
             }
         }
-        let first = services.first().map(|(_, figures)| figures.per_second.median());
-        let first_cpu = services.first().map(|(_, figures)| figures.cpu.median());
+        let Some((_, first)) = services.first() else { continue };
         for (rig, figures) in &services {
-            let beside = (first.unwrap_or_default(), first_cpu.unwrap_or_default());
             let name = format!("{} on {}", rig.contender.name, store.name());
-            table.row(figures.row(name, beside));
+            table.row(figures.row(name, first));
         }
     }
     section.say(&table.to_string());
@@ -176,16 +174,16 @@ impl ServiceFigures {
         Ok(())
     }
 
-    /// Beside the first service's rate and CPU time.
-    fn row(&self, name: String, (rate, cpu): (u64, u64)) -> [String; 11] {
+    /// Beside the first service, turn by turn.
+    fn row(&self, name: String, first: &Self) -> [String; 11] {
         [
             name,
             self.per_second.median().to_string(),
             format!("{} %", self.per_second.spread_percent()),
-            two_places(ratio(self.per_second.median(), rate)),
+            two_places(self.per_second.median_ratio(&first.per_second)),
             two_places(self.cpu.median()),
             format!("{} %", self.cpu.spread_percent()),
-            two_places(ratio(cpu, self.cpu.median())),
+            two_places(first.cpu.median_ratio(&self.cpu)),
             two_places(self.redis_cpu.median()),
             format!("{} %", self.redis_cpu.spread_percent()),
             millis(Duration::from_micros(self.p50_us.median())),

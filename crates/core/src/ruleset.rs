@@ -121,16 +121,6 @@ pub enum Found<'a> {
     },
 }
 
-/// The charge of a request that meets one limit and nothing else.
-#[derive(Debug, Clone, Copy)]
-pub struct SingleCharge<'a> {
-    /// The charge.
-    pub charge: Charge<'a>,
-    /// Its rule was found by the keys of the entries alone, so that nothing but their values tells its counter from
-    /// others of the rule.
-    pub is_by_keys: bool,
-}
-
 /// A descriptor that a deny list has.
 ///
 /// ```
@@ -310,17 +300,13 @@ impl RuleSet {
     /// descriptor, one rule, and no list, penalty, elastic allowance or rule that steps back in sight.
     /// Then it is all that [`RuleSet::charges`] would find; none if there may be more to it.
     #[inline]
-    pub fn single_charge<'a>(
-        &'a self,
-        request: &Request<'a>,
-        operation: Operation,
-    ) -> Option<SingleCharge<'a>> {
+    pub fn single_charge<'a>(&'a self, request: &Request<'a>, operation: Operation) -> Option<Charge<'a>> {
         let [descriptor] = request.descriptors else { return None };
         let tree = self.tree(request.domain).filter(|tree| tree.is_plain() && descriptor.limit.is_none())?;
-        let (node, is_by_keys) = tree.find_how(descriptor.entries)?;
+        let node = tree.find(descriptor.entries)?;
         let (id, rule) = self.only_plain_rule(node)?;
         let one = Asked { tree, request, descriptor, index: 0, operation };
-        Some(SingleCharge { charge: one.charge(one.key(node, rule), Some(id), rule.mode), is_by_keys })
+        Some(one.charge(one.key(node, rule), Some(id), rule.mode))
     }
 
     /// The rule whose charge is the [single one](RuleSet::single_charge) of every descriptor with entries of these

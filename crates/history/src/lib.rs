@@ -47,7 +47,8 @@ pub use error::{Error, Result};
 pub use flush::{AppendResult, Flush, FlushId, InstanceId, TrafficCounts};
 pub use label::{Label, SeriesKind};
 pub use recorder::{
-    Caps, DecisionCount, FLUSH_EVERY_S, KeyText, KeyedDecision, NameFilter, Recorder, RequestCount, RuleName,
+    Caps, DecisionCount, FLUSH_EVERY_S, KeyText, KeyedDecision, NameFilter, Recorder, RecorderBatch,
+    RequestCount, RuleName,
 };
 pub use store::{Bounds, History, LocalHistory, SharedHistory, retry_stale};
 pub use tollgate_core::Outcome;

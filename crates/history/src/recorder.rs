@@ -1,6 +1,6 @@
 //! Counting while decisions are made.
 //!
-//! A sink calls [`Recorder::record`], or [`Recorder::record_keyed`] where the name of a key
+//! A sink calls [`Recorder::record`], or [`RecorderBatch::record_keyed`] where the name of a key
 //! would first have to be put together, on the path of a decision; every 15 seconds a timer calls [`Recorder::flush`] and writes what it
 //! returns. `thread_counts` hold the counts of each thread, which `name_index` finds; `name_filter` chooses
 //! which names get a series; `label_cache` gives them the labels of the last flush.
@@ -72,6 +72,11 @@ pub struct DecisionCount<'a> {
 
 /// The name of a key. Its text is only asked for if the key is new to a thread in a minute since the last flush.
 pub trait KeyText {
+    /// A number that stands for it, of those that are as good as random; then it is not hashed once more.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+
     /// Tells one key from another. What differs here may have the same text: it is counted together.
     fn identify(&self, hasher: &mut impl Hasher);
 
@@ -227,53 +232,13 @@ impl Recorder {
         decision: Option<&DecisionCount<'_>>,
         now: Time,
     ) {
-        let mut counts = self.free_counts();
-        let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
-        if let Some(request) = request {
-            self.add_request(minute.as_deref_mut(), request);
-        }
-        let Some(DecisionCount { domain, rule, key, outcome, count }) = decision else { return };
-        let rule = RuleName::new(domain, rule);
-        match (minute, key) {
-            (Some(minute), Some(key)) => {
-                minute.add(&CountedName::key(rule, cut(key), &self.hasher), *outcome, *count);
-            }
-            (Some(minute), None) => {
-                minute.add(&CountedName::rule(rule, &self.hasher), *outcome, *count);
-            }
-            (None, _) => OverflowCounts::add(&self.overflow.decisions, *outcome, *count),
-        }
+        self.start_batch().record(request, decision, now);
     }
 
-    /// The same of one decision about a key whose name is written when it is needed.
+    /// Makes ready to count several in a row. A flush waits until it is dropped.
     #[inline]
-    pub fn record_keyed<K: KeyText>(
-        &self,
-        request: Option<&RequestCount<'_>>,
-        decision: KeyedDecision<'_, K>,
-        now: Time,
-    ) {
-        let KeyedDecision { rule, key, outcome } = decision;
-        let name = CountedName::key(rule, key, &self.hasher);
-        let mut counts = self.free_counts();
-        let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
-        if let Some(request) = request {
-            self.add_request(minute.as_deref_mut(), request);
-        }
-        match minute {
-            Some(minute) => minute.add(&name, outcome, 1),
-            None => OverflowCounts::add(&self.overflow.decisions, outcome, 1),
-        }
-    }
-
-    /// Has the line of memory fetched that [`Self::record_keyed`] will look at for a key of the rule of this number.
-    #[inline]
-    pub fn prefetch(&self, rule: u64, key: impl KeyText) {
-        let rule = RuleName { domain: "", name: "", number: Some(rule) };
-        let name = CountedName::key(rule, key, &self.hasher);
-        if let Some(counts) = self.free_counts() {
-            counts.prefetch(&name);
-        }
+    pub fn start_batch(&self) -> RecorderBatch<'_> {
+        RecorderBatch { recorder: self, counts: self.free_counts() }
     }
 
     #[inline]
@@ -335,6 +300,71 @@ impl Recorder {
     /// How many names have a series now.
     pub fn tracked(&self) -> usize {
         self.flush.lock().filter.tracked()
+    }
+}
+
+/// Counts several in a row, for which counts of a thread are locked once.
+#[derive(Debug)]
+pub struct RecorderBatch<'a> {
+    recorder: &'a Recorder,
+    /// None if all are locked.
+    counts: Option<SpinMutexGuard<'a, ThreadCounts>>,
+}
+
+impl RecorderBatch<'_> {
+    /// As [`Recorder::record`].
+    pub fn record(
+        &mut self,
+        request: Option<&RequestCount<'_>>,
+        decision: Option<&DecisionCount<'_>>,
+        now: Time,
+    ) {
+        let Self { recorder, counts } = self;
+        let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
+        if let Some(request) = request {
+            recorder.add_request(minute.as_deref_mut(), request);
+        }
+        let Some(DecisionCount { domain, rule, key, outcome, count }) = decision else { return };
+        let rule = RuleName::new(domain, rule);
+        match (minute, key) {
+            (Some(minute), Some(key)) => {
+                minute.add(&CountedName::key(rule, cut(key), &recorder.hasher), *outcome, *count);
+            }
+            (Some(minute), None) => {
+                minute.add(&CountedName::rule(rule, &recorder.hasher), *outcome, *count);
+            }
+            (None, _) => OverflowCounts::add(&recorder.overflow.decisions, *outcome, *count),
+        }
+    }
+
+    /// The same of one decision about a key whose name is written when it is needed.
+    #[inline]
+    pub fn record_keyed<K: KeyText>(
+        &mut self,
+        request: Option<&RequestCount<'_>>,
+        decision: KeyedDecision<'_, K>,
+        now: Time,
+    ) {
+        let Self { recorder, counts } = self;
+        let KeyedDecision { rule, key, outcome } = decision;
+        let name = CountedName::key(rule, key, &recorder.hasher);
+        let mut minute = counts.as_mut().and_then(|counts| counts.minute(minute_of(now)));
+        if let Some(request) = request {
+            recorder.add_request(minute.as_deref_mut(), request);
+        }
+        match minute {
+            Some(minute) => minute.add(&name, outcome, 1),
+            None => OverflowCounts::add(&recorder.overflow.decisions, outcome, 1),
+        }
+    }
+
+    /// Has the line of memory fetched that [`Self::record_keyed`] will look at for a key of this number, of the rule of
+    /// that number.
+    #[inline]
+    pub fn prefetch(&self, rule: u64, key: u64) {
+        if let Some(counts) = &self.counts {
+            counts.prefetch(thread_counts::hash_of_key(thread_counts::hash_of_rule(rule), key));
+        }
     }
 }
 

@@ -45,7 +45,15 @@ pub struct ChargeSet<'a> {
     pub is_denied_elsewhere: bool,
 }
 
-impl ChargeSet<'_> {
+impl<'a> ChargeSet<'a> {
+    /// The charge that is all of its request, if there is one.
+    pub(crate) fn only(&self) -> Option<&Charge<'a>> {
+        match self.charges.as_slice() {
+            [charge] if !self.is_denied_elsewhere => Some(charge),
+            _ => None,
+        }
+    }
+
     /// Whether these decisions deny the request.
     pub fn is_denied(&self, decisions: &[Decision]) -> bool {
         self.is_denied_elsewhere || self.denial(decisions.iter().map(Some)).is_denied()

@@ -114,16 +114,47 @@ pub trait EventSink: Send + Sync {
     /// The same of a limit without rules. Who counts by rules need not care.
     fn offer_limit(&self, _: LimitEvent<'_>) {}
 
-    /// An event about this key of a rule may be next; both are numbers of [`Reply::rule_number`] and
-    /// [`RuleDecision::key_number`]. Whoever has to fetch something from memory for it can begin now, while the
-    /// limiter waits for the state of the key; whether anything was begun.
-    fn prefetch(&self, _rule: u64, _key: NonZeroU64) -> bool {
-        false
+    /// Has several events in a row offered by `act`: those of a request, or of a batch of them. Whoever has to lock
+    /// something to take note does it once.
+    fn batch<T>(&self, act: impl FnOnce(&mut dyn EventBatch) -> T) -> T
+    where
+        Self: Sized,
+    {
+        act(&mut OneByOne(self))
     }
 
     /// Whether events are worth making.
     fn is_counting(&self) -> bool {
         true
+    }
+}
+
+/// Takes note of several events in a row.
+pub trait EventBatch {
+    /// As [`EventSink::offer`].
+    fn offer(&mut self, event: Event<'_>);
+
+    /// As [`EventSink::offer_limit`].
+    fn offer_limit(&mut self, event: LimitEvent<'_>);
+
+    /// An event about this key of a rule may be among the next; both are numbers of [`Reply::rule_number`] and
+    /// [`RuleDecision::key_number`]. Whoever has to fetch something from memory for it can begin now, while the
+    /// limiter waits for the state of the key; whether anything was begun.
+    fn prefetch(&mut self, _rule: u64, _key: NonZeroU64) -> bool {
+        false
+    }
+}
+
+/// A batch of a sink that has nothing to do once for all.
+struct OneByOne<'a, S>(&'a S);
+
+impl<S: EventSink> EventBatch for OneByOne<'_, S> {
+    fn offer(&mut self, event: Event<'_>) {
+        self.0.offer(event);
+    }
+
+    fn offer_limit(&mut self, event: LimitEvent<'_>) {
+        self.0.offer_limit(event);
     }
 }
 
@@ -139,7 +170,7 @@ impl EventSink for NoSink {
     }
 }
 
-impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
+impl<S: EventSink> EventSink for std::sync::Arc<S> {
     fn offer(&self, event: Event<'_>) {
         (**self).offer(event);
     }
@@ -148,8 +179,8 @@ impl<S: EventSink + ?Sized> EventSink for std::sync::Arc<S> {
         (**self).offer_limit(event);
     }
 
-    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
-        (**self).prefetch(rule, key)
+    fn batch<T>(&self, act: impl FnOnce(&mut dyn EventBatch) -> T) -> T {
+        (**self).batch(act)
     }
 
     fn is_counting(&self) -> bool {

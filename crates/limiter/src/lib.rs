@@ -41,7 +41,7 @@ pub mod store;
 mod ticks;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use event::{Event, EventSink, LimitEvent, NoSink};
+pub use event::{Event, EventBatch, EventSink, LimitEvent, NoSink};
 pub use keyed::KeyedLimiter;
 pub use limit_reply::LimitReply;
 pub use limiter::{CallerCheck, Limiter};

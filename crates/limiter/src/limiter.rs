@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
+use smallvec::SmallVec;
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
 
-use crate::charge_set::ChargeSet;
+use crate::charge_set::{CHARGES_USUAL, ChargeSet};
 use crate::clock::{Clock, SystemClock};
-use crate::event::{Event, EventSink, LimitEvent, NoSink};
+use crate::event::{Event, EventBatch, EventSink, LimitEvent, NoSink};
 use crate::limit_reply::{CallerDecision, LimitReply};
 use crate::load::LoadGauge;
 use crate::lookup::Lookup;
@@ -200,11 +201,13 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
                 let step = RequestStep { request, operation, now };
                 // Made where the caller wants it: what is shown to somebody first is moved there afterwards.
                 if !self.sink.is_counting() {
-                    return self.decide_in_memory(memory, step);
+                    return self.decide_in_memory(memory, step, None);
                 }
-                let reply = self.decide_in_memory(memory, step);
-                self.offer(request, operation, &reply);
-                reply
+                self.sink.batch(|events| {
+                    let reply = self.decide_in_memory(memory, step, Some(events));
+                    offer(events, step.request, operation, &reply);
+                    reply
+                })
             }
         });
         Pending::with_shortcut(future, shortcut)
@@ -219,9 +222,13 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         now: Time,
         then: impl FnOnce(&Reply) -> T,
     ) -> Option<T> {
-        let reply = self.decide_in_memory(self.store.memory()?, RequestStep { request, operation, now });
-        self.offer(request, operation, &reply);
-        Some(then(&reply))
+        let memory = self.store.memory()?;
+        Some(self.sink.batch(|events| {
+            let step = RequestStep { request, operation, now };
+            let reply = self.decide_in_memory(memory, step, Some(events));
+            offer(events, request, operation, &reply);
+            then(&reply)
+        }))
     }
 
     /// Checks for a caller who holds what is delayed, and holds nothing for
@@ -246,10 +253,12 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         then: impl FnOnce(&Reply) -> T,
     ) -> Option<T> {
         let (memory, check) = (self.store.memory()?, PatientCheck { request, now, patience });
-        let mut reply = self.decide_in_memory(memory, check.step(Operation::Check));
-        self.keep_patience(memory, check, &mut reply);
-        self.offer(request, Operation::Check, &reply);
-        Some(then(&reply))
+        Some(self.sink.batch(|events| {
+            let mut reply = self.decide_in_memory(memory, check.step(Operation::Check), Some(events));
+            self.keep_patience(memory, check, &mut reply);
+            offer(events, request, Operation::Check, &reply);
+            then(&reply)
+        }))
     }
 
     /// The same, counted by nobody until it is handed to [`Limiter::count`]: for a caller who may
@@ -309,10 +318,20 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     }
 
     fn caller_reply(&self, name: &str, cost: u64, decided: CallerDecision) -> LimitReply {
+        self.sink.batch(|events| self.counted_caller_reply(events, name, cost, decided))
+    }
+
+    fn counted_caller_reply(
+        &self,
+        events: &mut dyn EventBatch,
+        name: &str,
+        cost: u64,
+        decided: CallerDecision,
+    ) -> LimitReply {
         let reply = LimitReply::new(decided, self.is_all_shadow);
         // A cost of 0 is no traffic.
         if cost > 0 || reply.verdict.is_deny() {
-            self.sink.offer_limit(LimitEvent { name, reply: &reply });
+            events.offer_limit(LimitEvent { name, reply: &reply });
         }
         reply
     }
@@ -348,7 +367,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     ) -> Reply {
         let step = RequestStep { request, operation, now };
         let reply = match self.store.memory() {
-            Some(memory) => self.decide_in_memory(memory, step),
+            Some(memory) => self.decide_in_memory(memory, step, None),
             // In a place of its own, so that what never waits is not made larger by what may.
             None => Box::pin(self.decide_remotely(step)).await,
         };
@@ -359,7 +378,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     async fn check_patiently(&self, check: PatientCheck<'_, '_>, then: impl FnOnce(&Reply)) -> Reply {
         let reply = match self.store.memory() {
             Some(memory) => {
-                let mut reply = self.decide_in_memory(memory, check.step(Operation::Check));
+                let mut reply = self.decide_in_memory(memory, check.step(Operation::Check), None);
                 self.keep_patience(memory, check, &mut reply);
                 reply
             }
@@ -382,7 +401,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// Denies what would have to wait for too long. The reply stays where it is: it is large.
     fn keep_patience(&self, memory: &MemoryStore, check: PatientCheck<'_, '_>, reply: &mut Reply) {
         if check.is_too_long(reply) {
-            self.decide_in_memory(memory, check.step(Operation::Refund));
+            self.decide_in_memory(memory, check.step(Operation::Refund), None);
             reply.deny_waits_above(check.patience);
         }
     }
@@ -392,28 +411,29 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// The short way is for a request that meets one limit and nothing else: it needs no lists of charges and
     /// decisions, nor anybody to say how they bear on each other. The decision and the reply are the same as by
     /// the long way, which takes twice as long; tests compare both.
-    fn decide_in_memory(&self, memory: &MemoryStore, step: RequestStep<'_, '_>) -> Reply {
+    ///
+    /// `events` is told what will be offered to it.
+    fn decide_in_memory(
+        &self,
+        memory: &MemoryStore,
+        step: RequestStep<'_, '_>,
+        events: Option<&mut dyn EventBatch>,
+    ) -> Reply {
         let rules = self.rules.load();
         if self.may_be_single()
-            && let Some(single) = rules.single_charge(step.request, step.operation)
+            && let Some(charge) = rules.single_charge(step.request, step.operation)
         {
-            let hash = rules.hash(memory, &single);
+            let hash = rules.hash_of_rule(memory, &charge);
             // They come side by side then. By itself, a check would wait for its state all the same.
-            if self.prefetch_event(hash) {
+            if events.is_some_and(|events| hash.prefetch_event(events)) {
                 memory.prefetch(hash.hash);
             }
-            let decision = memory.decide_hash(hash.hash, &single.charge, step.now);
-            let mut decision = RuleDecision::new(&single.charge, &decision);
+            let decision = memory.decide_hash(hash.hash, &charge, step.now);
+            let mut decision = RuleDecision::new(&charge, &decision);
             decision.key_number = hash.key_number();
             return Reply::single(rules, step.now, decision, self.is_all_shadow);
         }
-        self.decide_several(memory, rules, step)
-    }
-
-    /// Has fetched from memory what the event of a decision about this key will need; whether there is any.
-    #[inline]
-    fn prefetch_event(&self, hash: KeyHash) -> bool {
-        hash.rule.zip(hash.key_number()).is_some_and(|(rule, key)| self.sink.prefetch(rule, key))
+        self.decide_several(memory, rules, step, events)
     }
 
     /// The long way, for everything. By itself, so that the short one need not make room for it.
@@ -423,11 +443,22 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         memory: &MemoryStore,
         rules: Guard<Arc<RulesInForce>>,
         step: RequestStep<'_, '_>,
+        events: Option<&mut dyn EventBatch>,
     ) -> Reply {
         let (mut bent, now) = (Vec::new(), step.now);
         let lookup = self.look_up(&rules, &mut bent, step);
-        let decisions = memory.decide(&lookup.set, now);
-        let decided = Decided::new(lookup, &StoreReply { now, decisions, ..StoreReply::default() });
+        let keys: SmallVec<[KeyHash; CHARGES_USUAL]> =
+            lookup.set.charges.iter().map(|charge| rules.hash(memory, charge)).collect();
+        let hashes: SmallVec<[u64; CHARGES_USUAL]> = keys.iter().map(|key| key.hash).collect();
+        if let Some(events) = events {
+            for key in &keys {
+                memory.prefetch(key.hash);
+                key.prefetch_event(events);
+            }
+        }
+        let decisions = memory.decide_hashes(&hashes, &lookup.set, now);
+        let reply = StoreReply { now, decisions, ..StoreReply::default() };
+        let decided = Decided::new(lookup, &reply, |charge| keys.get(charge)?.key_number());
         Reply::new(rules, decided, self.is_all_shadow)
     }
 
@@ -441,7 +472,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         let (rules, mut bent) = (self.rules.load(), Vec::new());
         let lookup = self.look_up(&rules, &mut bent, step);
         let answer = self.store.check(&lookup.set, step.now).await;
-        let decided = Decided::new(lookup, &answer);
+        let decided = Decided::new(lookup, &answer, |_| None);
         Reply::new(rules, decided, self.is_all_shadow)
     }
 
@@ -464,31 +495,36 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         lookup
     }
 
-    /// Offers what happened. A peek is no traffic, so that nobody counts it.
+    /// Offers what happened, to who keeps count.
     fn offer(&self, request: &Request<'_>, operation: Operation, reply: &Reply) {
-        if operation == Operation::Peek {
-            return;
-        }
-        if reply.decisions.is_empty() {
-            let operation = if gives_back(request) { Operation::Refund } else { operation };
-            let is_request = operation != Operation::Refund;
-            self.sink.offer(Event { request, reply, decision: None, operation, is_request });
-        }
-        let mut is_counted = false;
-        // A cost of 0 is no traffic, unless a postpaid limit denies it. Nor is a peek.
-        let is_peek = |decision: &RuleDecision| decision.operation == Operation::Peek;
-        let counts =
-            |decision: &&RuleDecision| decision.cost > 0 && !is_peek(decision) || decision.verdict.is_deny();
-        for decision in reply.decisions.iter().filter(counts) {
-            let is_request = decision.operation != Operation::Refund && !is_counted;
-            is_counted |= is_request;
-            let operation = decision.operation;
-            self.sink.offer(Event { request, reply, decision: Some(decision), operation, is_request });
-        }
-        // What such a request costs is settled later; that it came is known now.
-        if !is_counted && reply.decisions.iter().any(is_peek) {
-            self.sink.offer(Event { request, reply, decision: None, operation, is_request: true });
-        }
+        self.sink.batch(|events| offer(events, request, operation, reply));
+    }
+}
+
+/// Offers what happened. A peek is no traffic, so that nobody counts it.
+fn offer(events: &mut dyn EventBatch, request: &Request<'_>, operation: Operation, reply: &Reply) {
+    if operation == Operation::Peek {
+        return;
+    }
+    if reply.decisions.is_empty() {
+        let operation = if gives_back(request) { Operation::Refund } else { operation };
+        let is_request = operation != Operation::Refund;
+        events.offer(Event { request, reply, decision: None, operation, is_request });
+    }
+    let mut is_counted = false;
+    // A cost of 0 is no traffic, unless a postpaid limit denies it. Nor is a peek.
+    let is_peek = |decision: &RuleDecision| decision.operation == Operation::Peek;
+    let counts =
+        |decision: &&RuleDecision| decision.cost > 0 && !is_peek(decision) || decision.verdict.is_deny();
+    for decision in reply.decisions.iter().filter(counts) {
+        let is_request = decision.operation != Operation::Refund && !is_counted;
+        is_counted |= is_request;
+        let operation = decision.operation;
+        events.offer(Event { request, reply, decision: Some(decision), operation, is_request });
+    }
+    // What such a request costs is settled later; that it came is known now.
+    if !is_counted && reply.decisions.iter().any(is_peek) {
+        events.offer(Event { request, reply, decision: None, operation, is_request: true });
     }
 }
 

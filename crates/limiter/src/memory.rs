@@ -25,10 +25,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use smallvec::{SmallVec, smallvec};
 use tollgate_core::key::write_text;
 use tollgate_core::{Cell, Change, Charge, Decision, Key, PlainBucket, PlainCheck, State, Time};
 
-use crate::charge_set::{ChargeSet, Decisions};
+use crate::charge_set::{CHARGES_USUAL, ChargeSet, Decisions};
 pub(crate) use batch::BatchedCharges;
 use denied_cells::DeniedCells;
 use seed::Seed;
@@ -222,13 +223,19 @@ impl MemoryStore {
 
     /// Decides all charges of a request together, all or nothing.
     pub fn decide(&self, set: &ChargeSet<'_>, now: Time) -> Decisions {
-        match set.charges.as_slice() {
-            [charge] if !set.is_denied_elsewhere => {
-                let mut decisions = Decisions::new();
-                decisions.push(self.decide_one(charge, now));
-                decisions
-            }
-            _ => self.decide_several(set, now),
+        if let Some(charge) = set.only() {
+            return smallvec![self.decide_one(charge, now)];
+        }
+        let hashes: SmallVec<[u64; CHARGES_USUAL]> =
+            set.charges.iter().map(|charge| self.hash(&charge.key)).collect();
+        self.decide_several(&hashes, set, now)
+    }
+
+    /// The same for charges whose keys have these hashes.
+    pub(crate) fn decide_hashes(&self, hashes: &[u64], set: &ChargeSet<'_>, now: Time) -> Decisions {
+        match set.only().zip(hashes.first()) {
+            Some((charge, hash)) => smallvec![self.decide_hash(*hash, charge, now)],
+            None => self.decide_several(hashes, set, now),
         }
     }
 

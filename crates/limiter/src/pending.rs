@@ -44,12 +44,17 @@ impl<S, F: Future, N: FnOnce() -> F::Output> Pending<S, F, N> {
 }
 
 impl<S: ImmediateStore, F: Future, N: FnOnce() -> F::Output> Pending<S, F, N> {
-    /// The answer of a store in this process.
-    #[inline]
+    /// The answer of a store in this process. Always inlined: an answer is large, and is not moved then.
+    #[inline(always)]
     pub fn at_once(self) -> F::Output {
-        match self.shortcut {
-            Some(answer) => answer(),
-            None => poll_once(self.future),
+        let Self { future, shortcut, .. } = self;
+        match shortcut {
+            Some(answer) => {
+                // First, so that nothing is left to do behind the answer, which is then made where it is wanted.
+                drop(future);
+                answer()
+            }
+            None => poll_once(future),
         }
     }
 }

@@ -507,12 +507,18 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
+    /// `key_number` tells what stands for the key of a charge, by the charge's place.
     #[inline]
-    pub(crate) fn new(lookup: Lookup<'_>, reply: &StoreReply) -> Self {
+    pub(crate) fn new(
+        lookup: Lookup<'_>,
+        reply: &StoreReply,
+        key_number: impl Fn(usize) -> Option<NonZeroU64>,
+    ) -> Self {
         let set = &lookup.set;
         let mut decisions: SmallVec<[RuleDecision; CHARGES_USUAL]> = SmallVec::new();
         for (index, (charge, decision)) in set.charges.iter().zip(&reply.decisions).enumerate() {
             let mut decision = RuleDecision::new(charge, decision);
+            decision.key_number = key_number(index);
             decision.degraded = reply.degraded.get(index).is_some_and(|degraded| *degraded);
             decision.remembered = reply.remembered && decision.verdict.is_deny();
             match decisions.last_mut() {

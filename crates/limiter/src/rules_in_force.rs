@@ -6,12 +6,13 @@
 
 use std::num::NonZeroU64;
 use std::ops::Deref;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::ruleset::SingleCharge;
-use tollgate_core::{RuleId, RuleSet};
+use tollgate_core::{Charge, Key, Rule, RuleId, RuleSet};
 
+use crate::event::EventBatch;
 use crate::memory::MemoryStore;
 
 /// The rules that are in force.
@@ -20,15 +21,56 @@ pub(crate) struct RulesInForce {
     rules: Arc<RuleSet>,
     /// No other rules of this process have the same.
     version: u64,
-    /// By rule, [`MemoryStore::scope`] of its keys; 0 until it is asked for.
-    scopes: Box<[AtomicU64]>,
+    /// By rule.
+    scopes: Box<[RuleScope]>,
+}
+
+/// What the keys of a rule have in common.
+#[derive(Debug)]
+struct RuleScope {
+    /// How long the keys of its levels are; none if one of them is a pattern.
+    key_lengths: Option<Box<[usize]>>,
+    /// [`MemoryStore::scope`] of keys with entries of these keys; 0 until it is asked for.
+    scope: AtomicU64,
+}
+
+impl RuleScope {
+    fn new(rules: &RuleSet, rule: RuleId) -> Self {
+        let levels = rules.levels(rule).map(|(_, levels)| levels).unwrap_or_default();
+        let length = |key: &str| (!key.contains('*')).then_some(key.len());
+        let key_lengths = levels.into_iter().map(|(key, _)| length(key)).collect();
+        Self { key_lengths, scope: AtomicU64::new(0) }
+    }
+
+    /// Whether this key, by which the rule was found, differs from its others by nothing but values. A level is found
+    /// by the text of its key and its value in one, which begins with the key: one as long is the same.
+    #[inline]
+    fn has(&self, key: &Key<'_>) -> bool {
+        let Some(lengths) = &self.key_lengths else { return false };
+        let mut both = key.entries.iter().zip(lengths);
+        key.shared.is_empty()
+            && key.entries.len() == lengths.len()
+            && both.all(|(entry, length)| entry.key.len() == *length)
+    }
+
+    #[inline]
+    fn of(&self, memory: &MemoryStore, key: &Key<'_>) -> u64 {
+        match self.scope.load(Ordering::Relaxed) {
+            0 => {
+                let scope = memory.scope(key);
+                self.scope.store(scope, Ordering::Relaxed);
+                scope
+            }
+            scope => scope,
+        }
+    }
 }
 
 impl RulesInForce {
     pub(crate) fn new(rules: Arc<RuleSet>) -> Self {
         static VERSIONS: AtomicU64 = AtomicU64::new(1);
         let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
-        let scopes = rules.rules().iter().map(|_| AtomicU64::new(0)).collect();
+        let scopes = rules.ids().map(|rule| RuleScope::new(&rules, rule)).collect();
         Self { rules, version, scopes }
     }
 
@@ -43,23 +85,29 @@ impl RulesInForce {
     }
 
     /// What stands for the key of a charge in the store.
+    pub(crate) fn hash(&self, memory: &MemoryStore, charge: &Charge<'_>) -> KeyHash {
+        let rule = charge.rule.and_then(|id| self.rules.rule(id));
+        // Not that of a penalty, nor a limit that an operator or the load has put in the place of the rule's.
+        let is_own =
+            |rule: &Rule| ptr::eq(charge.key.limit, &rule.limit) && charge.key.ordinal == rule.ordinal;
+        match rule.is_some_and(is_own) {
+            true => self.hash_of_rule(memory, charge),
+            false => KeyHash { hash: memory.hash(&charge.key), rule: None },
+        }
+    }
+
+    /// The same of a charge by the limit of its rule.
     #[inline]
-    pub(crate) fn hash(&self, memory: &MemoryStore, single: &SingleCharge<'_>) -> KeyHash {
-        let key = &single.charge.key;
-        // Entries that share a key have no scope to themselves.
-        let rule = single.charge.rule.filter(|_| single.is_by_keys && key.shared.is_empty());
-        let Some((rule, known)) = rule.and_then(|rule| Some((rule, self.scopes.get(rule.index())?))) else {
-            return KeyHash { hash: memory.hash(key), rule: None };
-        };
-        let scope = match known.load(Ordering::Relaxed) {
-            0 => {
-                let scope = memory.scope(key);
-                known.store(scope, Ordering::Relaxed);
-                scope
-            }
-            scope => scope,
-        };
-        KeyHash { hash: memory.hash_in_scope(scope, key), rule: Some(self.rule_number(rule)) }
+    pub(crate) fn hash_of_rule(&self, memory: &MemoryStore, charge: &Charge<'_>) -> KeyHash {
+        let key = &charge.key;
+        let known = charge.rule.and_then(|rule| Some((rule, self.scopes.get(rule.index())?)));
+        match known.filter(|(_, scope)| scope.has(key)) {
+            Some((rule, scope)) => KeyHash {
+                hash: memory.hash_in_scope(scope.of(memory, key), key),
+                rule: Some(self.rule_number(rule)),
+            },
+            None => KeyHash { hash: memory.hash(key), rule: None },
+        }
     }
 }
 
@@ -68,7 +116,7 @@ impl RulesInForce {
 pub(crate) struct KeyHash {
     pub(crate) hash: u64,
     /// The number of its rule, if entries with other values have other keys.
-    pub(crate) rule: Option<u64>,
+    rule: Option<u64>,
 }
 
 impl KeyHash {
@@ -76,6 +124,12 @@ impl KeyHash {
     #[inline]
     pub(crate) fn key_number(self) -> Option<NonZeroU64> {
         self.rule.and(NonZeroU64::new(self.hash))
+    }
+
+    /// Has fetched from memory what the event of a decision about this key will need; whether there is any.
+    #[inline]
+    pub(crate) fn prefetch_event(self, events: &mut dyn EventBatch) -> bool {
+        self.rule.zip(self.key_number()).is_some_and(|(rule, key)| events.prefetch(rule, key))
     }
 }
 

@@ -27,6 +27,7 @@ mod routes;
 mod service;
 mod status;
 
+pub(crate) use decision_counter::DecisionBatch;
 pub use decision_counter::DecisionCounter;
 pub use location::HistoryLocation;
 pub use service::{HistoryQueryError, HistoryService};

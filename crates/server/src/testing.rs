@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_core::Time;
+use tollgate_core::{RuleSet, Time};
 use tollgate_metrics::{Metrics, MetricsConfig};
 use tollgate_rules::{Options, SourceFile, load};
 use tollgate_settings::{Flags, Settings};
@@ -30,11 +30,16 @@ pub(crate) fn service(rules: &str) -> Arc<Service> {
     let store = AnyStore::new(&settings.store).unwrap();
     let health = Arc::new(Health::new(false));
     let service = Service::new(&settings, store, metrics, health, Tracer::off());
-    let source = SourceFile { name: "rules.yaml".into(), text: rules.into() };
-    service.limiter().replace_rules(load(vec![source], &Options::default()).unwrap().rules);
+    service.limiter().replace_rules(rule_set(rules));
     service.health().set_rules_in_force();
     service.health().set_rules(RuleStatus { loads: 1, loaded_at: Some(START), ..RuleStatus::default() });
     Arc::new(service)
+}
+
+/// The rules of a file.
+pub(crate) fn rule_set(text: &str) -> RuleSet {
+    let source = SourceFile { name: "rules.yaml".into(), text: text.into() };
+    load(vec![source], &Options::default()).unwrap().rules
 }
 
 /// A caller at one end of a pipe, with a server at the other.

@@ -113,21 +113,15 @@ impl Tree {
 
     /// The node that the last entry reaches.
     pub(super) fn find(&self, entries: &[Entry<'_>]) -> Option<&DescriptorNode> {
-        self.find_how(entries).map(|(node, _)| node)
-    }
-
-    /// The same, and whether every level was found by its key alone.
-    pub(super) fn find_how(&self, entries: &[Entry<'_>]) -> Option<(&DescriptorNode, bool)> {
         if entries.is_empty() {
             return None;
         }
-        let (mut node, mut is_by_keys) = (self.nodes.first()?, true);
+        let mut node = self.nodes.first()?;
         for entry in entries {
-            let (child, how) = node.children.find(*entry)?;
+            let (child, _) = node.children.find(*entry)?;
             node = self.nodes.get(child)?;
-            is_by_keys &= how == How::KeyOnly;
         }
-        Some((node, is_by_keys))
+        Some(node)
     }
 
     /// The node that entries of these keys reach whatever their values; none if it depends on them.

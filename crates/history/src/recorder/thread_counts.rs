@@ -73,21 +73,18 @@ impl<'a, K: KeyText> CountedName<'a, K> {
     #[inline]
     pub(super) fn key(rule: RuleName<'a>, key: K, hasher: &impl BuildHasher) -> Self {
         let (domain, name) = (cut(rule.domain), cut(rule.name));
-        let mut hash = hasher.build_hasher();
-        match rule.number {
-            Some(number) => hash.write_u64(number),
+        let rule_hash = rule.number.map_or_else(|| hash_of_name(domain, name, hasher), hash_of_rule);
+        let hash = match key.number() {
+            Some(number) => hash_of_key(rule_hash, number),
             None => {
-                hash.write_u8(NameKind::Rule.number());
-                // The length says where the domain ends.
-                hash.write_usize(domain.len());
-                hash.write(domain.as_bytes());
-                hash.write(name.as_bytes());
+                let mut hash = hasher.build_hasher();
+                hash.write_u8(NameKind::Key.number());
+                hash.write_u64(rule_hash);
+                key.identify(&mut hash);
+                hash.finish()
             }
-        }
-        let rule_hash = hash.finish();
-        hash.write_u8(NameKind::Key.number());
-        key.identify(&mut hash);
-        Self { hash: hash.finish(), rule_hash, kind: NameKind::Key, domain, rule: name, text: key }
+        };
+        Self { hash, rule_hash, kind: NameKind::Key, domain, rule: name, text: key }
     }
 
     /// The rule of a key.
@@ -95,6 +92,31 @@ impl<'a, K: KeyText> CountedName<'a, K> {
         let Self { rule_hash, domain, rule, .. } = *self;
         CountedName { hash: rule_hash, rule_hash, kind: NameKind::Rule, domain, rule, text: "" }
     }
+}
+
+/// Odd, and near the golden ratio of 2^64: numbers that follow each other differ in all bits of the product.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The hash of a rule that is known by its number.
+#[inline]
+pub(super) const fn hash_of_rule(number: u64) -> u64 {
+    number.wrapping_mul(SPREAD)
+}
+
+/// The hash of a key that is known by a number as good as random, under a rule.
+#[inline]
+pub(super) const fn hash_of_key(rule: u64, number: u64) -> u64 {
+    number.wrapping_add(rule.rotate_left(32))
+}
+
+fn hash_of_name(domain: &str, name: &str, hasher: &impl BuildHasher) -> u64 {
+    let mut hash = hasher.build_hasher();
+    hash.write_u8(NameKind::Rule.number());
+    // The length says where the domain ends.
+    hash.write_usize(domain.len());
+    hash.write(domain.as_bytes());
+    hash.write(name.as_bytes());
+    hash.finish()
 }
 
 impl NameKind {
@@ -274,9 +296,9 @@ impl ThreadCounts {
 
     /// Has the line of memory fetched that is looked at for a name of this minute.
     #[inline]
-    pub(super) fn prefetch<K>(&self, name: &CountedName<'_, K>) {
+    pub(super) fn prefetch(&self, hash: u64) {
         if let Some(minute) = self.minutes.last() {
-            minute.index.prefetch(name.hash);
+            minute.index.prefetch(hash);
         }
     }
 

@@ -15,9 +15,9 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Decision, Entry, Limit, Operation, PlainBucket, Request, Time};
 
-use super::{Limiter, RequestStep, caller_charge};
+use super::{Limiter, RequestStep, caller_charge, offer};
 use crate::clock::Clock;
-use crate::event::EventSink;
+use crate::event::{EventBatch, EventSink};
 use crate::limit_reply::{CallerDecision, LimitReply};
 use crate::memory::{BatchedCharges, MemoryStore};
 use crate::reply::{Reply, RuleDecision};
@@ -50,8 +50,8 @@ impl<'a> SingleCharges<'a> {
     /// where they stay, because moving both lists would take longer than a check.
     fn fill(&mut self, memory: &MemoryStore, rules: &'a RulesInForce, requests: &[Request<'a>]) {
         for one in requests.iter().map_while(|request| rules.single_charge(request, Operation::Check)) {
-            self.hashes.push(rules.hash(memory, &one));
-            self.charges.push(one.charge);
+            self.hashes.push(rules.hash_of_rule(memory, &one));
+            self.charges.push(one);
         }
     }
 
@@ -99,43 +99,56 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         mut then: impl FnMut(usize, &Reply),
     ) -> bool {
         let Some(memory) = self.store.memory() else { return false };
-        let mut show = |at: usize, request: &Request<'_>, reply: &Reply| {
-            self.offer(request, Operation::Check, reply);
-            then(at, reply);
-        };
-        let mut first = 0;
-        while let Some(rest) = requests.get(first..).filter(|rest| !rest.is_empty()) {
-            let rules = self.rules.load_full();
-            let mut single = SingleCharges::default();
-            if self.may_be_single() {
-                single.fill(memory, &rules, rest);
+        self.sink.batch(|events| {
+            let mut first = 0;
+            while let Some(rest) = requests.get(first..).filter(|rest| !rest.is_empty()) {
+                let mut show = |at: usize, reply: &Reply| then(first + at, reply);
+                first += self.check_some(memory, rest, now, events, &mut show);
             }
-            let mut reply: Option<Reply> = None;
-            let hashes = single.hashes.iter().map(|hash| {
-                self.prefetch_event(*hash);
-                hash.hash
-            });
-            memory.decide_batch(hashes, &single, now, |at, decision| {
-                let decision = single.decision(at, &decision);
-                match &mut reply {
-                    Some(reply) => reply.replace_single(decision),
-                    None => {
-                        let rules = Guard::from_inner(Arc::clone(&rules));
-                        reply = Some(Reply::single(rules, now, decision, self.is_all_shadow));
-                    }
-                }
-                if let (Some(request), Some(reply)) = (rest.get(at), &reply) {
-                    show(first + at, request, reply);
-                }
-            });
-            let decided = single.hashes.len();
-            if let Some(request) = rest.get(decided) {
-                let step = RequestStep { request, operation: Operation::Check, now };
-                show(first + decided, request, &self.decide_in_memory(memory, step));
-            }
-            first += decided + 1;
-        }
+        });
         true
+    }
+
+    /// Checks the first of these requests, up to one that does not take the short way; how many.
+    fn check_some(
+        &self,
+        memory: &MemoryStore,
+        requests: &[Request<'_>],
+        now: Time,
+        events: &mut dyn EventBatch,
+        then: &mut impl FnMut(usize, &Reply),
+    ) -> usize {
+        let rules = self.rules.load_full();
+        let mut single = SingleCharges::default();
+        if self.may_be_single() {
+            single.fill(memory, &rules, requests);
+        }
+        for hash in &single.hashes {
+            hash.prefetch_event(events);
+        }
+        let mut reply: Option<Reply> = None;
+        memory.decide_batch(single.hashes.iter().map(|hash| hash.hash), &single, now, |at, decision| {
+            let decision = single.decision(at, &decision);
+            match &mut reply {
+                Some(reply) => reply.replace_single(decision),
+                None => {
+                    let rules = Guard::from_inner(Arc::clone(&rules));
+                    reply = Some(Reply::single(rules, now, decision, self.is_all_shadow));
+                }
+            }
+            if let (Some(request), Some(reply)) = (requests.get(at), &reply) {
+                offer(events, request, Operation::Check, reply);
+                then(at, reply);
+            }
+        });
+        let decided = single.hashes.len();
+        if let Some(request) = requests.get(decided) {
+            let step = RequestStep { request, operation: Operation::Check, now };
+            let reply = self.decide_in_memory(memory, step, Some(events));
+            offer(events, request, Operation::Check, &reply);
+            then(decided, &reply);
+        }
+        decided + 1
     }
 
     /// Checks limits that callers bring along one after the other, and shows each reply to `then`, with the
@@ -161,9 +174,12 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             hashes.push(memory.hash_in_scope(scope, &charge.key));
         }
         let check = |at: usize| checks.get(at).expect("there is a hash for each check");
-        memory.decide_batch(hashes, checks, now, |at, decision| {
-            let decided = CallerDecision { now, decision, degraded: false };
-            then(at, &self.caller_reply(check(at).name, check(at).cost, decided));
+        self.sink.batch(|events| {
+            memory.decide_batch(hashes, checks, now, |at, decision| {
+                let decided = CallerDecision { now, decision, degraded: false };
+                let CallerCheck { name, cost, .. } = *check(at);
+                then(at, &self.counted_caller_reply(events, name, cost, decided));
+            });
         });
         true
     }

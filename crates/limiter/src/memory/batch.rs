@@ -51,8 +51,7 @@ impl MemoryStore {
                 let at = first + at;
                 let bucket = charges.plain_bucket(at);
                 // In a statement of its own, at whose end the shard is let go: `decided` may ask the store again.
-                let shard = self.shard(self.shard_of(*hash));
-                let check = bucket.and_then(|bucket| shard.check_one(*hash, bucket, now));
+                let check = bucket.and_then(|bucket| self.check_one(*hash, bucket, now));
                 match bucket.zip(check) {
                     Some((bucket, check)) => decided(at, bucket.decision(check)),
                     None => decided(at, self.decide_any(*hash, &charges.charge(at), now)),
@@ -79,10 +78,14 @@ impl MemoryStore {
 mod tests {
     use std::sync::mpsc;
     use std::thread;
+    use std::time::Duration;
 
     use tollgate_core::{Key, Limit, Mode, Operation};
 
     use super::*;
+
+    /// Long beside any check on any machine.
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     struct OneOf(Limit);
 
@@ -135,9 +138,21 @@ mod tests {
                 assert!(check());
             }
             let held = store.lock(store.shard_of(hash));
-            assert!(check(), "it would wait for the lock for ever");
-            store.prefetch(hash);
-            drop(held);
+            let (said, heard) = mpsc::channel();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut are_denied = check();
+                    store.prefetch(hash);
+                    store.decide_batch([hash], &charges, now, |_, decision| {
+                        are_denied &= decision.verdict.is_deny();
+                    });
+                    said.send(are_denied).unwrap();
+                });
+                let answer = heard.recv_timeout(PATIENCE);
+                // Before anything is said of it, so that a thread that waits for the lock ends.
+                drop(held);
+                assert_eq!(answer, Ok(true));
+            });
             store.forget_hash(hash);
             assert!(!check());
         }

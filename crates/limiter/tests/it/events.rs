@@ -1,11 +1,13 @@
 //! One event per decision.
 
+use std::collections::HashSet;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tollgate_core::rule::DescriptorSpec;
 use tollgate_core::{Descriptor, Entry, Mode, Request, Shape};
-use tollgate_limiter::{Event, EventSink, Limiter, ManualClock, MemoryStore};
+use tollgate_limiter::{Event, EventBatch, EventSink, LimitEvent, Limiter, ManualClock, MemoryStore};
 
 use crate::support::{START, limit, node, rule, rules, with_request};
 
@@ -117,6 +119,7 @@ fn a_check_of_cost_0_is_counted_only_where_a_postpaid_limit_denies_it() {
 struct KeyNumbers {
     prefetched: Mutex<Vec<(u64, NonZeroU64)>>,
     offered: Mutex<Vec<(Option<u64>, Option<NonZeroU64>)>>,
+    batches: AtomicU64,
 }
 
 impl EventSink for KeyNumbers {
@@ -128,8 +131,25 @@ impl EventSink for KeyNumbers {
         self.offered.lock().unwrap().push((rule, key));
     }
 
-    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
-        self.prefetched.lock().unwrap().push((rule, key));
+    fn batch<T>(&self, act: impl FnOnce(&mut dyn EventBatch) -> T) -> T {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        act(&mut NumberBatch(self))
+    }
+}
+
+struct NumberBatch<'a>(&'a KeyNumbers);
+
+impl EventBatch for NumberBatch<'_> {
+    fn offer(&mut self, event: Event<'_>) {
+        self.0.offer(event);
+    }
+
+    fn offer_limit(&mut self, event: LimitEvent<'_>) {
+        self.0.offer_limit(event);
+    }
+
+    fn prefetch(&mut self, rule: u64, key: NonZeroU64) -> bool {
+        self.0.prefetched.lock().unwrap().push((rule, key));
         true
     }
 }
@@ -153,10 +173,9 @@ fn what_an_event_needs_is_prefetched_and_every_value_has_a_number() {
     let sink = Arc::new(KeyNumbers::default());
     let limiter =
         Limiter::with(rules(specs()), MemoryStore::default(), ManualClock::at(START), Arc::clone(&sink));
-    let known = [("user", "a"), ("user", "b"), ("user", "a"), ("ip", "a")];
-    // The last two ask for the pattern by its text.
-    let numberless =
-        [("user", "root"), ("both", "a"), ("file", "a.pdf"), ("file_*.pdf", "x"), ("file_*.pdf", "y")];
+    let known = [("user", "a"), ("user", "b"), ("user", "a"), ("ip", "a"), ("user", "root"), ("both", "a")];
+    // All but the first ask for a key and a value by their text, with other keys than the rule has.
+    let numberless = [("file", "a.pdf"), ("file_*.pdf", "x"), ("file_*.pdf", "y"), ("user_root", "x")];
     let asked = [&known[..], &numberless].concat();
     let entries: Vec<_> = asked.into_iter().map(|entry| [Entry::from(entry)]).collect();
     let descriptors: Vec<_> = entries.iter().map(|entries| [Descriptor::new(entries)]).collect();
@@ -167,14 +186,21 @@ fn what_an_event_needs_is_prefetched_and_every_value_has_a_number() {
     };
     requests.iter().for_each(|request| drop(limiter.check(request).at_once()));
     let (prefetched, offered) = take();
-    let [(rule, a), (_, b), again, (other_rule, ip)] = prefetched[..] else { panic!("{prefetched:?}") };
+    let [(rule, a), (_, b), again, (other_rule, ip), root, one, two] = prefetched[..] else {
+        panic!("{prefetched:?}")
+    };
     assert_eq!(again, (rule, a));
-    assert!(rule != other_rule && a != b && a != ip && b != ip, "{prefetched:?}");
+    let all: HashSet<NonZeroU64> = [a, b, ip, root.1, one.1, two.1].into();
+    assert!(rule != other_rule && all.len() == 6, "{prefetched:?}");
     let numbers: Vec<_> = prefetched.iter().map(|(rule, key)| (Some(*rule), Some(*key))).collect();
-    assert_eq!(offered[..4], numbers);
-    assert!(offered.len() == 10 && offered[4..].iter().all(|(rule, key)| rule.is_some() && key.is_none()));
+    assert_eq!(offered[..7], numbers);
+    assert!(offered.len() == 11 && offered[7..].iter().all(|(rule, key)| rule.is_some() && key.is_none()));
+    assert_eq!(sink.batches.swap(0, Ordering::Relaxed), 10, "a batch for each request");
     limiter.check_batch_at_once(&requests, START, |_, _| ());
-    assert_eq!(take(), (prefetched.clone(), offered));
+    let (prefetched_together, offered_together) = take();
+    assert_eq!(offered_together, offered);
+    assert_eq!(prefetched_together.iter().collect::<HashSet<_>>(), prefetched.iter().collect());
+    assert_eq!(sink.batches.load(Ordering::Relaxed), 1, "and one for all");
     // Rules that were read again have other numbers, and the same keys.
     limiter.replace_rules(rules(specs()));
     limiter.check(&requests[0]).at_once();

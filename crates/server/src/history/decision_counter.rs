@@ -15,12 +15,12 @@ use tollgate_core::{Entry, Time};
 use tollgate_history::query::KeyName;
 use tollgate_history::route::normalise;
 use tollgate_history::{
-    DecisionCount, Flush, InstanceId, KeyText, KeyedDecision, Label, Outcome, Recorder, RequestCount,
-    RuleName,
+    DecisionCount, Flush, InstanceId, KeyText, KeyedDecision, Label, Outcome, Recorder, RecorderBatch,
+    RequestCount, RuleName,
 };
 use tollgate_http::PathTemplates;
 use tollgate_http::request::mapping::MISSING;
-use tollgate_limiter::{Event, EventSink, LimitEvent};
+use tollgate_limiter::{Event, EventBatch, EventSink, LimitEvent};
 use tollgate_metrics::EventOutcomes;
 use tollgate_settings::{HiddenKeys, KeyNames, Secret};
 
@@ -72,6 +72,14 @@ impl DecisionCounter {
     /// What the next flush will have, as of a moment ago.
     pub(super) fn peek(&self, now: Time) -> Flush {
         self.hashed(self.recorder.peek(now))
+    }
+
+    /// What stands for a key as it is shown at this time.
+    #[inline]
+    fn shown_number(&self, key: NonZeroU64) -> u64 {
+        // Odd, so that no two versions have the same.
+        const STEP: u64 = 0xd1b5_4a32_d192_ed03;
+        key.get().wrapping_add(self.hidden_version.load(Ordering::Acquire).wrapping_mul(STEP))
     }
 
     /// How the names of keys are kept.
@@ -147,25 +155,50 @@ impl DecisionCounter {
     }
 }
 
-impl EventSink for DecisionCounter {
-    fn offer(&self, event: Event<'_>) {
-        self.count(&event, EventOutcomes::of(&event));
+impl DecisionCounter {
+    /// Makes ready to count several in a row.
+    #[inline]
+    pub(crate) fn start_batch(&self) -> DecisionBatch<'_> {
+        DecisionBatch { counter: self, recorder: self.recorder.start_batch() }
     }
+}
 
-    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
-        let has_keys = self.keys != KeyNames::Off;
-        if has_keys {
-            let number = Some(key);
-            self.recorder.prefetch(rule, EntriesKey { counter: self, domain: "", entries: &[], number });
+/// Counts several decisions in a row.
+#[derive(Debug)]
+pub(crate) struct DecisionBatch<'a> {
+    counter: &'a DecisionCounter,
+    recorder: RecorderBatch<'a>,
+}
+
+impl DecisionBatch<'_> {
+    /// Counts an event.
+    pub(crate) fn count(&mut self, event: &Event<'_>, outcomes: EventOutcomes) {
+        let counter = self.counter;
+        let route = event.is_request.then(|| counter.routes.of_request(event.request)).flatten();
+        let request =
+            outcomes.request.map(|outcome| RequestCount { route: route.as_deref(), outcome, count: 1 });
+        let now = event.reply.now;
+        let Some(outcome) = outcomes.decision else {
+            return self.recorder.record(request.as_ref(), None, now);
+        };
+        let (domain, rule) = (event.request.domain, event.rule_name());
+        if counter.keys == KeyNames::Off {
+            let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
+            return self.recorder.record(request.as_ref(), Some(&decision), now);
         }
-        has_keys
+        let number = event.decision.and_then(|decision| event.reply.rule_number(decision));
+        let rule = RuleName { domain, name: rule, number };
+        let number = event.decision.and_then(|decision| decision.key_number);
+        let key = EntriesKey { counter, domain, entries: event.entries(), number };
+        self.recorder.record_keyed(request.as_ref(), KeyedDecision { rule, key, outcome }, now);
     }
 
-    fn offer_limit(&self, event: LimitEvent<'_>) {
+    /// Counts a decision of a limit without rules.
+    pub(crate) fn count_limit(&mut self, event: LimitEvent<'_>) {
         let (outcome, now) = (event.reply.outcome, event.reply.now);
         let request = RequestCount { route: None, outcome, count: 1 };
         let (domain, rule) = ("", LimitEvent::RULE_NAME);
-        if self.keys == KeyNames::Off {
+        if self.counter.keys == KeyNames::Off {
             let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
             return self.recorder.record(Some(&request), Some(&decision), now);
         }
@@ -176,26 +209,36 @@ impl EventSink for DecisionCounter {
     }
 }
 
-impl DecisionCounter {
-    /// Counts an event.
-    pub(crate) fn count(&self, event: &Event<'_>, outcomes: EventOutcomes) {
-        let route = event.is_request.then(|| self.routes.of_request(event.request)).flatten();
-        let request =
-            outcomes.request.map(|outcome| RequestCount { route: route.as_deref(), outcome, count: 1 });
-        let now = event.reply.now;
-        let Some(outcome) = outcomes.decision else {
-            return self.recorder.record(request.as_ref(), None, now);
-        };
-        let (domain, rule) = (event.request.domain, event.rule_name());
-        if self.keys == KeyNames::Off {
-            let decision = DecisionCount { domain, rule, key: None, outcome, count: 1 };
-            return self.recorder.record(request.as_ref(), Some(&decision), now);
+/// By itself, without metrics.
+impl EventSink for DecisionCounter {
+    fn offer(&self, event: Event<'_>) {
+        self.start_batch().offer(event);
+    }
+
+    fn offer_limit(&self, event: LimitEvent<'_>) {
+        self.start_batch().offer_limit(event);
+    }
+
+    fn batch<T>(&self, act: impl FnOnce(&mut dyn EventBatch) -> T) -> T {
+        act(&mut self.start_batch())
+    }
+}
+
+impl EventBatch for DecisionBatch<'_> {
+    fn offer(&mut self, event: Event<'_>) {
+        self.count(&event, EventOutcomes::of(&event));
+    }
+
+    fn offer_limit(&mut self, event: LimitEvent<'_>) {
+        self.count_limit(event);
+    }
+
+    fn prefetch(&mut self, rule: u64, key: NonZeroU64) -> bool {
+        let has_keys = self.counter.keys != KeyNames::Off;
+        if has_keys {
+            self.recorder.prefetch(rule, self.counter.shown_number(key));
         }
-        let number = event.decision.and_then(|decision| event.reply.rule_number(decision));
-        let rule = RuleName { domain, name: rule, number };
-        let number = event.decision.and_then(|decision| decision.key_number);
-        let key = EntriesKey { counter: self, domain, entries: event.entries(), number };
-        self.recorder.record_keyed(request.as_ref(), KeyedDecision { rule, key, outcome }, now);
+        has_keys
     }
 }
 
@@ -227,11 +270,13 @@ struct EntriesKey<'a> {
 
 impl KeyText for EntriesKey<'_> {
     #[inline]
+    fn number(&self) -> Option<u64> {
+        Some(self.counter.shown_number(self.number?))
+    }
+
+    #[inline]
     fn identify(&self, hasher: &mut impl Hasher) {
         hasher.write_u64(self.counter.hidden_version.load(Ordering::Acquire));
-        if let Some(number) = self.number {
-            return hasher.write_u64(number.get());
-        }
         for text in self.entries.iter().flat_map(|entry| [entry.key, entry.value]) {
             hasher.write(text.as_bytes());
             hasher.write_u8(TEXT_END);
@@ -338,10 +383,10 @@ descriptors:
     #[test]
     fn rules_that_were_read_again_change_no_name_and_lose_no_count() {
         let (counter, service) = (counter(), testing::service(RULES));
-        let again = testing::service(RULES);
-        for service in [&service, &service, &again] {
-            check(&counter, service, &[("a", "b")]);
-        }
+        check(&counter, &service, &[("a", "b")]);
+        check(&counter, &service, &[("a", "b")]);
+        service.limiter().replace_rules(testing::rule_set(RULES));
+        check(&counter, &service, &[("a", "b")]);
         let mut flush = counter.flush(START);
         assert_eq!((flush.counts.requests(), names(&mut flush)), (3, vec!["a=b".to_owned()]));
     }
@@ -356,14 +401,16 @@ descriptors:
         let request = Request::new("d", &descriptors);
         let reply = service.operate(&request, Operation::Check, START).now_or_never().unwrap().unwrap();
         let known = *reply.decisions.first().unwrap();
-        assert!(counter.prefetch(reply.rule_number(&known).unwrap(), known.key_number.unwrap()));
+        let mut batch = counter.start_batch();
+        assert!(batch.prefetch(reply.rule_number(&known).unwrap(), known.key_number.unwrap()));
         let (mut by_entries, mut by_text) = (known, known);
         by_entries.key_number = None;
         (by_text.key_number, by_text.rule) = (None, None);
         for decision in [known, by_entries, by_text, known] {
             let (operation, decision) = (Operation::Check, Some(&decision));
-            counter.offer(Event { request: &request, reply: &reply, decision, operation, is_request: true });
+            batch.offer(Event { request: &request, reply: &reply, decision, operation, is_request: true });
         }
+        drop(batch);
         let mut flush = counter.flush(START);
         assert_eq!(flush.counts.requests(), 4);
         // One of the rule, and one of a limit without a rule.

@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tollgate_core::{Outcome, Time};
-use tollgate_limiter::{Event, EventSink, LimitEvent};
+use tollgate_limiter::{Event, EventBatch, EventSink, LimitEvent};
 
 use super::blocked_keys::BlockedKeys;
-use crate::history::HistoryService;
+use crate::history::{DecisionBatch, HistoryService};
 use tollgate_metrics::{EventOutcomes, Metrics, TrafficLevel};
 
 /// Who keeps count of decisions.
@@ -45,22 +45,45 @@ impl Sinks {
 
 impl EventSink for Sinks {
     fn offer(&self, event: Event<'_>) {
-        let outcomes = EventOutcomes::of(&event);
-        self.metrics.count(&event, outcomes);
-        if let Some(history) = &self.history {
-            history.counter().count(&event, outcomes);
-        }
-        self.blocked.note(&event);
-    }
-
-    fn prefetch(&self, rule: u64, key: NonZeroU64) -> bool {
-        self.history.as_ref().is_some_and(|history| history.counter().prefetch(rule, key))
+        self.batch(|events| events.offer(event));
     }
 
     fn offer_limit(&self, event: LimitEvent<'_>) {
-        self.metrics.offer_limit(event);
-        if let Some(history) = &self.history {
-            history.counter().offer_limit(event);
+        self.batch(|events| events.offer_limit(event));
+    }
+
+    fn batch<T>(&self, act: impl FnOnce(&mut dyn EventBatch) -> T) -> T {
+        act(&mut SinksBatch {
+            sinks: self,
+            history: self.history.as_ref().map(|history| history.counter().start_batch()),
+        })
+    }
+}
+
+/// All of them, as they take note of several events in a row.
+struct SinksBatch<'a> {
+    sinks: &'a Sinks,
+    history: Option<DecisionBatch<'a>>,
+}
+
+impl EventBatch for SinksBatch<'_> {
+    fn offer(&mut self, event: Event<'_>) {
+        let outcomes = EventOutcomes::of(&event);
+        self.sinks.metrics.count(&event, outcomes);
+        if let Some(history) = &mut self.history {
+            history.count(&event, outcomes);
         }
+        self.sinks.blocked.note(&event);
+    }
+
+    fn offer_limit(&mut self, event: LimitEvent<'_>) {
+        self.sinks.metrics.offer_limit(event);
+        if let Some(history) = &mut self.history {
+            history.count_limit(event);
+        }
+    }
+
+    fn prefetch(&mut self, rule: u64, key: NonZeroU64) -> bool {
+        self.history.as_mut().is_some_and(|history| history.prefetch(rule, key))
     }
 }
