@@ -9,9 +9,11 @@
 mod access_log;
 mod bodies;
 mod charges;
+mod connect_timeouts;
 mod control;
 mod denials;
 mod direct;
+mod exact_bodies;
 mod fields;
 mod frames;
 mod groups;
