@@ -183,6 +183,7 @@ impl UpstreamGroup {
         let request = match connection.send(request, timeouts.first_byte, &fate).await {
             Ok(answered) => return Ok(answered),
             Err(SendError::Timeout) => return Err(GatewayError::FirstByteTimeout),
+            Err(SendError::TlsRefused(alert)) => return Err(GatewayError::TlsRefused(alert)),
             Err(SendError::NotSent(request)) => Some(*request),
             Err(SendError::Refused) => again,
             Err(SendError::BrokenAnswer) => None,
@@ -193,6 +194,7 @@ impl UpstreamGroup {
         match connection.send(request, timeouts.first_byte, &fate).await {
             Ok(answered) => Ok(answered),
             Err(SendError::Timeout) => Err(GatewayError::FirstByteTimeout),
+            Err(SendError::TlsRefused(alert)) => Err(GatewayError::TlsRefused(alert)),
             Err(SendError::NotSent(_) | SendError::Refused | SendError::Broken | SendError::BrokenAnswer) => {
                 Err(GatewayError::NoAnswer)
             }
@@ -254,7 +256,10 @@ impl UpstreamGroup {
         }
         match answered {
             Ok(status) if !status.is_server_error() => server.health().answered(),
-            Ok(_) | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout) => self.failed(server),
+            Ok(_)
+            | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout | GatewayError::TlsRefused(_)) => {
+                self.failed(server);
+            }
             // The client's doing, or a connection that was refused, which is noticed at once.
             Err(_) => {}
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::time::timeout;
+use tokio_rustls::rustls::AlertDescription;
 
 use super::connect;
 use super::pool::{self, Lease};
@@ -46,6 +47,8 @@ pub(super) enum SendError {
     Refused,
     /// It was closed without a word; the upstream may have done what it was asked for.
     Broken,
+    /// TLS was broken off on a new connection: the upstream wants another certificate of ours, or one at all.
+    TlsRefused(AlertDescription),
     /// Something has come that is no answer, or only a part of one; the upstream has done what it was asked
     /// for.
     BrokenAnswer,
@@ -134,6 +137,10 @@ impl Connection {
         };
         let upstream = load.server().url();
         tracing::debug!(error = %error.error(), %upstream, is_reused, "no answer from the upstream");
+        if let Some(alert) = received.alert().filter(|_| !is_reused) {
+            load.server().health().refused_tls(alert);
+            return Err(SendError::TlsRefused(alert));
+        }
         Err(match error.take_message() {
             Some(request) => SendError::NotSent(Box::new(in_own_form(request))),
             None if is_refused(error.error()) => SendError::Refused,

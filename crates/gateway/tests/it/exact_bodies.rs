@@ -45,7 +45,7 @@ async fn start() -> TestGateway {
 }
 
 /// Small pieces are not held back for others to come.
-async fn connect(gateway: &TestGateway) -> TcpStream {
+pub(crate) async fn connect(gateway: &TestGateway) -> TcpStream {
     let stream = TcpStream::connect(gateway.address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     stream
@@ -116,7 +116,7 @@ async fn ask_http1(gateway: &TestGateway, pieces: &[&[u8]], is_chunked: bool, mo
 }
 
 /// A body whose pieces come when they are handed over.
-struct Pieces(mpsc::Receiver<Bytes>);
+pub(crate) struct Pieces(pub(crate) mpsc::Receiver<Bytes>);
 
 impl Body for Pieces {
     type Data = Bytes;

@@ -9,6 +9,7 @@
 mod access_log;
 mod bodies;
 mod charges;
+mod client_certificates;
 mod connect_timeouts;
 mod control;
 mod denials;
@@ -17,6 +18,7 @@ mod exact_bodies;
 mod fields;
 mod frames;
 mod groups;
+mod grpc;
 mod hostile;
 mod http2;
 mod http2_smuggling;
