@@ -7,6 +7,7 @@
 //! | `checks` | health checks |
 //! | `connection` | a connection for a request, kept or new, and what becomes of the request on it |
 //! | `pool` | the connections of each worker thread |
+//! | `keep_alive` | how long an upstream keeps them |
 //! | `connect`, `tls` | a new connection: TCP, TLS, HTTP/1.1 or HTTP/2 |
 //! | `stream_lease` | a connection as bytes, for the short way |
 //! | `counted_stream` | whether anything has come on a connection since a request was sent |
@@ -22,6 +23,7 @@ mod connect;
 mod connection;
 mod counted_stream;
 mod health;
+mod keep_alive;
 mod pool;
 mod sender;
 mod server;
@@ -50,6 +52,7 @@ use upstream_load::UpstreamLoad;
 pub use server::UpstreamStatus;
 pub use tls::UpstreamTlsError;
 
+pub(crate) use keep_alive::idle_time;
 pub(crate) use pool::Lease;
 pub(crate) use server::UpstreamServer;
 pub(crate) use stream_lease::StreamLease;

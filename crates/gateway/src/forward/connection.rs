@@ -6,18 +6,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{HeaderName, HeaderValue};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::time::timeout;
 use tokio_rustls::rustls::AlertDescription;
 
-use super::connect;
 use super::pool::{self, Lease};
 use super::sender::{UpstreamSender, in_own_form};
 use super::server::UpstreamServer;
+use super::{connect, keep_alive};
 use crate::config::UpstreamProtocol;
 use crate::error::GatewayError;
 use crate::request_body::{BodyFate, RequestBody};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// Which connection will do.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +135,11 @@ impl Connection {
             }
         };
         let mut error = match sent {
-            Ok((response, sender)) => return Ok((response, Lease::new(load, sender))),
+            Ok((response, sender)) => {
+                let said = response.headers().get_all(KEEP_ALIVE).iter().map(HeaderValue::as_bytes);
+                let lease = Lease::new(load, sender, keep_alive::idle_time(said));
+                return Ok((response, lease));
+            }
             Err(error) => error,
         };
         let upstream = load.server().url();

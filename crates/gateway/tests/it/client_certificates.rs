@@ -20,16 +20,14 @@ use tollgate_gateway::{GroupConfig, UpstreamTls};
 use crate::support::in_time;
 use crate::upstream_http2::{GET, Http2Upstream, answer_http1, ask, group, start};
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority() -> Authority {
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// A certificate for a name and its key, in PEM.
-fn certificate(name: &str, authority: &Authority) -> (String, String) {
+fn certificate(name: &str, authority: &CertifiedIssuer<'static, KeyPair>) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     (params.signed_by(&key, authority).unwrap().pem(), key.serialize_pem())
@@ -37,7 +35,7 @@ fn certificate(name: &str, authority: &Authority) -> (String, String) {
 
 /// An authority, and a folder with its certificate.
 struct Identities {
-    authority: Authority,
+    authority: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
@@ -55,7 +53,7 @@ impl Identities {
     }
 
     /// What a group is told that shows a certificate of this authority, or none.
-    fn shown(&self, signed_by: Option<&Authority>) -> UpstreamTls {
+    fn shown(&self, signed_by: Option<&CertifiedIssuer<'static, KeyPair>>) -> UpstreamTls {
         let identity = signed_by.map(|authority| {
             let (cert, key) = certificate("gateway", authority);
             (self.file("gateway.pem", &cert), self.file("gateway.key", &key))

@@ -125,7 +125,7 @@ async fn a_call_that_is_never_answered_is_told_what_the_guide_says() {
     for timeouts in [first_byte, total] {
         // It takes the connection, and says nothing on it: no settings, no answer.
         let silent = RawUpstream::new().await;
-        let (status, message) = refusal(&start(silent.address, timeouts.clone()).await).await;
+        let (status, message) = refusal(&start(silent.address, timeouts).await).await;
         assert_eq!(
             (status.as_str(), message.as_str()),
             (DEADLINE_EXCEEDED, "the upstream did not answer in time")
