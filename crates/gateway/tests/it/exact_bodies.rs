@@ -1,15 +1,14 @@
-//! Bodies of any size, to and from an upstream of HTTP/2: more than its windows of 64 KB hold, byte by byte the same,
-//! however slowly they are sent and taken.
+//! Bodies of any size, to and from an upstream of HTTP/2 or HTTP/1: more than windows of 64 KB hold, byte by byte the
+//! same, however slowly they are sent and taken.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use fastrand::Rng;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming};
-use hyper::server::conn::http2;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -24,10 +23,10 @@ use crate::support::{DEADLINE, GatewaySetup, Raw, TestGateway, field, in_time, l
 
 const SEED: u64 = 64 << 10;
 
-/// A gateway in front of an upstream of HTTP/2 that sends every piece back when it has come.
-async fn start() -> TestGateway {
+/// A gateway in front of an upstream that sends every piece back when it has come.
+async fn start(scheme: &str) -> TestGateway {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
+    let (address, is_http2) = (listener.local_addr().unwrap(), scheme == "h2c");
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -35,11 +34,15 @@ async fn start() -> TestGateway {
             let echo = service_fn(|request: Request<Incoming>| async {
                 Ok::<_, Infallible>(Response::new(request.into_body()))
             });
-            let connection = http2::Builder::new(TokioExecutor::new());
-            tokio::spawn(connection.serve_connection(TokioIo::new(stream), echo));
+            let io = TokioIo::new(stream);
+            if is_http2 {
+                tokio::spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(io, echo));
+            } else {
+                tokio::spawn(http1::Builder::new().serve_connection(io, echo));
+            }
         }
     });
-    let url = format!("h2c://{address}").parse().unwrap();
+    let url = format!("{scheme}://{address}").parse().unwrap();
     let config = GatewayConfig::single(url, GatewayTimeouts::default(), DEADLINE);
     GatewaySetup::default().start_with(config).await
 }
@@ -163,23 +166,44 @@ fn assert_same(sent: &[u8], came: &[u8], what: &str) {
 }
 
 #[tokio::test]
-async fn bodies_of_all_sizes_arrive_byte_by_byte_at_an_upstream_of_http2_and_back() {
-    let (gateway, mut random) = (start().await, Rng::with_seed(SEED));
-    for body in bodies(&mut random) {
-        let pieces = pieces(&body, &mut random);
-        for is_chunked in [true, false] {
-            let came = ask_http1(&gateway, &pieces, is_chunked, 1 << 16).await;
-            assert_same(&body, &came, &format!("{} bytes, HTTP/1, chunked: {is_chunked}", body.len()));
+async fn bodies_of_all_sizes_arrive_byte_by_byte_at_the_upstream_and_back() {
+    for scheme in ["h2c", "http"] {
+        let (gateway, mut random) = (start(scheme).await, Rng::with_seed(SEED));
+        for body in bodies(&mut random) {
+            let pieces = pieces(&body, &mut random);
+            let what = format!("{} bytes to {scheme}", body.len());
+            for is_chunked in [true, false] {
+                let came = ask_http1(&gateway, &pieces, is_chunked, 1 << 16).await;
+                assert_same(&body, &came, &format!("{what} from HTTP/1, chunked: {is_chunked}"));
+            }
+            let came = ask_http2(&gateway, &pieces, STREAM_WINDOW).await;
+            assert_same(&body, &came, &format!("{what} from HTTP/2"));
         }
-        let came = ask_http2(&gateway, &pieces, STREAM_WINDOW).await;
-        assert_same(&body, &came, &format!("{} bytes, HTTP/2", body.len()));
     }
+}
+
+/// What comes at once from an upstream of HTTP/1 has to be handed to HTTP/2 in parts.
+#[tokio::test]
+async fn a_large_answer_that_comes_at_once_arrives_byte_by_byte_over_http2() {
+    let (upstream, gateway, _) = GatewaySetup::default().meet().await;
+    let mut random = Rng::with_seed(SEED);
+    let body: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(4 << 20).collect();
+    let own = body.clone();
+    let answering = tokio::spawn(async move {
+        let mut backend = upstream.accept().await;
+        backend.head().await;
+        backend.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", own.len())).await;
+        backend.send(own).await;
+        backend
+    });
+    assert_same(&body, &ask_http2(&gateway, &[], STREAM_WINDOW).await, "HTTP/2");
+    drop(answering.await.unwrap());
 }
 
 /// Nobody has room for more than a little: every piece waits for the one before it, all the way to the sender.
 #[tokio::test]
 async fn a_reader_that_takes_a_little_at_a_time_gets_all_of_it() {
-    let (gateway, mut random) = (start().await, Rng::with_seed(SEED));
+    let (gateway, mut random) = (start("h2c").await, Rng::with_seed(SEED));
     let body: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1 << 20).collect();
     let pieces = pieces(&body, &mut random);
     for is_chunked in [true, false] {
@@ -192,7 +216,7 @@ async fn a_reader_that_takes_a_little_at_a_time_gets_all_of_it() {
 /// The next piece is not there before the one before it has come back: no piece may be kept for company.
 #[tokio::test]
 async fn a_sender_that_waits_for_each_piece_is_answered_piece_by_piece() {
-    let (gateway, mut random) = (start().await, Rng::with_seed(SEED));
+    let (gateway, mut random) = (start("h2c").await, Rng::with_seed(SEED));
     let sizes: Vec<usize> = (0..40).map(|_| random.usize(1..10_000)).collect();
     let (hand_over, mut body) = begin_http2(&gateway, STREAM_WINDOW).await;
     for size in &sizes {
