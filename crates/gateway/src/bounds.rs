@@ -74,9 +74,16 @@ pub const SHARED_IDLE_TIME: Duration = Duration::from_secs(60);
 /// Connections without a request that a worker keeps to an upstream.
 pub const POOL_IDLE_MAX: usize = 256;
 
-/// How long it keeps them: less than the 5 s after which Node.js and uvicorn close theirs, so that
-/// a request hardly ever meets a connection that is being closed.
+/// How long it keeps them where the upstream says nothing about it: less than the 5 s after which Node.js
+/// and uvicorn close theirs, so that a request hardly ever meets a connection that is being closed.
 pub const POOL_IDLE_TIME: Duration = Duration::from_secs(4);
+
+/// So much less than the upstream says in `Keep-Alive: timeout=N`, for the way there, a busy machine, and
+/// seconds that were rounded up;
+pub const POOL_IDLE_MARGIN: Duration = Duration::from_secs(1);
+
+/// and never longer than this: what is between the two may forget a silent connection.
+pub const POOL_IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Requests at a time on one HTTP/2 connection; what nginx allows.
 pub const STREAMS_MAX: u32 = 128;

@@ -1,6 +1,7 @@
 //! Why there is no answer from the upstream.
 
 use http::StatusCode;
+use tokio_rustls::rustls::AlertDescription;
 use tollgate_http::MappingDenial;
 
 use crate::bounds::{FIELDS_MAX, UPSTREAM_HEAD_MAX};
@@ -34,6 +35,10 @@ pub(crate) enum GatewayError {
     NoRoute,
     #[error("the upstream cannot be reached")]
     Unreachable,
+    #[error(
+        "the upstream broke TLS off with the alert {0:?}: it asks for a certificate of the gateway, or for another one"
+    )]
+    TlsRefused(AlertDescription),
     #[error("the upstream did not accept a connection in time")]
     ConnectTimeout,
     #[error(
@@ -59,7 +64,7 @@ impl GatewayError {
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::NoRules => StatusCode::SERVICE_UNAVAILABLE,
             Self::SlowRequestBody => StatusCode::REQUEST_TIMEOUT,
-            Self::Unreachable | Self::NoAnswer => StatusCode::BAD_GATEWAY,
+            Self::Unreachable | Self::NoAnswer | Self::TlsRefused(_) => StatusCode::BAD_GATEWAY,
             Self::ConnectTimeout | Self::FirstByteTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -81,6 +86,7 @@ impl GatewayError {
             | Self::Unreachable
             | Self::ConnectTimeout
             | Self::NoAnswer
+            | Self::TlsRefused(_)
             | Self::FirstByteTimeout => false,
         }
     }

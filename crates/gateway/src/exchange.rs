@@ -31,7 +31,7 @@ use crate::request_body::{BodyFate, ClientBody, RequestBody, is_too_long_to_drai
 use crate::response_body::ResponseBody;
 use crate::route::RouteQuery;
 use crate::route_table::Route;
-use crate::strict::{HeadError, REJECTED, UpgradeTurn};
+use crate::strict::{HeadError, REJECTED, UpgradeTurn, check_http2};
 use crate::target::RequestTarget;
 use crate::timed_body::TimedBody;
 
@@ -422,8 +422,11 @@ fn rejected(parts: &Parts) -> Option<HeadError> {
     if parts.method.as_str() == REJECTED && parts.version == Version::HTTP_11 {
         return HeadError::from_code(parts.uri.path());
     }
-    // Over HTTP/1 too many fields were refused before.
-    (parts.headers.len() > FIELDS_MAX).then_some(HeadError::TooLarge)
+    // Over HTTP/1 all of this was refused before.
+    if parts.headers.len() > FIELDS_MAX {
+        return Some(HeadError::TooLarge);
+    }
+    if parts.version == Version::HTTP_2 { check_http2(parts).err() } else { None }
 }
 
 pub(crate) fn is_idempotent(method: &Method) -> bool {

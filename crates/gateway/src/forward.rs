@@ -7,6 +7,7 @@
 //! | `checks` | health checks |
 //! | `connection` | a connection for a request, kept or new, and what becomes of the request on it |
 //! | `pool` | the connections of each worker thread |
+//! | `keep_alive` | how long an upstream keeps them |
 //! | `connect`, `tls` | a new connection: TCP, TLS, HTTP/1.1 or HTTP/2 |
 //! | `stream_lease` | a connection as bytes, for the short way |
 //! | `counted_stream` | whether anything has come on a connection since a request was sent |
@@ -22,6 +23,7 @@ mod connect;
 mod connection;
 mod counted_stream;
 mod health;
+mod keep_alive;
 mod pool;
 mod sender;
 mod server;
@@ -50,6 +52,7 @@ use upstream_load::UpstreamLoad;
 pub use server::UpstreamStatus;
 pub use tls::UpstreamTlsError;
 
+pub(crate) use keep_alive::idle_time;
 pub(crate) use pool::Lease;
 pub(crate) use server::UpstreamServer;
 pub(crate) use stream_lease::StreamLease;
@@ -183,6 +186,7 @@ impl UpstreamGroup {
         let request = match connection.send(request, timeouts.first_byte, &fate).await {
             Ok(answered) => return Ok(answered),
             Err(SendError::Timeout) => return Err(GatewayError::FirstByteTimeout),
+            Err(SendError::TlsRefused(alert)) => return Err(GatewayError::TlsRefused(alert)),
             Err(SendError::NotSent(request)) => Some(*request),
             Err(SendError::Refused) => again,
             Err(SendError::BrokenAnswer) => None,
@@ -193,6 +197,7 @@ impl UpstreamGroup {
         match connection.send(request, timeouts.first_byte, &fate).await {
             Ok(answered) => Ok(answered),
             Err(SendError::Timeout) => Err(GatewayError::FirstByteTimeout),
+            Err(SendError::TlsRefused(alert)) => Err(GatewayError::TlsRefused(alert)),
             Err(SendError::NotSent(_) | SendError::Refused | SendError::Broken | SendError::BrokenAnswer) => {
                 Err(GatewayError::NoAnswer)
             }
@@ -254,7 +259,10 @@ impl UpstreamGroup {
         }
         match answered {
             Ok(status) if !status.is_server_error() => server.health().answered(),
-            Ok(_) | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout) => self.failed(server),
+            Ok(_)
+            | Err(GatewayError::NoAnswer | GatewayError::FirstByteTimeout | GatewayError::TlsRefused(_)) => {
+                self.failed(server);
+            }
             // The client's doing, or a connection that was refused, which is noticed at once.
             Err(_) => {}
         }

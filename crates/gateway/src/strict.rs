@@ -3,12 +3,14 @@
 //! Request smuggling lives from two programs that disagree where a request ends. hyper forgives
 //! much: it drops a length beside `chunked`, takes a bare LF for the end of a line, and reads lists
 //! of codings. So what a client sends over HTTP/1 is framed here first, by rules without
-//! exceptions, and hyper sees only what passed. An HTTP/2 connection is passed on as it is.
+//! exceptions, and hyper sees only what passed. An HTTP/2 connection is passed on as it is, and the
+//! heads that hyper made of it are looked at.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `head` | what a head must look like, and how long its body is |
 //! | `chunked` | what a chunked body must look like |
+//! | `http2` | what the head of an HTTP/2 request must look like |
 //! | `stream` | the stream between the socket and hyper |
 //! | `upgrade` | whether the client's next bytes are HTTP |
 //!
@@ -17,6 +19,7 @@
 
 mod chunked;
 mod head;
+mod http2;
 mod stream;
 mod upgrade;
 
@@ -26,6 +29,7 @@ pub(crate) use head::{Framing, whole as whole_head};
 pub(crate) use head::{
     HeadError, host_name_length, is_usual_target, length, lower_name, text_length, trimmed,
 };
+pub(crate) use http2::check_http2;
 pub(crate) use stream::StrictStream;
 pub(crate) use upgrade::{UpgradeSwitch, UpgradeTurn};
 

@@ -247,7 +247,7 @@ where
                 && let Some(lease) = lease.take_if(|_| head.is_reusable && is_clean)
             {
                 // Another request can have it while the client takes the rest.
-                lease.give_back(self.client.idle_since.unwrap_or_else(Instant::now));
+                lease.give_back(self.client.idle_since.unwrap_or_else(Instant::now), head.idle);
             }
             // From here on the upstream does not wait for a client that is slow.
             let end = deadline.filter(|_| !relay.is_done());

@@ -5,6 +5,7 @@
 //! Invariant: hyper would write the same lines.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use http::StatusCode;
 use httparse::{Header, ParserConfig, Status};
@@ -19,6 +20,7 @@ use super::told_lines::ToldLines;
 use super::{buffers, date};
 use crate::bounds::{FIELDS_MAX, UPSTREAM_HEAD_MAX};
 use crate::fields::{is_hop_by_hop, is_kept, strict_length};
+use crate::forward::idle_time;
 
 /// What an upstream's head says about what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +29,10 @@ pub(super) struct UpstreamHead {
     /// Bytes of the head.
     pub(super) length: usize,
     pub(super) framing: BodyFraming,
-    /// The connection can have another request afterwards.
+    /// The connection can have another request afterwards,
     pub(super) is_reusable: bool,
+    /// within this time.
+    pub(super) idle: Duration,
 }
 
 /// The head is none, or can be read in two ways.
@@ -54,6 +58,8 @@ struct FramingFields<'b> {
     length: Option<u64>,
     closes: bool,
     keeps: bool,
+    /// What it says about how long.
+    keep_alive: SmallVec<[&'b [u8]; 1]>,
     /// Fields that are about the connection alone.
     named: SmallVec<[&'b [u8]; 2]>,
 }
@@ -78,6 +84,8 @@ impl<'b> FramingFields<'b> {
                     found.keeps |= option.eq_ignore_ascii_case(b"keep-alive");
                     found.named.push(option);
                 }
+            } else if name.eq_ignore_ascii_case("keep-alive") {
+                found.keep_alive.push(value);
             }
         }
         Ok(found)
@@ -118,7 +126,8 @@ pub(super) fn pass_on(
     let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let framing = found.framing(!is_head_request && !is_empty)?;
     let is_reusable = !found.closes && (is_http_11 || found.keeps) && framing != BodyFraming::UntilClosed;
-    let head = UpstreamHead { status, length, framing, is_reusable };
+    let idle = idle_time(found.keep_alive.iter().copied());
+    let head = UpstreamHead { status, length, framing, is_reusable, idle };
     if status.is_informational() {
         return Ok(Some(head));
     }

@@ -6,17 +6,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{HeaderName, HeaderValue};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::time::timeout;
+use tokio_rustls::rustls::AlertDescription;
 
-use super::connect;
 use super::pool::{self, Lease};
 use super::sender::{UpstreamSender, in_own_form};
 use super::server::UpstreamServer;
+use super::{connect, keep_alive};
 use crate::config::UpstreamProtocol;
 use crate::error::GatewayError;
 use crate::request_body::{BodyFate, RequestBody};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// Which connection will do.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +50,8 @@ pub(super) enum SendError {
     Refused,
     /// It was closed without a word; the upstream may have done what it was asked for.
     Broken,
+    /// TLS was broken off on a new connection: the upstream wants another certificate of ours, or one at all.
+    TlsRefused(AlertDescription),
     /// Something has come that is no answer, or only a part of one; the upstream has done what it was asked
     /// for.
     BrokenAnswer,
@@ -129,11 +135,19 @@ impl Connection {
             }
         };
         let mut error = match sent {
-            Ok((response, sender)) => return Ok((response, Lease::new(load, sender))),
+            Ok((response, sender)) => {
+                let said = response.headers().get_all(KEEP_ALIVE).iter().map(HeaderValue::as_bytes);
+                let lease = Lease::new(load, sender, keep_alive::idle_time(said));
+                return Ok((response, lease));
+            }
             Err(error) => error,
         };
         let upstream = load.server().url();
         tracing::debug!(error = %error.error(), %upstream, is_reused, "no answer from the upstream");
+        if let Some(alert) = received.alert().filter(|_| !is_reused) {
+            load.server().health().refused_tls(alert);
+            return Err(SendError::TlsRefused(alert));
+        }
         Err(match error.take_message() {
             Some(request) => SendError::NotSent(Box::new(in_own_form(request))),
             None if is_refused(error.error()) => SendError::Refused,

@@ -33,6 +33,8 @@ pub(crate) struct ServerHealth {
     fails_checks: AtomicBool,
     /// The last try to connect failed.
     is_unreachable: AtomicBool,
+    /// It broke TLS off when a request was sent, and has not answered since.
+    has_refused_tls: AtomicBool,
     /// It has answered a request, or the log was told that it has not.
     is_known: AtomicBool,
     /// Since the start.
@@ -73,10 +75,23 @@ impl ServerHealth {
         }
     }
 
+    /// It took a connection and broke TLS off afterwards, as upstreams do over TLS 1.3 that want another
+    /// certificate of ours. Told once, until it answers.
+    pub(super) fn refused_tls(&self, alert: rustls::AlertDescription) {
+        if !self.has_refused_tls.swap(true, Ordering::Relaxed) {
+            let (group, upstream) = (&self.group, &self.upstream);
+            let error = rustls::Error::AlertReceived(alert);
+            tracing::warn!(group, upstream, %error, fix = ALERT_REMEDY, "the upstream breaks TLS off");
+        }
+    }
+
     /// It has answered, and not with a 5xx.
     pub(super) fn answered(&self) {
         if !self.is_known.load(Ordering::Relaxed) {
             self.is_known.store(true, Ordering::Relaxed);
+        }
+        if self.has_refused_tls.load(Ordering::Relaxed) {
+            self.has_refused_tls.store(false, Ordering::Relaxed);
         }
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
@@ -144,6 +159,9 @@ impl ServerHealth {
     }
 }
 
+const ALERT_REMEDY: &str =
+    "if the upstream asks for a certificate, write one that it accepts as tls.cert and tls.key of the group";
+
 /// What to do about a connection that failed.
 fn remedy(error: &io::Error) -> &'static str {
     match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
@@ -164,9 +182,7 @@ fn remedy(error: &io::Error) -> &'static str {
         Some(rustls::Error::InvalidMessage(_)) => {
             "write http:// or h2c:// if the upstream does not speak TLS"
         }
-        Some(rustls::Error::AlertReceived(_)) => {
-            "if the upstream asks for a certificate, write tls.cert and tls.key of the group"
-        }
+        Some(rustls::Error::AlertReceived(_)) => ALERT_REMEDY,
         _ => "check that the upstream runs and that its URL is right",
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! A worker uses only its own, so that nothing is locked and no connection moves between threads.
 //! Those of HTTP/1.1 are here while they have no request. They are kept for less time than
-//! upstreams keep them, and the one used last is used first, so that few of them are open in quiet
+//! upstreams keep them (`keep_alive`), and the one used last is used first, so that few of them are open in quiet
 //! times. Those of HTTP/2 are here from the start, and shared up to what the upstream allows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -21,13 +22,14 @@ use crate::bounds::{POOL_IDLE_MAX, POOL_IDLE_TIME, SHARED_IDLE_TIME, SHARED_MAX}
 /// A connection without a request.
 struct IdleConnection {
     sender: Http1Connection,
-    since: Instant,
+    /// From then on the upstream may be about to close it.
+    until: Instant,
 }
 
 /// One that the short way has.
 struct IdleStream {
     stream: TcpStream,
-    since: Instant,
+    until: Instant,
 }
 
 /// A connection that requests share.
@@ -61,12 +63,11 @@ thread_local! {
 pub(super) fn take(server: u64) -> Option<UpstreamSender> {
     POOL.with_borrow_mut(|pool| {
         let idle = &mut pool.servers.get_mut(&server)?.idle;
-        idle.retain(|connection| !connection.sender.is_closed());
+        let now = Instant::now();
+        idle.retain(|connection| !connection.sender.is_closed() && now < connection.until);
         // One whose last answer is not quite over is left for later.
         let ready = idle.iter().rposition(|connection| connection.sender.is_ready())?;
-        let connection = idle.remove(ready);
-        let is_fresh = connection.since.elapsed() < POOL_IDLE_TIME;
-        is_fresh.then_some(UpstreamSender::Http1(connection.sender))
+        Some(UpstreamSender::Http1(idle.remove(ready).sender))
     })
 }
 
@@ -81,8 +82,8 @@ fn is_open(stream: &TcpStream) -> bool {
 pub(super) fn take_stream_of(server: u64, now: Instant) -> Option<TcpStream> {
     POOL.with_borrow_mut(|pool| {
         let streams = &mut pool.servers.get_mut(&server)?.streams;
-        while let Some(IdleStream { stream, since }) = streams.pop() {
-            if now.saturating_duration_since(since) < POOL_IDLE_TIME && is_open(&stream) {
+        while let Some(IdleStream { stream, until }) = streams.pop() {
+            if now < until && is_open(&stream) {
                 return Some(stream);
             }
         }
@@ -90,11 +91,11 @@ pub(super) fn take_stream_of(server: u64, now: Instant) -> Option<TcpStream> {
     })
 }
 
-/// Lets another request have it, since then.
-pub(super) fn keep_stream(server: u64, stream: TcpStream, since: Instant) {
+/// Lets another request have it, until then.
+pub(super) fn keep_stream(server: u64, stream: TcpStream, until: Instant) {
     change(server, |pool| {
         if pool.idle.len() + pool.streams.len() < POOL_IDLE_MAX {
-            pool.streams.push(IdleStream { stream, since });
+            pool.streams.push(IdleStream { stream, until });
         }
     });
 }
@@ -133,23 +134,25 @@ pub(super) fn opening(server: u64) -> Arc<Mutex<()>> {
 pub(crate) struct Lease {
     load: LoadGuard,
     sender: UpstreamSender,
+    /// How long the upstream lets it wait for another request.
+    idle: Duration,
 }
 
 impl Lease {
-    pub(super) const fn new(load: LoadGuard, sender: UpstreamSender) -> Self {
-        Self { load, sender }
+    pub(super) const fn new(load: LoadGuard, sender: UpstreamSender, idle: Duration) -> Self {
+        Self { load, sender, idle }
     }
 
     /// Lets another request have the connection; without this one of HTTP/1.1 is closed.
     pub(crate) fn give_back(self) {
-        let Self { load, sender } = self;
+        let Self { load, sender, idle } = self;
         let UpstreamSender::Http1(sender) = sender else { return };
-        if sender.is_closed() {
+        if sender.is_closed() || idle.is_zero() {
             return;
         }
         change(load.server().id(), |pool| {
             if pool.idle.len() + pool.streams.len() < POOL_IDLE_MAX {
-                pool.idle.push(IdleConnection { sender, since: Instant::now() });
+                pool.idle.push(IdleConnection { sender, until: Instant::now() + idle });
             }
         });
     }
@@ -169,8 +172,9 @@ fn change(server: u64, change: impl FnOnce(&mut ServerPool)) {
 impl ServerPool {
     /// Closes what nobody wanted for a while; whether something is left.
     fn sweep(&mut self) -> bool {
-        self.idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < POOL_IDLE_TIME);
-        self.streams.retain(|idle| idle.since.elapsed() < POOL_IDLE_TIME && is_open(&idle.stream));
+        let now = Instant::now();
+        self.idle.retain(|idle| !idle.sender.is_closed() && now < idle.until);
+        self.streams.retain(|idle| now < idle.until && is_open(&idle.stream));
         self.shared.retain_mut(|shared| {
             if shared.connection.open_streams() > 0 {
                 shared.last_used = Instant::now();

@@ -4,6 +4,7 @@
 //! request at a time.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -27,10 +28,12 @@ pub(crate) struct StreamLease {
 }
 
 impl StreamLease {
-    /// Puts the connection back into the pool; without this it is closed. `now` is what the caller's clock says, so that
-    /// it is not read again.
-    pub(crate) fn give_back(self, now: Instant) {
-        pool::keep_stream(self.load.server().id(), self.stream, now);
+    /// Puts the connection back into the pool for as long as it may be idle; without this it is closed. `now` is what
+    /// the caller's clock says, so that it is not read again.
+    pub(crate) fn give_back(self, now: Instant, idle: Duration) {
+        if !idle.is_zero() {
+            pool::keep_stream(self.load.server().id(), self.stream, now + idle);
+        }
     }
 
     /// Who is asked.

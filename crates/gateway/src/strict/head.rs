@@ -41,6 +41,8 @@ pub(crate) enum HeadError {
     Field,
     #[error("a field goes on in a second line")]
     Folded,
+    #[error("a value begins or ends with a space, which belongs to no value over HTTP/2")]
+    Space,
     #[error("there must be one Host field")]
     Host,
     #[error("Content-Length is not one number")]
@@ -56,13 +58,14 @@ pub(crate) enum HeadError {
 }
 
 impl HeadError {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::RequestLine,
         Self::Target,
         Self::Connect,
         Self::LineEnd,
         Self::Field,
         Self::Folded,
+        Self::Space,
         Self::Host,
         Self::Length,
         Self::Coding,
@@ -80,6 +83,7 @@ impl HeadError {
             Self::LineEnd => "/line-end",
             Self::Field => "/field",
             Self::Folded => "/folded",
+            Self::Space => "/space",
             Self::Host => "/host",
             Self::Length => "/length",
             Self::Coding => "/coding",
@@ -100,6 +104,7 @@ impl HeadError {
             | Self::LineEnd
             | Self::Field
             | Self::Folded
+            | Self::Space
             | Self::Host
             | Self::Length
             | Self::Coding

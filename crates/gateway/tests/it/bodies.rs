@@ -237,3 +237,65 @@ async fn swallow(client: &mut Raw, size: usize) -> usize {
     .await;
     read
 }
+
+/// A client of HTTP/1.0 takes what comes first for its answer.
+#[tokio::test]
+async fn a_client_of_http_1_0_never_sees_a_status_below_200() {
+    let end = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
+    ];
+    for (body, answer) in
+        [("Content-Length: 2\r\n\r\nab", end[0]), ("\r\n", end[0]), ("Content-Length: 2\r\n\r\nab", end[1])]
+    {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        // It sends its body at once, as if it had never heard of waiting.
+        let request = format!("POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\n{body}");
+        client.send(request).await;
+        let mut backend = upstream.accept().await;
+        assert_eq!(field(&backend.head().await, "expect"), None, "nobody waits for the upstream");
+        for early in ["100 Continue", "103 Early Hints\r\nLink: </a.css>", "100 Continue"] {
+            backend.send(format!("HTTP/1.1 {early}\r\n\r\n")).await;
+        }
+        backend.send(answer).await;
+        let seen = client.rest().await;
+        let (status, text) = (&answer[9..12], &answer[answer.len() - 2..]);
+        assert!(seen.starts_with(&format!("HTTP/1.0 {status} ")), "{seen}");
+        assert!(seen.ends_with(&format!("\r\n\r\n{text}")) && seen.matches("HTTP/1.").count() == 1, "{seen}");
+    }
+}
+
+/// 100 goes to whoever waits for it, once, and no sooner than the upstream says it; all others are dropped.
+#[tokio::test]
+async fn a_client_that_waits_gets_one_100_and_others_none() {
+    const EARLY: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
+    const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream
+        .forwarded(
+            &mut client,
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+        )
+        .await;
+    // A hint is no leave to send.
+    backend.send(EARLY).await;
+    let early = tokio::time::timeout(Duration::from_millis(100), client.try_head()).await;
+    assert!(early.is_err(), "{early:?}");
+    backend.send(format!("{CONTINUE}{CONTINUE}")).await;
+    assert!(client.head().await.starts_with("HTTP/1.1 100 Continue\r\n"));
+    client.send("ab").await;
+    assert_eq!(backend.bytes(2).await, "ab");
+    backend.send(format!("{EARLY}{OK}")).await;
+    assert!(client.head().await.starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!(client.bytes(2).await, "ok");
+    // On the short way and on hyper's, who does not wait is told nothing.
+    for way in ["", "TE: trailers\r\n"] {
+        let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+        let request = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{way}\r\nab");
+        let mut backend = upstream.forwarded(&mut client, request).await;
+        backend.send(format!("{CONTINUE}{EARLY}{OK}")).await;
+        assert!(client.head().await.starts_with("HTTP/1.1 200 OK\r\n"), "{way}");
+        assert_eq!(client.bytes(2).await, "ok");
+    }
+}

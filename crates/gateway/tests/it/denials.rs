@@ -1,5 +1,6 @@
 //! A denial never reaches the upstream, and the client can read it.
 
+use crate::frames::{Attacker, END_HEADERS, END_STREAM, HEADERS, frame, literal};
 use crate::support::{GatewaySetup, Raw, RawUpstream, field};
 
 const ONE: &str = "domain: gateway\ndescriptors:\n  - key: remote_address\n    rate_limit: { name: by address, unit: hour, requests_per_unit: 1, algorithm: sliding_log }\n";
@@ -119,5 +120,31 @@ async fn no_spelling_of_a_path_dodges_its_limit() {
     ] {
         let (head, _) = client.ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
         assert!(head.starts_with("HTTP/1.1 429"), "{path}: {head}");
+    }
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_dodges_its_limit_over_http2() {
+    let upstream = RawUpstream::new().await;
+    let gateway = GatewaySetup { rules: ONE_PATH, ..GatewaySetup::default() }.start(upstream.address).await;
+    let _backend = upstream.answer_all(OK);
+    let mut client = Attacker::connect(gateway.address).await;
+    let paths = [
+        "/login",
+        "/login",
+        "//login",
+        "/./login",
+        "/a/../login",
+        "/%2e/login",
+        "/l%6Fgin",
+        "/l%6fgin",
+        "/login?a",
+    ];
+    for (stream, path) in (1_u32..).step_by(2).zip(paths) {
+        let head = [literal(b":path", path.as_bytes()), b"\x82\x86\x41\x01a".to_vec()].concat();
+        client.send(vec![frame(HEADERS, END_STREAM | END_HEADERS, stream, &head)]).await;
+        let answer = client.next(HEADERS).await.unwrap();
+        // What HPACK has for `:status 200`; all others have been denied.
+        assert_eq!((answer.stream, answer.payload[0] == 0x88), (stream, stream == 1), "{path}");
     }
 }

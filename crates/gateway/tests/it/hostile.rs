@@ -1,11 +1,12 @@
 //! Attacks over HTTP/2, frame by frame: each ends at its bound, and the upstream sees little of it.
 
-use std::net::SocketAddr;
-
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tollgate_gateway::bounds::{HEAD_MAX, LOCAL_RESETS_MAX, RESETS_MAX, STREAMS_MAX};
 
+use crate::frames::{
+    Attacker, CONTINUATION, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, REFUSED_STREAM,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
+};
 use crate::support::{GatewaySetup, RawUpstream, TestGateway, in_time};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -13,87 +14,9 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 /// `GET http://a/`, in HPACK: three of the static table, and a literal.
 const GET: &[u8] = b"\x82\x86\x84\x41\x01a";
 
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-const REFUSED_STREAM: u32 = 7;
-const ENHANCE_YOUR_CALM: u32 = 11;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = vec![length[1], length[2], length[3], kind, flags];
-    frame.extend_from_slice(&stream.to_be_bytes());
-    frame.extend_from_slice(payload);
-    frame
-}
-
 /// The numbers of so many streams of a client.
 fn streams(count: usize) -> impl Iterator<Item = u32> {
     (1..).step_by(2).take(count)
-}
-
-struct Attacker {
-    stream: TcpStream,
-}
-
-/// A frame that came back.
-#[derive(Debug)]
-struct Received {
-    kind: u8,
-    stream: u32,
-    payload: Vec<u8>,
-}
-
-impl Received {
-    /// The error of a RST_STREAM or of a GOAWAY.
-    fn error(&self) -> u32 {
-        let at = if self.kind == GOAWAY { 4 } else { 0 };
-        u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
-    }
-}
-
-impl Attacker {
-    async fn connect(address: SocketAddr) -> Self {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
-        stream.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
-        Self { stream }
-    }
-
-    async fn send(&mut self, frames: Vec<Vec<u8>>) {
-        // Whoever is attacked may close before all is sent.
-        drop(self.stream.write_all(&frames.concat()).await);
-    }
-
-    async fn receive(&mut self) -> Option<Received> {
-        let mut head = [0; 9];
-        self.stream.read_exact(&mut head).await.ok()?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; usize::try_from(length).unwrap()];
-        self.stream.read_exact(&mut payload).await.ok()?;
-        let stream = u32::from_be_bytes(head[5..].try_into().unwrap());
-        Some(Received { kind: head[3], stream, payload })
-    }
-
-    /// The next frame of this kind; none if the connection ends before.
-    async fn next(&mut self, kind: u8) -> Option<Received> {
-        in_time(async {
-            loop {
-                let received = self.receive().await?;
-                if received.kind == kind {
-                    return Some(received);
-                }
-            }
-        })
-        .await
-    }
 }
 
 async fn answering() -> (TestGateway, tokio::task::JoinHandle<()>) {

@@ -114,6 +114,8 @@ impl GatewaySetup {
         let accepting = tokio::spawn(async move {
             loop {
                 let (stream, peer) = listener.accept().await.unwrap();
+                // As the server's listeners have it.
+                stream.set_nodelay(true).unwrap();
                 let socket = ClientSocket { peer: Some(peer.ip()), is_tls: false };
                 tokio::spawn(Arc::clone(&own).serve(stream, socket, std::future::pending()));
             }

@@ -2,7 +2,7 @@
 
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::{GatewaySetup, field};
+use crate::support::{GatewaySetup, Raw, TestGateway, eventually, field};
 
 const UPGRADE: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
                        Sec-WebSocket-Key: x\r\n\r\n";
@@ -105,5 +105,71 @@ async fn a_101_to_a_protocol_that_was_not_asked_for_is_a_502() {
             .await;
         let head = client.head().await;
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{answer:?}: {head}");
+    }
+}
+
+const SWITCHED: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+
+/// A tunnel that is open, with its gateway.
+async fn open() -> (TestGateway, Raw, Raw) {
+    let (upstream, gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream.forwarded(&mut client, UPGRADE).await;
+    backend.send(SWITCHED).await;
+    assert!(client.head().await.starts_with("HTTP/1.1 101"));
+    (gateway, client, backend)
+}
+
+/// Whichever end has nothing more to say, the other one may go on, and is heard to its last byte.
+#[tokio::test]
+async fn an_end_that_has_said_all_goes_on_listening() {
+    for upstream_ends_first in [true, false] {
+        let (gateway, client, backend) = open().await;
+        let (mut first, mut second) = if upstream_ends_first { (backend, client) } else { (client, backend) };
+        first.send("last words").await;
+        first.stream.shutdown().await.unwrap();
+        assert_eq!(second.rest().await, "last words");
+        for turn in 0..3 {
+            second.send(format!("still here {turn}")).await;
+            assert_eq!(first.bytes(12).await, format!("still here {turn}"));
+        }
+        assert_eq!(gateway.gateway.upstreams()[0].in_flight, 1);
+        // More than sockets and buffers hold, so that the end cannot overtake it.
+        let large = vec![b'x'; 8 << 20];
+        let sending = async {
+            second.send(&large).await;
+            second.stream.shutdown().await.unwrap();
+        };
+        let (rest, ()) = tokio::join!(first.rest(), sending);
+        assert_eq!(rest.len(), large.len(), "the upstream ends first: {upstream_ends_first}");
+        eventually(|| gateway.gateway.upstreams()[0].in_flight == 0).await;
+    }
+}
+
+/// The end of one side may come with its 101.
+#[tokio::test]
+async fn an_upstream_that_says_all_at_once_still_hears_the_client() {
+    let (upstream, _gateway, mut client) = GatewaySetup::default().meet().await;
+    let mut backend = upstream.forwarded(&mut client, UPGRADE).await;
+    backend.send(format!("{SWITCHED}all of it")).await;
+    backend.stream.shutdown().await.unwrap();
+    assert!(client.head().await.starts_with("HTTP/1.1 101"));
+    assert_eq!(client.rest().await, "all of it");
+    client.send("thanks").await;
+    client.stream.shutdown().await.unwrap();
+    assert_eq!(backend.rest().await, "thanks");
+}
+
+/// An end that is gone is no end that listens.
+#[tokio::test]
+async fn an_end_that_breaks_off_ends_the_other_one() {
+    for upstream_breaks_off in [true, false] {
+        let (gateway, client, backend) = open().await;
+        let (broken, mut other) = if upstream_breaks_off { (backend, client) } else { (client, backend) };
+        // Closed with a reset.
+        broken.stream.set_zero_linger().unwrap();
+        drop(broken);
+        assert_eq!(other.rest().await, "");
+        eventually(|| gateway.gateway.upstreams()[0].in_flight == 0).await;
     }
 }

@@ -24,7 +24,7 @@ use crate::support::{DEADLINE, GatewaySetup, Raw, TestGateway, eventually, field
 
 /// An upstream that speaks HTTP/2 frame by frame.
 #[derive(Clone, Default)]
-struct Http2Upstream {
+pub(crate) struct Http2Upstream {
     connections: Arc<AtomicUsize>,
     /// The most streams at a time on one connection.
     streams_max: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl Http2Upstream {
         address
     }
 
-    async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin) {
+    pub(crate) async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin) {
         self.connections.fetch_add(1, Ordering::SeqCst);
         let mut builder = h2::server::Builder::new();
         if let Some(streams) = self.allowed_streams {
@@ -105,29 +105,34 @@ async fn answer(request: http::Request<h2::RecvStream>, mut respond: h2::server:
     stream.send_trailers(trailers).unwrap();
 }
 
-async fn start(group: GroupConfig) -> TestGateway {
+pub(crate) async fn start(group: GroupConfig) -> TestGateway {
+    GatewaySetup::default().start_with(config(group)).await
+}
+
+/// One route to these upstreams.
+pub(crate) fn config(group: GroupConfig) -> GatewayConfig {
     let route = RouteConfig {
         conditions: RouteConditions::default(),
         group: Arc::new(group),
         mapping: None,
         timeouts: GatewayTimeouts::default(),
     };
-    GatewaySetup::default().start_with(GatewayConfig { routes: vec![route], max_wait: DEADLINE }).await
+    GatewayConfig { routes: vec![route], max_wait: DEADLINE }
 }
 
-fn group(scheme: &str, address: SocketAddr) -> GroupConfig {
+pub(crate) fn group(scheme: &str, address: SocketAddr) -> GroupConfig {
     GroupConfig::of(format!("{scheme}://{address}").parse().unwrap())
 }
 
 /// Head and whole body of the answer to a request over HTTP/1.1.
-async fn ask(gateway: &TestGateway, request: &str) -> (String, String) {
+pub(crate) async fn ask(gateway: &TestGateway, request: &str) -> (String, String) {
     let mut client = Raw::connect(gateway.address).await;
     client.send(request).await;
     let head = client.head().await;
     (head, client.rest().await)
 }
 
-const GET: &str = "GET /a?b HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
+pub(crate) const GET: &str = "GET /a?b HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
 async fn a_request_over_http1_reaches_an_upstream_over_http2_with_trailers_both_ways() {
@@ -310,7 +315,7 @@ impl SecureUpstream {
 }
 
 /// Answers with the head of the request.
-async fn answer_http1(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+pub(crate) async fn answer_http1(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -374,15 +379,8 @@ async fn an_upgrade_goes_over_http1() {
 #[tokio::test]
 async fn files_that_cannot_be_used_are_told_with_their_names() {
     let tls = UpstreamTls { ca: Some("/no/such/ca.pem".into()), ..UpstreamTls::default() };
-    let own = GroupConfig { tls, ..group("https", ([127, 0, 0, 1], 1).into()) };
-    let route = RouteConfig {
-        conditions: RouteConditions::default(),
-        group: Arc::new(own),
-        mapping: None,
-        timeouts: GatewayTimeouts::default(),
-    };
+    let config = config(GroupConfig { tls, ..group("https", ([127, 0, 0, 1], 1).into()) });
     let gateway = start(group("http", ([127, 0, 0, 1], 1).into())).await;
-    let config = GatewayConfig { routes: vec![route], max_wait: DEADLINE };
     let error = gateway.gateway.reload(&config, &tollgate_gateway::default_mapping()).unwrap_err();
     assert!(error.to_string().starts_with("/no/such/ca.pem: "), "{error}");
     assert!(!gateway.gateway.upstreams()[0].upstream.starts_with("https"), "the old routes stay");
