@@ -103,7 +103,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             let mut first = 0;
             while let Some(rest) = requests.get(first..).filter(|rest| !rest.is_empty()) {
                 let mut show = |at: usize, reply: &Reply| then(first + at, reply);
-                first += self.check_some(memory, rest, now, events, &mut show);
+                first += self.check_some((memory, now), rest, events, &mut show);
             }
         });
         true
@@ -112,9 +112,8 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// Checks the first of these requests, up to one that does not take the short way; how many.
     fn check_some(
         &self,
-        memory: &MemoryStore,
+        (memory, now): (&MemoryStore, Time),
         requests: &[Request<'_>],
-        now: Time,
         events: &mut dyn EventBatch,
         then: &mut impl FnMut(usize, &Reply),
     ) -> usize {
