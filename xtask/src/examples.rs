@@ -61,15 +61,12 @@ fn try_commands(binary: &str) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let [api, gateway, http, grpc, admin] = free_ports()?;
     let script = commands.script(&folder.to_string_lossy(), [api, gateway, http])?;
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = match Path::new(binary).parent() {
-        Some(place) => format!("{}:{path}", place.display()),
-        None => path,
-    };
+    let place = Path::new(binary).parent().context("the binary is in no folder")?;
+    let script = format!("PATH='{}':$PATH\n{script}", place.display());
     // The page's server has the usual ports, which this one must not need.
     let ports = [http, grpc, admin].map(|port| port.to_string());
     let [http, grpc, admin] = &ports;
-    let settings = [("PATH", path.as_str()), ("PORT", http), ("GRPC_PORT", grpc), ("DEBUG_PORT", admin)];
+    let settings = [("PORT", http.as_str()), ("GRPC_PORT", grpc), ("DEBUG_PORT", admin)];
     let printed = Invocation { settings: &settings, program: "sh", arguments: &["-c", &script] }.capture()?;
     let printed: Vec<&str> = printed.lines().collect();
     ensure!(
