@@ -3,15 +3,16 @@
 //! `blocks` takes the YAML out of the Markdown; this file writes it to `target/doc-examples/`, a folder
 //! for each page, and lets `tollgate check` and `tollgate test` judge it, as a reader would.
 //! Invariant: a block keeps the line numbers of its page, so that a complaint points into the page.
-//! `examples/gateway/try.sh` runs as a whole.
+//! `examples/gateway/try.sh` runs as a whole, and so do the commands of the gateway's page (`commands`).
 //! Not here: what is right in a rule file; the binary says so.
 
 mod blocks;
+mod commands;
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::process::{Invocation, free_ports};
 use crate::{cargo_steps, workspace};
@@ -21,6 +22,8 @@ use blocks::{Block, BlockKind};
 const PAGES: &[&str] = &["README.md", "docs/guide", "spec/algorithms"];
 /// Where the blocks of the pages go, from the root.
 const FOLDER: &str = "target/doc-examples";
+/// The page whose commands are run.
+const GATEWAY: &str = "docs/guide/gateway.md";
 
 /// Checks and tests all examples.
 pub(crate) fn run() -> Result<()> {
@@ -36,7 +39,8 @@ pub(crate) fn run() -> Result<()> {
     if files.iter().any(|file| file.kind == BlockKind::Test) {
         tollgate("test", FOLDER)?;
     }
-    try_gateway(&binary)
+    try_gateway(&binary)?;
+    try_commands(&binary)
 }
 
 /// The gateway's example as its README starts it, on ports that are free.
@@ -44,6 +48,34 @@ fn try_gateway(binary: &str) -> Result<()> {
     let [api, gateway] = free_ports()?.map(|port| format!("127.0.0.1:{port}"));
     let settings = [("TOLLGATE", binary), ("API", &api), ("GATEWAY", &gateway)];
     Invocation { settings: &settings, program: "sh", arguments: &["examples/gateway/try.sh"] }.run()
+}
+
+/// The commands of the gateway's page in an empty folder, on ports that are free, until they have printed
+/// what the page says.
+fn try_commands(binary: &str) -> Result<()> {
+    let page = fs::read_to_string(workspace::root().join(GATEWAY))
+        .with_context(|| format!("cannot read {GATEWAY}"))?;
+    let commands = commands::of(&page).with_context(|| GATEWAY.to_owned())?;
+    ensure!(commands.count() == 5, "{GATEWAY} has {} commands, and speaks of five", commands.count());
+    let folder = workspace::root().join(FOLDER).join("gateway-commands");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let [api, gateway, http, grpc, admin] = free_ports()?;
+    let script = commands.script(&folder.to_string_lossy(), [api, gateway, http])?;
+    let place = Path::new(binary).parent().context("the binary is in no folder")?;
+    let script = format!("PATH='{}':$PATH\n{script}", place.display());
+    // The page's server has the usual ports, which this one must not need.
+    let ports = [http, grpc, admin].map(|port| port.to_string());
+    let [http, grpc, admin] = &ports;
+    let settings = [("PORT", http.as_str()), ("GRPC_PORT", grpc), ("DEBUG_PORT", admin)];
+    let printed = Invocation { settings: &settings, program: "sh", arguments: &["-c", &script] }.capture()?;
+    let printed: Vec<&str> = printed.lines().collect();
+    ensure!(
+        printed == commands.prints,
+        "{GATEWAY} says that its commands print {:?}, and they print {printed:?}",
+        commands.prints
+    );
+    println!("the five commands of {GATEWAY} print {}", printed.join(", "));
+    Ok(())
 }
 
 /// The blocks of one page.

@@ -106,7 +106,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     warm_up: Duration,
     /// The process whose CPU time is told, such as the server's
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process)]
     server_pid: Option<u32>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
@@ -234,6 +234,14 @@ fn milliseconds(span: Duration) -> u64 {
 /// A number from 1 to a bound.
 fn bounded(max: usize) -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=u64::try_from(max).unwrap_or(u64::MAX))
+}
+
+/// The number of a process. To the kernel 0 is whoever asks, which here is the load and not the server.
+fn process(text: &str) -> Result<u32, String> {
+    match text.parse::<i32>() {
+        Ok(pid) if pid > 0 => Ok(pid.unsigned_abs()),
+        Ok(_) | Err(_) => Err("write the number of a process, such as 4711; ps lists them".to_owned()),
+    }
 }
 
 fn exponent(text: &str) -> Result<f64, String> {

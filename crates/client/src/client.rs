@@ -288,7 +288,9 @@ impl Client {
                     told,
                 ));
             }
-            tokio::time::sleep_until(until).await;
+            // Not all at that instant, and not so late that there is no time left to ask.
+            let most = self.shared.settings.backoff.base.min((deadline - until) / 2);
+            tokio::time::sleep_until(until + backoff::jitter(most, &mut Rng::new())).await;
         }
         let sent = self.server.sender.send(self.server.encode(operation, request));
         let received = match tokio::time::timeout_at(deadline, sent).await {

@@ -20,10 +20,16 @@ impl Stopwatch {
     }
 }
 
+/// No process of Linux has a larger number. In the name of its clock the number loses its upper bits, so that
+/// a larger one is another process, as 2147483647 and 0 are the one that asks.
+#[cfg(target_os = "linux")]
+const PID_MAX: i32 = 1 << 22;
+
 /// The CPU time that a process has used so far, threads that have ended included.
 #[cfg(target_os = "linux")]
 pub fn cpu_of(pid: u32) -> Option<Duration> {
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).ok()?);
+    let pid = i32::try_from(pid).ok().filter(|pid| (1..=PID_MAX).contains(pid))?;
+    let pid = nix::unistd::Pid::from_raw(pid);
     Some(nix::time::clock_getcpuclockid(pid).ok()?.now().ok()?.into())
 }
 
@@ -57,6 +63,12 @@ mod tests {
             step > Duration::ZERO && step < TICK
         };
         assert!((0..1_000).any(|_| is_small_step()));
-        assert_eq!(cpu_of(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_no_cpu_time() {
+        for nobody in [u32::MAX, i32::MAX.unsigned_abs(), (1 << 28) + std::process::id(), 0] {
+            assert_eq!(cpu_of(nobody), None, "{nobody}");
+        }
     }
 }

@@ -34,3 +34,8 @@ pub mod service;
 pub use layer::{PeerAddress, TollgateLayer};
 pub use response_future::{ResponseFuture, TollgateBody};
 pub use service::LimitedService;
+
+/// What the guide shows is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/middleware.md")]
+struct MiddlewareGuide;

@@ -164,6 +164,15 @@ fn whoever_is_not_there_or_speaks_another_protocol_is_named() {
     assert!(told.contains("'nowhere' is not an address") && told.contains("HOST:PORT"), "{told}");
 }
 
+/// To the kernel 0 is the process that asks: the CPU time of the load would be told as the server's.
+#[test]
+fn a_number_that_is_no_process_is_refused() {
+    for pid in ["0", "-1", "2147483648", "self"] {
+        let told = complaint(&["bench", "--grpc", "127.0.0.1:8081", &format!("--server-pid={pid}")], 64);
+        assert!(told.contains("--server-pid") && told.contains("write the number of a process"), "{told}");
+    }
+}
+
 #[test]
 fn a_server_that_hangs_up_or_answers_with_an_error_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -15,6 +15,8 @@ use crate::transport::Sending;
 enum Play {
     /// A status, `Retry-After` and a body.
     Answer(u16, Option<u64>, String),
+    /// A refusal with these fields, which may be odd.
+    Refusal(u16, Vec<(&'static str, String)>),
     /// No connection.
     Refuse,
     /// The connection breaks after the request was sent.
@@ -41,6 +43,12 @@ impl SendRequest for Script {
             let broken = |never_sent| Err(SendFailure { never_sent, source: "broken".into() });
             match play.unwrap() {
                 Play::Refuse => broken(true),
+                Play::Refusal(status, fields) => {
+                    let fields =
+                        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+                    let (headers, status) = (fields.collect(), StatusCode::from_u16(status).unwrap());
+                    Ok(RawReply { status, headers, body: Bytes::new(), trailers: HeaderMap::new() })
+                }
                 Play::Break => broken(false),
                 Play::Hang => std::future::pending().await,
                 Play::Answer(status, retry_after, body) => {
@@ -200,6 +208,51 @@ async fn a_server_that_asks_for_quiet_is_left_alone_by_all_calls() {
     // Now the rest of the time fits into the timeout, and is waited for.
     assert_eq!(client.check(&REQUEST).await.unwrap().verdict, Verdict::Allow);
     assert!(start.elapsed() >= Duration::from_secs(2));
+}
+
+/// By every status that says so, and in every form that a time has; what cannot be read is waited for by back-off
+/// alone, which is 20 ms at most at first.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_decided_is_made_again_when_the_server_says() {
+    let after = |text: &str| vec![("retry-after", text.to_owned())];
+    let at = |until: &str, now: &str| vec![("retry-after", until.to_owned()), ("date", now.to_owned())];
+    let cases = [
+        (after("3"), Some(3)),
+        (after("0"), Some(0)),
+        (at("Sun, 06 Nov 1994 08:49:40 GMT", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(3)),
+        (at("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:40 GMT"), Some(0)),
+        // This clock is past that date.
+        (after("Sun, 06 Nov 1994 08:49:40 GMT"), Some(0)),
+        (after("-3"), Some(0)),
+        (after("3 s"), Some(0)),
+        (after(""), Some(0)),
+        (Vec::new(), Some(0)),
+        // Longer than the call may take, and longer than anybody means.
+        (after("11"), None),
+        (after("99999999999999999999"), None),
+        (after("Sat, 06 Nov 2094 08:49:40 GMT"), None),
+    ];
+    for status in [503, 429, 408] {
+        for (fields, expected) in &cases {
+            let (client, server) = client(&[Play::Refusal(status, fields.clone()), allow()], patient());
+            let start = Instant::now();
+            let answered = client.check(&REQUEST).await;
+            let Some(told) = expected.map(Duration::from_secs) else {
+                assert!(answered.is_err(), "{status} {fields:?}");
+                assert_eq!((server.count(), start.elapsed()), (1, Duration::ZERO), "{status} {fields:?}");
+                // A day later it is asked again, whatever was said.
+                pass(86_400_000).await;
+                assert!(client.check(&REQUEST).await.is_ok(), "{status} {fields:?}");
+                continue;
+            };
+            assert_eq!(answered.unwrap().verdict, Verdict::Allow, "{status} {fields:?}");
+            let took = start.elapsed();
+            assert!(
+                took >= told && took <= told + Duration::from_millis(22),
+                "{status} {fields:?}: {took:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,13 +69,81 @@ fn the_bounds_in_the_guide_are_those_of_the_code() {
         ("changes of overrides that are remembered", grouped(bounds::AUDIT_MAX)),
         ("calls in flight after SIGTERM", seconds(bounds::DRAIN_MAX)),
     ];
-    for (what, expected) in &rows {
+    hold("| what | most |", &rows);
+}
+
+/// Every row of the table with this head has the figure of the code, and every figure has a row.
+fn hold(head: &str, rows: &[(&str, String)]) {
+    for (what, expected) in rows {
         assert_eq!(figure(what), expected, "{what}");
     }
-    let table = OPERATING.split("## Bounds").nth(1).and_then(|rest| rest.split("\n\n").nth(2)).unwrap();
+    let bounds = OPERATING.split("## Bounds").nth(1).unwrap();
+    let table = bounds.split("\n\n").find(|part| part.starts_with(head)).expect("the table is there");
     let shown: Vec<&str> = table.lines().skip(2).filter_map(|row| row.split(" | ").next()).collect();
     for row in shown {
         let what = row.trim_start_matches("| ");
         assert!(rows.iter().any(|(own, _)| *own == what), "nothing holds the figure of '{what}'");
     }
+}
+
+#[test]
+fn the_bounds_of_the_gateway_in_the_guide_are_those_of_the_code() {
+    use tollgate_gateway::bounds as own;
+    assert_eq!(own::ANSWER_PIECE_MAX, 16 << 10, "a row names it");
+    let count = |number: u32| grouped(usize::try_from(number).unwrap());
+    let both = |bytes: usize, span| {
+        let bytes = if bytes < 1 << 20 { kibibytes(bytes) } else { mebibytes(bytes) };
+        format!("{bytes}, {}", seconds(span))
+    };
+    let windows = format!(
+        "{}, {}",
+        mebibytes(own::CONNECTION_WINDOW.try_into().unwrap()),
+        kibibytes(own::STREAM_WINDOW)
+    );
+    let kept = |most: usize, span| format!("{}, {}", grouped(most), seconds(span));
+    let ping =
+        format!("pinged every {}, {} to answer", seconds(own::PING_EVERY), seconds(own::PING_WAIT_MAX));
+    let (after, times, every) =
+        (seconds(own::TUNNEL_PROBE_AFTER), own::TUNNEL_PROBES, seconds(own::TUNNEL_PROBE_EVERY));
+    let rows = [
+        ("bytes of a request's head", kibibytes(own::HEAD_MAX)),
+        ("fields in a head", grouped(own::FIELDS_MAX)),
+        ("time for a head, from its first byte", seconds(own::HEAD_WAIT_MAX)),
+        ("a connection without a request", seconds(own::KEEP_ALIVE_MAX)),
+        ("time in which a client takes nothing of its answer", seconds(own::WRITE_WAIT_MAX)),
+        ("what is read of a body after a denial", both(own::DRAIN_BYTES, own::DRAIN_WAIT_MAX)),
+        ("what is read after the last answer on a connection", both(own::LINGER_BYTES, own::LINGER_MAX)),
+        ("requests at a time on one HTTP/2 connection", count(own::STREAMS_MAX)),
+        ("streams that a client opened and reset before they were looked at", grouped(own::RESETS_MAX)),
+        ("streams that were reset for what a client sent on them", grouped(own::LOCAL_RESETS_MAX)),
+        ("bytes on the way of one HTTP/2 connection, and of one request", windows),
+        ("a silent HTTP/2 connection to a client", ping),
+        ("time for the API to say `100 Continue`", seconds(own::CONTINUE_WAIT_MAX)),
+        ("routes", grouped(own::ROUTES_MAX)),
+        ("upstreams of a group", grouped(own::GROUP_MAX)),
+        (
+            "time between two health checks, and for one",
+            format!("at least {} ms", own::CHECK_MIN.as_millis()),
+        ),
+        ("upstreams that are tried for a connection", grouped(own::CONNECT_TRIES_MAX)),
+        ("ejection of an upstream", seconds(own::EJECTION_MAX)),
+        ("bytes of the head of an upstream's answer", kibibytes(own::UPSTREAM_HEAD_MAX)),
+        (
+            "connections without a request that a thread keeps to an upstream, and for how long",
+            kept(own::POOL_IDLE_MAX, own::POOL_IDLE_TIME),
+        ),
+        (
+            "HTTP/2 connections of a thread to an upstream, and for how long without a request",
+            kept(own::SHARED_MAX, own::SHARED_IDLE_TIME),
+        ),
+        ("requests at a time on one HTTP/2 connection to an upstream", grouped(own::UPSTREAM_STREAMS_MAX)),
+        ("lines of the access log that wait to be written", grouped(own::ACCESS_LOG_LINES_MAX)),
+        ("bytes of a text in the access log", grouped(own::ACCESS_LOG_TEXT_MAX)),
+        (
+            "silence of a tunnel before TCP asks whether its ends are there",
+            format!("{after}, then {times} times every {every}"),
+        ),
+        ("tunnels after SIGTERM", seconds(own::TUNNEL_DRAIN)),
+    ];
+    hold("| what, at the gateway | most |", &rows);
 }

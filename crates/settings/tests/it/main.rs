@@ -6,6 +6,7 @@
 )]
 
 mod gateway;
+mod guide;
 mod mapping;
 mod redis;
 mod schema;

@@ -156,22 +156,6 @@ fn every_action_whose_value_can_be_absent_takes_missing() {
     }
 }
 
-/// The settings that the guide shows are settings.
-#[test]
-fn the_settings_of_the_guide_work() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/forward-auth.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let blocks = page.split("```yaml\n# not a rule file: settings").skip(1);
-    let blocks: Vec<&str> = blocks
-        .filter_map(|rest| rest.split_once('\n')?.1.split_once("```"))
-        .map(|(block, _)| block)
-        .collect();
-    assert!(blocks.len() >= 2, "the page has lost its settings");
-    for block in blocks {
-        resolved(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
-    }
-}
-
 /// A descriptor with these fields, and a gateway to see answers.
 fn charged(fields: &str) -> String {
     format!(

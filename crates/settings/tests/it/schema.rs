@@ -6,11 +6,11 @@ use std::path::Path;
 use jsonschema::Validator;
 use serde_json::Value;
 
-fn validator() -> Validator {
+pub(crate) fn validator() -> Validator {
     jsonschema::draft7::new(&tollgate_settings::schema()).expect("the schema is one")
 }
 
-fn wrong(validator: &Validator, text: &str) -> Vec<String> {
+pub(crate) fn wrong(validator: &Validator, text: &str) -> Vec<String> {
     let value: Value = serde_saphyr::from_str(text).unwrap();
     validator.iter_errors(&value).map(|error| format!("{error} at {}", error.instance_path)).collect()
 }

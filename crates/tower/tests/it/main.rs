@@ -22,6 +22,7 @@ use tollgate_http::{
 use tollgate_limiter::{Clock, Limiter, ManualClock, MemoryStore, NoSink, Store};
 use tollgate_redis::{RedisConfig, RedisStore};
 use tollgate_rules::SourceFile;
+use tollgate_testkit::redis::RedisServer;
 use tollgate_tower::{PeerAddress, TollgateLayer};
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
@@ -283,6 +284,32 @@ async fn whoever_leaves_while_it_is_held_gives_its_place_back() {
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut held).await.is_err());
     assert!(!ask(&layer, from("me")).await.was_served, "the only place is taken");
     assert!(held.await.was_served);
+}
+
+/// Two servers on one Redis: each holds what the other has let pass.
+#[tokio::test]
+async fn a_delay_on_redis_is_held_by_every_server_on_it() {
+    let redis = RedisServer::start();
+    let start = tokio::time::Instant::now();
+    let layers = [0, 1].map(|_| {
+        let rules = rules("algorithm: leaky_bucket, requests_per_unit: 5, unit: second, burst: 9");
+        let store = RedisStore::new(RedisConfig::new(redis.url().parse().unwrap())).unwrap();
+        let limiter = Limiter::with(rules, store, tollgate_limiter::SystemClock::new(), NoSink);
+        let service = service_fn(async |_: Request<Empty<Bytes>>| {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("served")))
+        });
+        TollgateLayer::new(Arc::new(limiter), by_user(MissingValue::Drop)).layer(service)
+    });
+    for (turn, service) in (0..).zip(layers.iter().cycle().take(4)) {
+        let response = service.clone().oneshot(from("me")).await.unwrap();
+        assert_eq!(
+            (response.status(), response.headers().get("x-ratelimit-degraded")),
+            (StatusCode::OK, None)
+        );
+        // The clock of Redis and tokio's timer each count in milliseconds or finer.
+        let held = start.elapsed();
+        assert!(held + Duration::from_millis(2) >= Duration::from_millis(200 * turn), "{turn}: {held:?}");
+    }
 }
 
 /// How long somebody else waits for the only permit of a service while a request is held in front of it, and the
