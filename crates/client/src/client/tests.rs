@@ -210,6 +210,29 @@ async fn a_server_that_asks_for_quiet_is_left_alone_by_all_calls() {
     assert!(start.elapsed() >= Duration::from_secs(2));
 }
 
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_for_the_end_of_quiet_come_spread_out() {
+    const CALLS: usize = 50;
+    let (client, server) = client(&[busy(2), allow()], ClientSettings::default());
+    let start = Instant::now();
+    assert!(client.check(&REQUEST).await.is_err());
+    pass(1_600).await;
+    let calls: Vec<_> = (0..CALLS)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.check(&REQUEST).await.unwrap().verdict })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), Verdict::Allow);
+    }
+    let asked: Vec<Duration> = server.asked.lock().iter().skip(1).map(|at| *at - start).collect();
+    let base = client.shared.settings.backoff.base;
+    assert!(asked.iter().all(|at| (Duration::from_secs(2)..=Duration::from_secs(2) + base).contains(at)));
+    let instants: std::collections::HashSet<_> = asked.iter().collect();
+    assert!(asked.len() == CALLS && instants.len() > 5, "{asked:?}");
+}
+
 /// By every status that says so, and in every form that a time has; what cannot be read is waited for by back-off
 /// alone, which is 20 ms at most at first.
 #[tokio::test(start_paused = true)]
