@@ -183,7 +183,6 @@ async fn measure_held() {
         let held = clients.iter().filter(|client| client.stream.try_read(&mut [0]).is_err()).count();
         assert!(held > HELD / 2, "{held} of them wait");
         let each = grown / held;
-        println!("a held request takes {each} bytes");
         assert!(each <= HELD_BYTES_MAX, "a held request takes {each} bytes");
         answering.abort();
     }
@@ -250,7 +249,6 @@ async fn measure_held_streams() {
     let held = HELD - answered;
     assert!(held > HELD / 2, "{held} of them wait");
     let each = grown / held;
-    println!("a held stream takes {each} bytes");
     assert!(each <= HELD_BYTES_MAX, "a held stream takes {each} bytes");
     answering.abort();
 }
