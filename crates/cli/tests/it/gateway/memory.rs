@@ -11,7 +11,7 @@ use super::hyper_upstream::HyperUpstream;
 use super::{GatewayProcess, output, pattern};
 
 /// A body that would show if it were kept.
-const LARGE: usize = 64 << 20;
+const LARGE: usize = 256 << 20;
 /// What the gateway may take for it: its own buffers, and what an allocator keeps.
 const FLAT_KB: u64 = 16 << 10;
 /// What two sockets' buffers hold at most.
