@@ -105,6 +105,31 @@ fn a_large_request_takes_no_memory() {
 }
 
 #[test]
+fn large_bodies_over_http2_take_no_memory() {
+    let upstream = HyperUpstream::start();
+    let gateway = GatewayProcess::start(upstream.address);
+    let curl = |arguments: &[&str]| {
+        let own = ["-sS", "--fail", "--http2-prior-knowledge"];
+        String::from_utf8(output("curl", &[&own, arguments].concat())).unwrap()
+    };
+    curl(&["-o", "/dev/null", &gateway.url("/length/1000000")]);
+    let before = gateway.memory_kb("VmRSS");
+    // Slower than the upstream, so that it has to wait.
+    let slowly = ["--limit-rate", "200M", "-o", "/dev/null", "-w", "%{size_download}"];
+    assert_eq!(
+        curl(&[&slowly[..], &[&gateway.url(&format!("/length/{LARGE}"))]].concat()),
+        LARGE.to_string()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let sent = folder.path().join("sent");
+    std::fs::write(&sent, pattern(0, LARGE)).unwrap();
+    let said = curl(&["-X", "POST", "-T", sent.to_str().unwrap(), &gateway.url("/count")]);
+    assert_eq!(said, format!("{LARGE} true"));
+    let peak = gateway.memory_kb("VmHWM");
+    assert!(peak < before + FLAT_KB, "{before} KB before, {peak} KB at the peak");
+}
+
+#[test]
 fn ten_thousand_idle_connections_take_little_and_hinder_nobody() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // Clients and gateway are two processes, and each has one end.
