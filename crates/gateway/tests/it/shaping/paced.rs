@@ -102,15 +102,15 @@ impl Paced {
     }
 
     /// A connection of a client whose requests have turns.
-    pub(super) fn connect(&self) -> Client {
+    pub(super) fn connect(&self) -> PacedClient {
         self.connect_from(LIMITED)
     }
 
-    fn connect_from(&self, peer: IpAddr) -> Client {
+    fn connect_from(&self, peer: IpAddr) -> PacedClient {
         let (stream, served) = tokio::io::duplex(SOCKET_BYTES);
         let socket = ClientSocket { peer: Some(peer), is_tls: false };
         tokio::spawn(Arc::clone(&self.gateway).serve(served, socket, std::future::pending()));
-        Client { stream, read: Vec::new() }
+        PacedClient { stream, read: Vec::new() }
     }
 
     /// The same over HTTP/2.
@@ -200,12 +200,12 @@ async fn head(stream: &mut (impl tokio::io::AsyncRead + Unpin), read: &mut Vec<u
 }
 
 /// One end of a connection in memory.
-pub(super) struct Client {
+pub(super) struct PacedClient {
     stream: DuplexStream,
     read: Vec<u8>,
 }
 
-impl Client {
+impl PacedClient {
     pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }

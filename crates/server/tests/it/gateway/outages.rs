@@ -77,14 +77,14 @@ const STORE_TIMEOUT: Duration = Duration::from_millis(250);
 const SLACK: Duration = Duration::from_secs(3);
 
 /// A client that asks all the time, for another path each time.
-struct Traffic {
+struct SteadyAsking {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     /// The statuses that came, and the longest that one took to come.
     clients: Vec<JoinHandle<(BTreeSet<u16>, Duration)>>,
 }
 
-impl Traffic {
+impl SteadyAsking {
     fn start(gateway: SocketAddr) -> Self {
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let clients = MODES.map(|mode| {
@@ -144,7 +144,7 @@ async fn an_outage_under_traffic(away: fn(&mut RedisServer), back: fn(&mut Redis
         .start()
         .await;
     let gateway = server.addresses.gateway.unwrap();
-    let traffic = Traffic::start(gateway);
+    let traffic = SteadyAsking::start(gateway);
     traffic.goes_on(30).await;
     away(&mut redis);
     traffic.goes_on(60).await;

@@ -98,13 +98,13 @@ async fn get_http2(sender: &mut SendRequest<Empty<Bytes>>, path: &str) -> Bytes 
 }
 
 /// Two connections of HTTP/1.1 and one of HTTP/2 on which one request follows the other.
-struct Load {
+struct SteadyClients {
     stop: Arc<AtomicBool>,
     asked: [Arc<AtomicUsize>; 3],
     clients: Vec<JoinHandle<()>>,
 }
 
-impl Load {
+impl SteadyClients {
     async fn start(gateway: SocketAddr, mut http2: SendRequest<Empty<Bytes>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let asked: [Arc<AtomicUsize>; 3] = Default::default();
@@ -177,7 +177,7 @@ async fn reloads_under_load_close_no_connection_and_fail_no_request() {
     let slow_stream = tokio::spawn(async move { get_http2(&mut own, "/slow").await });
     let mut slow_connection = KeptConnection::open(gateway).await.unwrap();
     let slow_request = tokio::spawn(async move { slow_connection.get("/slow").await.unwrap() });
-    let load = Load::start(gateway, http2.clone()).await;
+    let load = SteadyClients::start(gateway, http2.clone()).await;
     for round in 1..=ROUNDS {
         load.goes_on().await;
         replace_file(&path, file(&upstream, round));
