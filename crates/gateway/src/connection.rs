@@ -58,7 +58,8 @@ impl<C: Checker> Gateway<C> {
         let service = || {
             let (gateway, context) = (Arc::clone(&self), Arc::clone(&context));
             service_fn(move |request: Request<Incoming>| {
-                let answer = Arc::clone(&gateway).answer(Arc::clone(&context), request);
+                // hyper and the task of a stream have room for it in several places, each as large as it is.
+                let answer = Box::pin(Arc::clone(&gateway).answer(Arc::clone(&context), request));
                 async move { Ok::<_, Infallible>(answer.await) }
             })
         };

@@ -177,7 +177,8 @@ impl<C: Checker> Gateway<C> {
         parts.headers.extend(target.host.clone().map(|host| (HOST, host)));
         parts.uri = target.uri();
         let (fate, request) = (BodyFate::default(), Request::from_parts(parts, body));
-        let forwarded = forward(&route, request, (&hop, &fate), &mut record.sent).await;
+        // A request that is held has no room for that yet.
+        let forwarded = Box::pin(forward(&route, request, (&hop, &fate), &mut record.sent)).await;
         record.has_unread_body &= forwarded.is_err() && !fate.is_whole();
         let (response, lease) = forwarded.inspect_err(|error| admission.failed(error.status().as_u16()))?;
         let upgrade = upgrade.map(|upgrade| (upgrade, context));

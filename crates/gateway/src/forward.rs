@@ -62,6 +62,8 @@ pub(crate) use stream_lease::StreamLease;
 pub(crate) struct UpstreamGroup {
     config: Arc<GroupConfig>,
     servers: Vec<Arc<UpstreamServer>>,
+    /// As its files were when it was loaded; none without TLS.
+    tls: Option<Arc<TlsClient>>,
     /// Outlives a reload, as what is known about upstreams does.
     load: Arc<UpstreamLoad>,
 }
@@ -124,7 +126,14 @@ impl UpstreamGroup {
         };
         let servers = config.servers.iter().map(server).collect();
         let load = old.map(|old| Arc::clone(&old.load)).unwrap_or_default();
-        Ok(Self { config: Arc::clone(config), servers, load })
+        Ok(Self { config: Arc::clone(config), servers, tls, load })
+    }
+
+    /// Upstreams that were kept are spoken to by the files as they are now, on new connections.
+    pub(crate) fn use_tls(&self) {
+        if let Some(tls) = &self.tls {
+            self.servers.iter().for_each(|server| server.use_tls(tls));
+        }
     }
 
     pub(crate) fn config(&self) -> &GroupConfig {

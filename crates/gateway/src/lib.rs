@@ -133,6 +133,8 @@ impl<C: Checker> Gateway<C> {
     pub fn reload(&self, config: &GatewayConfig, mapping: &Mapping) -> Result<(), UpstreamTlsError> {
         let admission = self.admission.clone().with_mapping(mapping.clone()).with_max_wait(config.max_wait);
         let table = RouteTable::new(config, &admission, Some(&self.routes.load()))?;
+        // Not before all files of all groups are right.
+        table.groups().for_each(UpstreamGroup::use_tls);
         self.routes.store(Arc::new(table));
         self.reloaded.send_replace(());
         Ok(())

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `bodies` | curl and nginx: bodies of every size and kind arrive byte for byte, over HTTP/1.1 and HTTP/2 |
 //! | `load` | wrk and h2load: nothing is lost under load |
+//! | `logs` | the first lines, and the access log |
 //! | `memory` | large bodies and thousands of idle connections, in bytes of this process |
 //! | `tunnels` | Python's websockets through it |
 //! | `hyper_upstream`, `nginx` | what stands behind it |
@@ -18,6 +19,7 @@
 mod bodies;
 mod hyper_upstream;
 mod load;
+mod logs;
 mod memory;
 mod nginx;
 mod tunnels;

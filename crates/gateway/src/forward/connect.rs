@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
@@ -28,7 +29,7 @@ const STREAMS_UNTIL_TOLD: usize = 1;
 pub(super) struct Endpoint {
     pub(super) url: UpstreamUrl,
     /// None without TLS.
-    pub(super) tls: Option<Arc<TlsClient>>,
+    pub(super) tls: Option<ArcSwap<TlsClient>>,
 }
 
 /// A new connection that nothing is spoken on yet.
@@ -60,6 +61,7 @@ pub(super) async fn open(endpoint: &Endpoint, is_http1: bool) -> io::Result<Upst
             Some(UpstreamProtocol::Http1) | None => speak_http1(stream).await,
         };
     };
+    let tls = tls.load_full();
     let stream = tls.handshake(stream, url, is_http1).await?;
     match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => speak_http2(stream).await,

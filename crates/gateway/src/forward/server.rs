@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use http::HeaderValue;
 use http::header::HOST;
 use hyper::Request;
@@ -61,7 +62,7 @@ impl UpstreamServer {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             group: group.name.clone(),
-            endpoint: Endpoint { url: url.clone(), tls: tls.filter(|_| url.is_tls()) },
+            endpoint: Endpoint { url: url.clone(), tls: tls.filter(|_| url.is_tls()).map(ArcSwap::new) },
             host: group.host.clone().unwrap_or(own),
             is_host_set: group.host.is_some(),
             negotiated: AtomicU8::new(0),
@@ -77,6 +78,13 @@ impl UpstreamServer {
 
     pub(super) const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// New connections are made like this.
+    pub(super) fn use_tls(&self, tls: &Arc<TlsClient>) {
+        if let Some(own) = &self.endpoint.tls {
+            own.store(Arc::clone(tls));
+        }
     }
 
     /// Where it is.

@@ -194,3 +194,123 @@ fn detach(work: impl Future<Output = ()> + Send + 'static) {
         runtime.spawn(work);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http::HeaderMap;
+    use tokio::sync::Notify;
+    use tokio::time::Instant;
+    use tollgate_core::{Micros, Time};
+    use tollgate_limiter::{Clock, Limiter, MemoryStore, NoSink};
+    use tollgate_rules::{Options, SourceFile};
+
+    use super::*;
+    use crate::admission::{Admission, AdmissionControl, LimiterChecker};
+    use crate::request::{Action, Fact, HttpRequestFacts, Mapping, PathTemplates};
+    use crate::response::ResponseSettings;
+
+    const PACED: &str = "domain: d\ndescriptors:\n  - key: k\n    rate_limit: { unit: second, requests_per_unit: 1, algorithm: leaky_bucket, burst: 9 }\n";
+
+    /// Follows the timers, so that a test decides how fast time passes.
+    struct PausedClock(Instant);
+
+    impl Clock for PausedClock {
+        fn now(&self) -> Time {
+            Time::from_secs(1_700_000_000) + Micros::from(self.0.elapsed())
+        }
+    }
+
+    /// A store that is asked at once and takes its time with what is given back.
+    struct SlowToSettle {
+        checker: LimiterChecker<MemoryStore, PausedClock, NoSink>,
+        /// Lets one of those who settle go on.
+        may_settle: Notify,
+        has_settled: Notify,
+    }
+
+    impl Checker for SlowToSettle {
+        type Error = Infallible;
+
+        fn now(&self) -> Time {
+            self.checker.now()
+        }
+
+        fn calendar(&self) -> Time {
+            self.checker.calendar()
+        }
+
+        fn responses(&self) -> &ResponseSettings {
+            self.checker.responses()
+        }
+
+        fn route<'a>(&'a self, _: &'a [u8], _: Option<&'a PathTemplates>) -> Option<Cow<'a, str>> {
+            None
+        }
+
+        fn passed(&self, _: &str, _: Time) {}
+
+        async fn check(&self, request: &Request<'_>, now: Time, most: Micros) -> Result<Reply, Infallible> {
+            self.checker.check(request, now, most).await
+        }
+
+        async fn settle(&self, request: &Request<'_>, now: Time) {
+            self.may_settle.notified().await;
+            self.checker.settle(request, now).await;
+            self.has_settled.notify_one();
+        }
+    }
+
+    fn slow_checker() -> Arc<SlowToSettle> {
+        let source = SourceFile { name: "rules.yaml".into(), text: PACED.into() };
+        let rules = tollgate_rules::load(vec![source], &Options::default()).unwrap().rules;
+        let limiter = Limiter::with(rules, MemoryStore::default(), PausedClock(Instant::now()), NoSink);
+        let checker = LimiterChecker { limiter: Arc::new(limiter), responses: ResponseSettings::default() };
+        Arc::new(SlowToSettle { checker, may_settle: Notify::new(), has_settled: Notify::new() })
+    }
+
+    async fn admit(control: &AdmissionControl, checker: &Arc<SlowToSettle>) -> Admission<SlowToSettle> {
+        let headers = HeaderMap::new();
+        let facts = HttpRequestFacts {
+            peer: None,
+            peer_name: None,
+            method: "GET",
+            target: b"/",
+            host: None,
+            headers: (&headers).into(),
+        };
+        control.admit(checker, &facts).await.expect("the mapping denies nothing")
+    }
+
+    /// While the store has the charge still, the limiter tells turns that are one too late: whoever comes then takes
+    /// the turn that was left, and whoever comes afterwards the last one.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_is_free_when_the_store_has_the_charge_back_and_not_before() {
+        let checker = slow_checker();
+        let mapping = Mapping::new("d", vec![vec![Action::new("k", Fact::Text("x".into()))]]).unwrap();
+        let control = AdmissionControl::new(mapping, Duration::from_secs(60));
+        let start = Instant::now();
+        admit(&control, &checker).await.turn().await;
+        let (first, leaving) = (admit(&control, &checker).await, admit(&control, &checker).await);
+        drop(leaving);
+        let meanwhile = admit(&control, &checker).await;
+        checker.may_settle.notify_one();
+        checker.has_settled.notified().await;
+        let next = admit(&control, &checker).await;
+        let mut waits = Vec::new();
+        for mut admission in [first, meanwhile, next] {
+            waits.push(tokio::spawn(async move {
+                admission.turn().await;
+                start.elapsed().as_millis()
+            }));
+        }
+        let mut turns = Vec::new();
+        for wait in waits {
+            turns.push(wait.await.unwrap());
+        }
+        assert_eq!(turns, [1_000, 2_000, 3_000]);
+    }
+}

@@ -8,7 +8,10 @@
 //! Invariants: a line has a turn for each request, and one for each that has left and is not given back yet. How
 //! many wait is bounded by the limit's `burst` and by `max_wait`, both decided when a request arrives.
 //!
-//! Deliberately not here: turns that others hold, such as another node on the same Redis.
+//! Deliberately not here: turns that others hold, such as another node on the same Redis. Nor the turn of a request
+//! that was decided and has not entered the line yet, which is a moment where the decision comes from elsewhere: if
+//! somebody leaves just then and has its charge back within that moment, the last turn that the line knows of leaves
+//! instead of the one that is about to enter. That turn stays empty then, and the later one is given twice.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -119,6 +122,10 @@ impl WaitingPlace {
 
     /// Leaves the line, in which everybody behind moves up. What was taken has yet to be given back, and then the turn.
     pub(super) fn give_up(mut self) -> FreedTurn {
+        self.leave_early()
+    }
+
+    fn leave_early(&mut self) -> FreedTurn {
         self.leave(|_| ());
         FreedTurn { room: self.room.clone(), line: self.line }
     }
@@ -146,9 +153,7 @@ impl WaitingPlace {
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
         if !self.has_gone {
-            self.leave(|turns| {
-                turns.pop_back();
-            });
+            drop(self.leave_early());
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The gateway in a whole server: settings, rules, certificates and history are those of all others.
 #![expect(clippy::unwrap_used, reason = "clippy knows the tests here, but not the functions that they share")]
 
+mod charges;
 mod grpc;
+mod kept;
 mod outages;
 mod reload;
+mod reload_under_load;
 mod tls;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

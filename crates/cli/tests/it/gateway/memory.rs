@@ -11,7 +11,7 @@ use super::hyper_upstream::HyperUpstream;
 use super::{GatewayProcess, output, pattern};
 
 /// A body that would show if it were kept.
-const LARGE: usize = 64 << 20;
+const LARGE: usize = 256 << 20;
 /// What the gateway may take for it: its own buffers, and what an allocator keeps.
 const FLAT_KB: u64 = 16 << 10;
 /// What two sockets' buffers hold at most.
@@ -100,6 +100,31 @@ fn a_large_request_takes_no_memory() {
         stream.read_exact(&mut body).unwrap();
         assert_eq!(String::from_utf8_lossy(&body), expected, "{head}");
     }
+    let peak = gateway.memory_kb("VmHWM");
+    assert!(peak < before + FLAT_KB, "{before} KB before, {peak} KB at the peak");
+}
+
+#[test]
+fn large_bodies_over_http2_take_no_memory() {
+    let upstream = HyperUpstream::start();
+    let gateway = GatewayProcess::start(upstream.address);
+    let curl = |arguments: &[&str]| {
+        let own = ["-sS", "--fail", "--http2-prior-knowledge"];
+        String::from_utf8(output("curl", &[&own, arguments].concat())).unwrap()
+    };
+    curl(&["-o", "/dev/null", &gateway.url("/length/1000000")]);
+    let before = gateway.memory_kb("VmRSS");
+    // Slower than the upstream, so that it has to wait.
+    let slowly = ["--limit-rate", "200M", "-o", "/dev/null", "-w", "%{size_download}"];
+    assert_eq!(
+        curl(&[&slowly[..], &[&gateway.url(&format!("/length/{LARGE}"))]].concat()),
+        LARGE.to_string()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let sent = folder.path().join("sent");
+    std::fs::write(&sent, pattern(0, LARGE)).unwrap();
+    let said = curl(&["-X", "POST", "-T", sent.to_str().unwrap(), &gateway.url("/count")]);
+    assert_eq!(said, format!("{LARGE} true"));
     let peak = gateway.memory_kb("VmHWM");
     assert!(peak < before + FLAT_KB, "{before} KB before, {peak} KB at the peak");
 }

@@ -10,8 +10,8 @@ pub(super) struct Scene {
 pub(super) struct ScriptStep {
     pub(super) descriptors: &'static [&'static [(&'static str, &'static str)]],
     pub(super) cost: u64,
-    /// The verdict, what remains of the limit that is told, and `soft`.
-    /// Nothing is told of what no limit is enforced for.
+    /// The verdict, what remains of the limit that is told, `soft`, and where it matters `window` or `block`: how
+    /// long a denial lasts. Nothing is told of what no limit is enforced for.
     pub(super) expected: &'static str,
 }
 
@@ -170,6 +170,17 @@ pub(super) const SCENES: &[Scene] = &[
             step(&[&[("punished", "a")]], 2, "deny 0"),
             step(&[&[("punished", "a")]], 1, "deny 0"),
             step(&[&[("punished", "b")]], 1, "allow 2"),
+        ],
+    },
+    Scene {
+        name: "who is denied twice is blocked for longer than the window, one request at a time",
+        steps: &[
+            step(&[&[("caught", "a")]], 1, "allow 0"),
+            step(&[&[("caught", "a")]], 1, "deny 0 window"),
+            step(&[&[("caught", "a")]], 1, "deny 0 block"),
+            step(&[&[("caught", "a")]], 1, "deny 0 block"),
+            step(&[&[("caught", "b")]], 1, "allow 0"),
+            step(&[&[("caught", "b")]], 1, "deny 0 window"),
         ],
     },
     Scene {

@@ -34,6 +34,8 @@ pub(super) struct Seen {
     pub(super) remaining: Option<u64>,
     /// None if the way cannot tell.
     pub(super) is_soft: Option<bool>,
+    /// When a denied one may come again, in seconds; none if that is not told.
+    pub(super) retry_after: Option<u64>,
 }
 
 /// A way in.
@@ -140,6 +142,7 @@ fn by_headers<'a>(is_refused: bool, find: impl Fn(&str) -> Option<&'a str>) -> S
         verdict: verdict.to_owned(),
         remaining: find("x-ratelimit-remaining").map(|text| text.parse().unwrap()),
         is_soft: Some(find("x-ratelimit-soft") == Some("true")),
+        retry_after: find("retry-after").map(|text| text.parse().unwrap()),
     }
 }
 
@@ -200,6 +203,7 @@ async fn check(address: SocketAddr, step: &ScriptStep) -> Seen {
     Seen {
         remaining: told.map(|decision| decision["remaining"].as_u64().unwrap()),
         is_soft: Some(verdict != "deny" && decisions.iter().any(is_soft)),
+        retry_after: reply["retry_after_ms"].as_u64().map(|ms| ms.div_ceil(1_000)),
         verdict,
     }
 }
@@ -217,6 +221,9 @@ async fn resp(connection: &mut MultiplexedConnection, step: &ScriptStep) -> Seen
         verdict: redis::from_redis_value(field("verdict")).unwrap(),
         remaining: redis::from_redis_value(field("remaining")).unwrap(),
         is_soft: Some(field("soft") == redis::Value::Boolean(true)),
+        retry_after: redis::from_redis_value::<Option<u64>>(field("retry_after_ms"))
+            .unwrap()
+            .map(|ms| ms.div_ceil(1_000)),
     }
 }
 
