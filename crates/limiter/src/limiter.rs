@@ -425,7 +425,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         {
             let hash = rules.hash_of_rule(memory, &charge);
             // They come side by side then. By itself, a check would wait for its state all the same.
-            if events.is_some_and(|events| hash.prefetch_event(events)) {
+            if events.is_some_and(|events| prefetch_event(events, hash)) {
                 memory.prefetch(hash.hash);
             }
             let decision = memory.decide_hash(hash.hash, &charge, step.now);
@@ -453,7 +453,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         if let Some(events) = events {
             for key in &keys {
                 memory.prefetch(key.hash);
-                key.prefetch_event(events);
+                prefetch_event(events, *key);
             }
         }
         let decisions = memory.decide_hashes(&hashes, &lookup.set, now);
@@ -499,6 +499,12 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     fn offer(&self, request: &Request<'_>, operation: Operation, reply: &Reply) {
         self.sink.batch(|events| offer(events, request, operation, reply));
     }
+}
+
+/// Has whatever the event of a decision about this key will need fetched from memory; whether there is any.
+#[inline]
+fn prefetch_event(events: &mut dyn EventBatch, key: KeyHash) -> bool {
+    key.rule.zip(key.key_number()).is_some_and(|(rule, number)| events.prefetch(rule, number))
 }
 
 /// Offers what happened. A peek is no traffic, so that nobody counts it.

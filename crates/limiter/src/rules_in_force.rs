@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::{Charge, Key, Rule, RuleId, RuleSet};
 
-use crate::event::EventBatch;
 use crate::memory::MemoryStore;
 
 /// The rules that are in force.
@@ -116,7 +115,7 @@ impl RulesInForce {
 pub(crate) struct KeyHash {
     pub(crate) hash: u64,
     /// The number of its rule, if entries with other values have other keys.
-    rule: Option<u64>,
+    pub(crate) rule: Option<u64>,
 }
 
 impl KeyHash {
@@ -124,12 +123,6 @@ impl KeyHash {
     #[inline]
     pub(crate) fn key_number(self) -> Option<NonZeroU64> {
         self.rule.and(NonZeroU64::new(self.hash))
-    }
-
-    /// Has fetched from memory what the event of a decision about this key will need; whether there is any.
-    #[inline]
-    pub(crate) fn prefetch_event(self, events: &mut dyn EventBatch) -> bool {
-        self.rule.zip(self.key_number()).is_some_and(|(rule, key)| events.prefetch(rule, key))
     }
 }
 

@@ -15,7 +15,7 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Decision, Entry, Limit, Operation, PlainBucket, Request, Time};
 
-use super::{Limiter, RequestStep, caller_charge, offer};
+use super::{Limiter, RequestStep, caller_charge, offer, prefetch_event};
 use crate::clock::Clock;
 use crate::event::{EventBatch, EventSink};
 use crate::limit_reply::{CallerDecision, LimitReply};
@@ -123,7 +123,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             single.fill(memory, &rules, requests);
         }
         for hash in &single.hashes {
-            hash.prefetch_event(events);
+            prefetch_event(events, *hash);
         }
         let mut reply: Option<Reply> = None;
         memory.decide_batch(single.hashes.iter().map(|hash| hash.hash), &single, now, |at, decision| {
