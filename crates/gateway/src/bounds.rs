@@ -78,11 +78,11 @@ pub const POOL_IDLE_MAX: usize = 256;
 /// and uvicorn close theirs, so that a request hardly ever meets a connection that is being closed.
 pub const POOL_IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// So much less than the upstream says in `Keep-Alive: timeout=N`, for the way there, a busy machine, and
-/// seconds that were rounded up;
+/// How much shorter it is than what the upstream says in `Keep-Alive: timeout=N`: the way there, a busy machine,
+/// and seconds that were rounded up.
 pub const POOL_IDLE_MARGIN: Duration = Duration::from_secs(1);
 
-/// and never longer than this: what is between the two may forget a silent connection.
+/// The longest time that it is, whatever the upstream says: what is between the two may forget a silent connection.
 pub const POOL_IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Requests at a time on one HTTP/2 connection; what nginx allows.
