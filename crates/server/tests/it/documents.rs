@@ -133,6 +133,14 @@ fn the_bounds_of_the_gateway_in_the_guide_are_those_of_the_code() {
             kept(own::POOL_IDLE_MAX, own::POOL_IDLE_TIME),
         ),
         (
+            "the same where answers of the upstream say `Keep-Alive: timeout=N`",
+            format!(
+                "{} s less, {} s at most",
+                own::POOL_IDLE_MARGIN.as_secs(),
+                own::POOL_IDLE_TIME_MAX.as_secs()
+            ),
+        ),
+        (
             "HTTP/2 connections of a thread to an upstream, and for how long without a request",
             kept(own::SHARED_MAX, own::SHARED_IDLE_TIME),
         ),
