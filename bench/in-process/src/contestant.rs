@@ -18,32 +18,42 @@ const CAPACITY: Capacity = Capacity { keys: 12_000_000, log_bytes: 0 };
 /// What the limit of a contestant lets through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowance {
-    /// Everything; a key is remembered for 10 s and more after it was asked.
-    Everything,
+    /// Every check of one key, however fast they come.
+    OneKey,
+    /// Every check of many keys; a key is remembered for 10 s and more after it was asked.
+    ManyKeys,
     /// Nothing but the first two checks of a key.
     Nothing,
 }
 
 impl Allowance {
-    /// How many tokens a full bucket has.
+    /// Whether checks pass.
+    pub fn allows(self) -> bool {
+        self != Self::Nothing
+    }
+
+    /// How many tokens a full bucket has. One that is empty fills in less than two years.
     pub const fn burst(self) -> u32 {
         match self {
-            Self::Everything => 300_000_000,
+            Self::OneKey => 300_000_000,
+            Self::ManyKeys => 5_000_000,
             Self::Nothing => 2,
         }
     }
 
-    /// Seconds until one more comes.
-    pub const fn seconds_each(self) -> u64 {
+    /// How many tokens come in how many seconds.
+    pub const fn rate(self) -> (u32, u64) {
         match self {
-            Self::Everything => 10,
-            Self::Nothing => 3_600,
+            Self::OneKey => (5, 1),
+            Self::ManyKeys => (1, 10),
+            Self::Nothing => (1, 3_600),
         }
     }
 
     fn limit(self) -> Result<Limit, LimitError> {
         let shape = Shape::TokenBucket { burst: self.burst(), refill: Refill::Smooth };
-        Limit::new(1, Micros::from_secs(self.seconds_each()), shape)
+        let (count, seconds) = self.rate();
+        Limit::new(count, Micros::from_secs(seconds), shape)
     }
 }
 

@@ -40,7 +40,8 @@ impl Contestant for Governor {
     const NAME: &'static str = "governor 0.10.4";
 
     fn new(allowance: Allowance) -> Self {
-        let quota = Quota::with_period(Duration::from_secs(allowance.seconds_each())).expect("not zero");
+        let (count, seconds) = allowance.rate();
+        let quota = Quota::with_period(Duration::from_secs(seconds) / count).expect("not zero");
         let burst = NonZeroU32::new(allowance.burst()).expect("not zero");
         Self(governor::RateLimiter::keyed(quota.allow_burst(burst)))
     }
@@ -60,10 +61,11 @@ impl Contestant for Throttlecrab {
     }
 
     fn check(&self, key: &String) -> bool {
-        let (burst, seconds) = (i64::from(self.1.burst()), self.1.seconds_each());
+        let (burst, (count, seconds)) = (i64::from(self.1.burst()), self.1.rate());
         let mut limiter = self.0.lock().expect("nobody panics");
         let period = i64::try_from(seconds).expect("a small number");
-        limiter.rate_limit(key, burst, 1, period, 1, SystemTime::now()).is_ok_and(|(allowed, _)| allowed)
+        let count = i64::from(count);
+        limiter.rate_limit(key, burst, count, period, 1, SystemTime::now()).is_ok_and(|(allowed, _)| allowed)
     }
 }
 

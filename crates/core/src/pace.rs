@@ -17,6 +17,9 @@ use crate::time::{Micros, NOW_MAX, Time};
 /// 2^36.
 const LIFE_UNIT: u64 = 1 << 18;
 
+/// The longest life that [`near_words`] can tell: two years and some weeks.
+pub(crate) const NEAR_MAX: Micros = Micros::new((Cell::NEAR_MAX - 1) * LIFE_UNIT);
+
 /// Parts of a microsecond that are fine enough for any rounding.
 const FINE_PARTS: u32 = 1 << 20;
 
@@ -184,7 +187,7 @@ impl Pace {
     /// was in [`LIFE_UNIT`]s, and by how many parts the instant comes before it.
     pub(crate) fn until(self, cell: Option<Cell>, now: Time) -> Span {
         let Some(cell) = cell.filter(|cell| cell.deadline() > now) else { return Span::ZERO };
-        let early = u32::try_from(early_parts(cell, self.parts())).unwrap_or(0);
+        let early = u32::try_from(early_parts(cell.pair().1, self.parts())).unwrap_or(0);
         let up_to_deadline = Span::of(cell.deadline().since(now));
         self.sub(up_to_deadline, Span { whole: 0, part: early })
     }
@@ -207,26 +210,26 @@ pub(crate) fn cell_at(now: Time, whole: Micros, early: u64) -> Cell {
     Cell::of_pair(deadline, life, early)
 }
 
-/// The same where both `now` and `whole` are below [`NOW_MAX`], so that nothing comes near the end of time.
-#[inline]
-pub(crate) fn near_cell(now: Time, whole: Micros, early: u64) -> Cell {
-    debug_assert!(now < NOW_MAX && whole.get() < NOW_MAX.get(), "an instant that can be told");
+/// The packed words of the same cell where `now` is below [`NOW_MAX`] and `whole` at most [`NEAR_MAX`], so that
+/// nothing comes near the end of time and the life of the cell is in its second word.
+#[inline(always)]
+pub(crate) fn near_words(now: Time, whole: Micros, early: u64) -> [u64; 2] {
+    debug_assert!(now < NOW_MAX && whole <= NEAR_MAX, "an instant that can be told");
     let deadline = Time::in_range(now.get() + whole.get());
-    Cell::of_pair(deadline, whole.get().div_ceil(LIFE_UNIT), early)
+    Cell::pack_near(deadline, (whole.get() + (LIFE_UNIT - 1)) / LIFE_UNIT, early)
 }
 
-/// Whether a cell is as far away as it was when it was written, or further: only where a clock stepped back. To the
-/// unit, so that a cell that is not has not been [`rewound`] either.
-#[inline]
-pub(crate) fn is_past_life(cell: Cell, span: Micros) -> bool {
-    span.get() / LIFE_UNIT > cell.pair().0
+/// Whether a cell with a life of so many units is as far away as it was when it was written, or further: only where a
+/// clock stepped back. To the unit, so that a cell that is not has not been [`rewound`] either.
+#[inline(always)]
+pub(crate) const fn is_past_life(units: u64, span: u64) -> bool {
+    span / LIFE_UNIT > units
 }
 
-/// By how many parts the instant of a cell comes before its deadline. A state of before a reload may count in other
-/// parts: at worst the instant moves by less than a microsecond, to the later side.
+/// By how many parts the instant of a cell that says `early` comes before its deadline. A state of before a reload may
+/// count in other parts: at worst the instant moves by less than a microsecond, to the later side.
 #[inline]
-pub(crate) fn early_parts(cell: Cell, parts: u64) -> u64 {
-    let (_, early) = cell.pair();
+pub(crate) const fn early_parts(early: u64, parts: u64) -> u64 {
     if early < parts { early } else { 0 }
 }
 

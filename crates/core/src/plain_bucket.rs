@@ -33,8 +33,9 @@ pub struct PlainBucket {
     by_parts: Reciprocal,
     by_token: Reciprocal,
     /// What a bucket used up takes to fill, rounded down, so that no state is counted in more parts than a
-    /// [`Reciprocal`] divides: one that ends later is decided by the long way.
-    span_max: Micros,
+    /// [`Reciprocal`] divides, and no more than leaves room for a token below [`pace::NEAR_MAX`]: a state that
+    /// ends later is decided by the long way.
+    span_max: u64,
 }
 
 /// What a check by a [`PlainBucket`] came to, from which that makes the decision. A decision is eight words: it is
@@ -59,6 +60,7 @@ impl PlainBucket {
     pub(crate) fn new(pace: Pace, capacity: u64) -> Option<Self> {
         let (parts, token) = (pace.parts(), pace.token_parts());
         let full = token.checked_mul(capacity).filter(|full| *full < PARTS_MAX && capacity > 0)?;
+        let span_max = pace::NEAR_MAX.get().checked_sub(token / parts + 1)?.min(full / parts);
         (parts < PARTS_MAX).then(|| Self {
             parts,
             token,
@@ -66,38 +68,39 @@ impl PlainBucket {
             capacity,
             by_parts: Reciprocal::new(parts),
             by_token: Reciprocal::new(token),
-            span_max: Micros::new(full / parts),
+            span_max,
         })
     }
 
-    /// Checks for one token over the state of a key: what came of it, and the new state if it is taken. None
-    /// if the long way has to decide.
+    /// Checks for one token over the packed words of a cell: what came of it, and the new words if it is taken. None
+    /// if the long way has to decide, as it has where one of [`Cell::FREE_BITS`] is set.
     #[inline(always)]
-    pub fn check_one(&self, cell: Cell, now: Time) -> Option<(PlainCheck, Option<Cell>)> {
-        let span = cell.deadline().since(now);
-        if now >= NOW_MAX || span > self.span_max || pace::is_past_life(cell, span) {
+    pub fn check_one(&self, words: [u64; 2], now: Time) -> Option<(PlainCheck, Option<[u64; 2]>)> {
+        let (deadline, life, early) = Cell::unpack_near(words);
+        let span = deadline.saturating_sub(now.get());
+        if now >= NOW_MAX || span > self.span_max || pace::is_past_life(life, span) {
             return None;
         }
-        let missing = self.parts_of(span, cell);
+        let missing = self.parts_of(span, early);
         if missing > self.most {
-            return Some((PlainCheck { missing, reset_after: span, is_denied: true }, None));
+            return Some((PlainCheck { missing, reset_after: Micros::in_range(span), is_denied: true }, None));
         }
         let missing = missing + self.token;
         let reset_after = self.micros_ceil(missing);
         let early = if self.parts == 1 { 0 } else { reset_after.get() * self.parts - missing };
-        let cell = pace::near_cell(now, reset_after, early);
-        Some((PlainCheck { missing, reset_after, is_denied: false }, Some(cell)))
+        let words = pace::near_words(now, reset_after, early);
+        Some((PlainCheck { missing, reset_after, is_denied: false }, Some(words)))
     }
 
-    /// How many parts it is to the instant of a cell whose deadline is `span` away.
+    /// How many parts it is to an instant that comes `early` parts before a deadline which is `span` away.
     #[inline(always)]
-    fn parts_of(&self, span: Micros, cell: Cell) -> u64 {
-        match span.get() {
+    const fn parts_of(&self, span: u64, early: u64) -> u64 {
+        match span {
             // Where a token takes whole microseconds, as nearly always, these are the parts. A branch that is foreseen
             // takes no time; a product that all else waits for does.
             whole if self.parts == 1 => whole,
             0 => 0,
-            whole => whole * self.parts - pace::early_parts(cell, self.parts),
+            whole => whole * self.parts - pace::early_parts(early, self.parts),
         }
     }
 
@@ -160,8 +163,8 @@ mod tests {
 
     /// What the short way says.
     fn short_way(bucket: &PlainBucket, cell: Cell, now: Time) -> Option<(Decision, Option<Cell>)> {
-        let (check, cell) = bucket.check_one(cell, now)?;
-        Some((bucket.decision(check), cell))
+        let (check, words) = bucket.check_one(cell.pack(), now)?;
+        Some((bucket.decision(check), words.map(Cell::unpack)))
     }
 
     /// What the long way says, in the words of the short one.
@@ -251,7 +254,7 @@ mod tests {
         assert!(others.iter().all(|other| other.plain_bucket().is_none()));
         let bucket = limit.plain_bucket().expect("as above");
         let far = pace::cell_at(NOW + Micros::from_secs(86_400), Micros::from_secs(1), 0);
-        assert_eq!(bucket.check_one(far, NOW), None, "of a clock that was ahead");
-        assert_eq!(bucket.check_one(far, NOW_MAX), None, "at the end of time");
+        assert_eq!(bucket.check_one(far.pack(), NOW), None, "of a clock that was ahead");
+        assert_eq!(bucket.check_one(far.pack(), NOW_MAX), None, "at the end of time");
     }
 }

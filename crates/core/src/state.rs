@@ -42,6 +42,9 @@ impl Cell {
     /// so that a store has them for marks of its own.
     pub const FREE_BITS: u64 = !((1 << (DEADLINE_BITS + HIGH_BITS)) - 1);
 
+    /// Of a pair whose first number is smaller than this, all bits are in the second packed word.
+    pub(crate) const NEAR_MAX: u64 = 1 << 28;
+
     pub(crate) const fn new(deadline: Time, low: u64) -> Self {
         Self { deadline, high: 0, low }
     }
@@ -55,6 +58,19 @@ impl Cell {
 
     pub(crate) fn pair(self) -> (u64, u64) {
         (u64::from(self.high) << 28 | self.low >> 36, self.low & ((1 << 36) - 1))
+    }
+
+    /// The packed words of a cell whose payload is a number below [`Cell::NEAR_MAX`] and one below 2^36.
+    #[inline(always)]
+    pub(crate) fn pack_near(deadline: Time, first: u64, second: u64) -> [u64; 2] {
+        debug_assert!(first < Self::NEAR_MAX && second < 1 << 36, "no bit is left for the first word");
+        [deadline.get(), first << 36 | second]
+    }
+
+    /// The deadline and the payload of such words; of any others the deadline is past [`Time::MAX`].
+    #[inline(always)]
+    pub(crate) const fn unpack_near([first, second]: [u64; 2]) -> (u64, u64, u64) {
+        (first, second >> 36, second & ((1 << 36) - 1))
     }
 
     pub(crate) const fn low(self) -> u64 {

@@ -262,7 +262,7 @@ impl MemoryStore {
     pub(crate) fn check_one(&self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<PlainCheck> {
         let shard = self.shard(self.shard_of(hash));
         if let Some(words) = shard.denied_state(hash)
-            && let Some((check, None)) = bucket.check_one(Cell::unpack(words), now)
+            && let Some((check, None)) = bucket.check_one(words, now)
         {
             return Some(check);
         }

@@ -55,7 +55,7 @@ impl LockedShards<'_> {
         }
         for (index, change) in changes.into_iter().enumerate() {
             let (hash, table) = self.place(index)?;
-            self.tables.get_mut(table)?.put_cell(change.at, hash, change.cell);
+            self.tables.get_mut(table)?.put_words(change.at, hash, change.words);
         }
         Some(decisions)
     }

@@ -64,15 +64,22 @@ impl Slot {
         (self.words[0] & IS_LOG == 0).then(|| Cell::unpack(self.words))
     }
 
+    /// The words of the state, which are those of a cell unless [`IS_LOG`] is set.
+    #[inline(always)]
+    const fn unmarked(self) -> [u64; 2] {
+        let [first, second] = self.words;
+        [first & !IN_USE, second]
+    }
+
     fn log_place(self) -> Option<usize> {
         if self.words[0] & IS_LOG == 0 { None } else { usize::try_from(self.words[1]).ok() }
     }
 }
 
-/// Another cell for a key, and the decision that it comes of.
+/// Another cell, packed, for a key, and the decision that it comes of.
 pub(super) struct CellChange {
     pub(super) at: usize,
-    pub(super) cell: Cell,
+    pub(super) words: [u64; 2],
     pub(super) decision: Decision,
 }
 
@@ -174,9 +181,9 @@ impl Table {
     #[inline(always)]
     pub(super) fn check_one(&mut self, hash: u64, bucket: &PlainBucket, now: Time) -> Option<PlainCheck> {
         let at = self.find(hash)?;
-        let (check, taken) = bucket.check_one(self.slot(at).cell()?, now)?;
+        let (check, taken) = bucket.check_one(self.slot(at).unmarked(), now)?;
         match taken {
-            Some(cell) => self.put_cell(at, hash, cell),
+            Some(words) => self.put_words(at, hash, words),
             None => self.keep_denied(at, hash),
         }
         Some(check)
@@ -189,24 +196,23 @@ impl Table {
             return None;
         }
         let at = self.find(hash)?;
-        let cell = self.slot(at).cell()?;
         if let Some(bucket) = charge.plain_bucket()
-            && let Some((check, taken)) = bucket.check_one(cell, now)
+            && let Some((check, taken)) = bucket.check_one(self.slot(at).unmarked(), now)
         {
-            return Some(CellChange { at, cell: taken?, decision: bucket.decision(check) });
+            return Some(CellChange { at, words: taken?, decision: bucket.decision(check) });
         }
+        let cell = self.slot(at).cell()?;
         match charge.decide_cell(Some(cell), now) {
             (decision, Change::Put(cell)) if !decision.verdict.is_deny() => {
-                Some(CellChange { at, cell, decision })
+                Some(CellChange { at, words: cell.pack(), decision })
             }
             _ => None,
         }
     }
 
-    /// Keeps another cell for a key that has one.
+    /// Keeps another cell, packed, for a key that has one.
     #[inline(always)]
-    pub(super) fn put_cell(&mut self, at: usize, hash: u64, cell: Cell) {
-        let [first, second] = cell.pack();
+    pub(super) fn put_words(&mut self, at: usize, hash: u64, [first, second]: [u64; 2]) {
         self.forget_denied(hash);
         self.slot_mut(at).words = [first | IN_USE, second];
     }
@@ -215,7 +221,7 @@ impl Table {
     #[inline]
     fn keep_denied(&mut self, at: usize, hash: u64) {
         self.mark_used(at);
-        self.denied.put(hash, self.slot(at).words);
+        self.denied.put(hash, self.slot(at).unmarked());
         *self.copied_mut(hash) = low_half(hash);
     }
 
@@ -263,7 +269,7 @@ impl Table {
         match change {
             Change::Keep if decision.verdict.is_deny() => self.keep_denied(at, hash),
             Change::Keep => self.mark_used(at),
-            Change::Put(cell) => self.put_cell(at, hash, cell),
+            Change::Put(cell) => self.put_words(at, hash, cell.pack()),
             Change::Remove => drop(self.remove(at)),
         }
         decision
