@@ -216,7 +216,7 @@ pub(crate) fn cell_at(now: Time, whole: Micros, early: u64) -> Cell {
 pub(crate) fn near_words(now: Time, whole: Micros, early: u64) -> [u64; 2] {
     debug_assert!(now < NOW_MAX && whole <= NEAR_MAX, "an instant that can be told");
     let deadline = Time::in_range(now.get() + whole.get());
-    Cell::pack_near(deadline, (whole.get() + (LIFE_UNIT - 1)) / LIFE_UNIT, early)
+    Cell::pack_near(deadline, whole.get().div_ceil(LIFE_UNIT), early)
 }
 
 /// Whether a cell with a life of so many units is as far away as it was when it was written, or further: only where a

@@ -83,7 +83,10 @@ impl PlainBucket {
         }
         let missing = self.parts_of(span, early);
         if missing > self.most {
-            return Some((PlainCheck { missing, reset_after: Micros::in_range(span), is_denied: true }, None));
+            return Some((
+                PlainCheck { missing, reset_after: Micros::in_range(span), is_denied: true },
+                None,
+            ));
         }
         let missing = missing + self.token;
         let reset_after = self.micros_ceil(missing);

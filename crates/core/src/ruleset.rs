@@ -299,7 +299,7 @@ impl RuleSet {
     /// The charge of a request that meets one enforced limit and nothing else, as most do: one
     /// descriptor, one rule, and no list, penalty, elastic allowance or rule that steps back in sight.
     /// Then it is all that [`RuleSet::charges`] would find; none if there may be more to it.
-    #[inline]
+    #[inline(always)]
     pub fn single_charge<'a>(&'a self, request: &Request<'a>, operation: Operation) -> Option<Charge<'a>> {
         let [descriptor] = request.descriptors else { return None };
         let tree = self.tree(request.domain).filter(|tree| tree.is_plain() && descriptor.limit.is_none())?;
@@ -325,6 +325,7 @@ impl RuleSet {
         Some((id, rule))
     }
 
+    #[inline]
     fn tree(&self, domain: &str) -> Option<&Tree> {
         // Most sets have one domain or two, and comparing is quicker than a hash.
         if let [first, ..] = &*self.trees

@@ -70,7 +70,9 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     /// May this happen? Takes one if so.
     #[inline]
     pub fn check(&self, key: &K) -> Decision {
-        let (hash, now) = (self.store.hash_of(key), self.clock.now());
+        let hash = self.store.hash_of(key);
+        self.store.prefetch(hash);
+        let now = self.clock.now();
         if let Some(bucket) = self.limit.plain_bucket()
             && let Some(check) = self.store.check_one(hash, bucket, now)
         {

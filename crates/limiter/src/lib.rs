@@ -37,6 +37,7 @@ pub mod pending;
 pub mod prepared;
 pub mod reply;
 mod rules_in_force;
+mod rules_lease;
 pub mod store;
 mod ticks;
 

@@ -8,9 +8,9 @@
 mod batch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Entry, Key, Limit, Micros, Mode, Operation, Request, RuleSet, Time, Verdict};
 
@@ -24,7 +24,8 @@ use crate::memory::MemoryStore;
 use crate::overrides::{Bending, OverrideTable};
 use crate::pending::Pending;
 use crate::reply::{Decided, Reply, RuleDecision};
-use crate::rules_in_force::{KeyHash, RulesInForce};
+use crate::rules_in_force::KeyHash;
+use crate::rules_lease::{CurrentRules, RulesLease};
 use crate::store::{Store, StoreReply};
 
 pub use batch::CallerCheck;
@@ -57,9 +58,7 @@ const CALLER_LIMITS: &str = "\0brought";
 /// ```
 #[derive(Debug)]
 pub struct Limiter<S = MemoryStore, C = SystemClock, E = NoSink> {
-    pub(crate) rules: ArcSwap<RulesInForce>,
-    /// Goes up whenever rules were replaced.
-    pub(crate) rules_version: AtomicU64,
+    pub(crate) rules: CurrentRules,
     pub(crate) store: S,
     pub(crate) clock: C,
     pub(crate) sink: E,
@@ -83,8 +82,7 @@ impl<S, C, E> Limiter<S, C, E> {
     /// with rules that others use, too.
     pub fn with(rules: impl Into<Arc<RuleSet>>, store: S, clock: C, sink: E) -> Self {
         Self {
-            rules: ArcSwap::from_pointee(RulesInForce::new(rules.into())),
-            rules_version: AtomicU64::new(0),
+            rules: CurrentRules::new(rules.into()),
             store,
             clock,
             sink,
@@ -114,14 +112,13 @@ impl<S, C, E> Limiter<S, C, E> {
 
     /// The rules in force.
     pub fn rules(&self) -> Arc<RuleSet> {
-        Arc::clone(self.rules.load().shared())
+        Arc::clone(self.rules.lease().shared_set())
     }
 
     /// Puts other rules in force, all at once. Counters whose domain, entries,
     /// algorithm and window stay the same go on.
     pub fn replace_rules(&self, rules: RuleSet) {
-        self.rules.store(Arc::new(RulesInForce::new(Arc::new(rules))));
-        self.rules_version.fetch_add(1, Ordering::Release);
+        self.rules.replace(Arc::new(rules));
     }
 
     /// Puts other overrides in force, all at once.
@@ -345,7 +342,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// Forgets what the counters of this request hold; how many held anything.
     pub fn reset(&self, request: &Request<'_>) -> Pending<S, impl Future<Output = usize>> {
         Pending::new(async move {
-            let rules = self.rules.load_full();
+            let rules = self.rules.lease();
             let lookup = Lookup::new(&rules, request, Operation::Report, self.is_all_quota);
             let now = self.clock.now();
             let mut forgotten = 0;
@@ -419,7 +416,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         step: RequestStep<'_, '_>,
         events: Option<&mut dyn EventBatch>,
     ) -> Reply {
-        let rules = self.rules.load();
+        let rules = self.rules.lease();
         if self.may_be_single()
             && let Some(charge) = rules.single_charge(step.request, step.operation)
         {
@@ -441,7 +438,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     fn decide_several(
         &self,
         memory: &MemoryStore,
-        rules: Guard<Arc<RulesInForce>>,
+        rules: RulesLease,
         step: RequestStep<'_, '_>,
         events: Option<&mut dyn EventBatch>,
     ) -> Reply {
@@ -469,7 +466,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
     }
 
     async fn decide_remotely(&self, step: RequestStep<'_, '_>) -> Reply {
-        let (rules, mut bent) = (self.rules.load(), Vec::new());
+        let (rules, mut bent) = (self.rules.lease(), Vec::new());
         let lookup = self.look_up(&rules, &mut bent, step);
         let answer = self.store.check(&lookup.set, step.now).await;
         let decided = Decided::new(lookup, &answer, |_| None);

@@ -18,12 +18,13 @@ mod denied_cells;
 mod seed;
 mod several;
 mod shard_lock;
+mod slots_hint;
 pub mod snapshot;
 mod table;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::key::write_text;
@@ -34,12 +35,17 @@ pub(crate) use batch::BatchedCharges;
 use denied_cells::DeniedCells;
 use seed::Seed;
 use shard_lock::{ShardGuard, ShardLock};
+use slots_hint::SlotsHint;
 use table::{Bound, Table};
 
 /// The most shards; enough that two threads seldom meet in one.
 const SHARDS_MAX: usize = 256;
 /// A shard is worth having for so many keys.
 const KEYS_PER_SHARD_MIN: usize = 64;
+
+/// The bytes of a shard's slots from which on they are fetched ahead. 256 such shards take most of what a core keeps
+/// near; below that, asking for what is there only takes time.
+const LARGE_BYTES: usize = 3_072;
 
 /// How much a memory store may hold.
 ///
@@ -94,17 +100,20 @@ pub struct MemoryStore {
     shards: Box<[Shard]>,
     /// The bits of a hash that tell the shard.
     shard_bits: u32,
+    /// Whether some shard has grown so large that slots are hardly in a cache.
+    is_large: AtomicBool,
 }
 
 /// A part of all keys, with a lock of its own. What every check needs of it is in one line of memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Shard {
-    denied: Arc<DeniedCells>,
     /// Half of the hash of the even key and of the odd key that were copied last. Only these are looked for in
     /// `denied`, which is a line of memory that all others need not fetch.
     last_denied: [AtomicU32; 2],
+    slots: SlotsHint,
     table: ShardLock<Table>,
+    denied: Arc<DeniedCells>,
 }
 
 const _: () = assert!(
@@ -116,7 +125,7 @@ impl Shard {
     fn new(bound: Bound, shard_bits: u32) -> Self {
         let denied = Arc::new(DeniedCells::new());
         let table = ShardLock::new(Table::new(bound, shard_bits, Arc::clone(&denied)));
-        Self { denied, last_denied: Default::default(), table }
+        Self { last_denied: Default::default(), slots: SlotsHint::default(), table, denied }
     }
 
     /// The state that a key was denied over, if it still has it.
@@ -178,7 +187,7 @@ impl MemoryStore {
         let count = 1_usize << shard_bits;
         let bound = Bound { keys: (capacity.keys / count).max(1), log_bytes: capacity.log_bytes / count };
         let shards = (0..count).map(|_| Shard::new(bound, shard_bits)).collect();
-        Self { seed, shards, shard_bits }
+        Self { seed, shards, shard_bits, is_large: AtomicBool::new(false) }
     }
 
     /// What the store holds now.
@@ -199,7 +208,7 @@ impl MemoryStore {
     /// nobody asks. One shard is locked at a time.
     pub fn sweep(&self, now: Time) {
         for shard in &self.shards {
-            shard.table.lock().sweep(now);
+            self.change(shard, |table| table.sweep(now));
         }
     }
 
@@ -218,7 +227,7 @@ impl MemoryStore {
     pub fn put(&self, key: &Key<'_>, state: Option<State>, now: Time) {
         let hash = self.hash(key);
         let change = state.map_or(Change::Remove, Change::Put);
-        drop(self.lock(self.shard_of(hash)).change(hash, change, now));
+        drop(self.change(self.shard(self.shard_of(hash)), |table| table.change(hash, change, now)));
     }
 
     /// Decides all charges of a request together, all or nothing.
@@ -246,7 +255,7 @@ impl MemoryStore {
 
     /// Decides one charge over the state of a hash from [`MemoryStore::hash`], whatever key the charge
     /// has: for whoever asks for the same keys again and again.
-    #[inline]
+    #[inline(always)]
     pub fn decide_hash(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         if let Some(bucket) = charge.plain_bucket()
             && let Some(check) = self.check_one(hash, bucket, now)
@@ -269,19 +278,31 @@ impl MemoryStore {
         shard.check_one(hash, bucket, now)
     }
 
+    /// Has the lines of a key fetched from memory, for whoever has something to do before it checks. Not those of a key
+    /// that is denied over a copy, because they are not read.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if self.is_large.load(Ordering::Relaxed) {
+            let shard = self.shard(self.shard_of(hash));
+            if !shard.may_have_copy(hash) {
+                shard.slots.prefetch(hash, self.shard_bits);
+            }
+        }
+    }
+
     /// The long way, for everything.
     #[inline(never)]
     pub(crate) fn decide_any(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
         let shard = self.shard(self.shard_of(hash));
         let denied = shard.denied_state(hash).and_then(|words| denied_again(words, charge, now));
-        denied.unwrap_or_else(|| {
-            let mut table = shard.table.lock();
+        let decide = |table: &mut Table| {
             let decision = table.decide(hash, charge, now);
             if decision.verdict.is_deny() {
-                shard.note_copy(&table, hash);
+                shard.note_copy(table, hash);
             }
             decision
-        })
+        };
+        denied.unwrap_or_else(|| self.change(shard, decide))
     }
 
     /// Forgets a key; whether there was anything to forget.
@@ -290,7 +311,8 @@ impl MemoryStore {
     }
 
     pub(crate) fn forget_hash(&self, hash: u64) -> bool {
-        self.lock(self.shard_of(hash)).change(hash, Change::Remove, Time::EPOCH).is_some()
+        let forget = |table: &mut Table| table.change(hash, Change::Remove, Time::EPOCH);
+        self.change(self.shard(self.shard_of(hash)), forget).is_some()
     }
 
     /// The hash of a key that is not a [`Key`].
@@ -347,6 +369,21 @@ impl MemoryStore {
     #[inline]
     fn shard(&self, shard: usize) -> &Shard {
         &self.shards[shard]
+    }
+
+    /// Changes a table in any way.
+    fn change<T>(&self, shard: &Shard, change: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = shard.table.lock();
+        let changed = change(&mut table);
+        self.note_slots(shard, &table);
+        changed
+    }
+
+    /// Notes where the slots of a shard are, once it has changed.
+    fn note_slots(&self, shard: &Shard, table: &Table) {
+        if shard.slots.note(table) && table.usage().slot_bytes >= LARGE_BYTES {
+            self.is_large.store(true, Ordering::Relaxed);
+        }
     }
 
     fn lock(&self, shard: usize) -> ShardGuard<'_, Table> {

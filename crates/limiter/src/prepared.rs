@@ -12,7 +12,6 @@
 //! finding the rule costs nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tollgate_core::{
     Charge, Decision, Descriptor, Entry, Key, Limit, Mode, Operation, PlainBucket, Request, RuleId, Time,
@@ -47,8 +46,9 @@ pub struct PreparedCheck<'l, const N: usize, S = MemoryStore, C = SystemClock, E
     limiter: &'l Limiter<S, C, E>,
     domain: Box<str>,
     keys: [Box<str>; N],
-    /// The rules that the rest was found in, and which they are of all that the limiter ever had.
+    /// Those that the last check went by.
     rules: Arc<RulesInForce>,
+    /// [`RulesInForce::version`] of those that the rest was found in.
     version: u64,
     /// What every check meets; none if that depends on its value, or is more than a limit.
     single: Option<SingleRule>,
@@ -98,16 +98,14 @@ impl PreparedReply {
 impl<S: ImmediateStore, C: Clock, E: EventSink> Limiter<S, C, E> {
     /// Makes ready for checks of entries with these keys, in this order.
     pub fn prepare<const N: usize>(&self, domain: &str, keys: [&str; N]) -> PreparedCheck<'_, N, S, C, E> {
-        // Read before the rules are: if they are replaced meanwhile, the first check looks again.
-        let version = self.rules_version.load(Ordering::Acquire);
-        let rules = self.rules.load_full();
+        let rules = self.rules.shared();
         let single = self.single_rule(&rules, domain, &keys);
         PreparedCheck {
             limiter: self,
             domain: domain.into(),
             keys: keys.map(Into::into),
+            version: rules.version(),
             rules,
-            version,
             single,
         }
     }
@@ -127,13 +125,12 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
     /// May this happen? Takes one if so.
     #[inline]
     pub fn check(&mut self, values: [&str; N]) -> PreparedReply {
-        if self.version != self.limiter.rules_version.load(Ordering::Acquire) {
+        if self.version != self.limiter.rules.version() {
             self.renew();
         }
-        let now = self.limiter.clock.now();
-        match self.check_single(values, now) {
+        match self.check_single(values) {
             Some(reply) => reply,
-            None => self.check_any(values, now),
+            None => self.check_any(values, self.limiter.clock.now()),
         }
     }
 
@@ -163,7 +160,7 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_batch<'v>(&mut self, values: impl IntoIterator<Item = [&'v str; N]>) -> Vec<PreparedReply> {
-        if self.version != self.limiter.rules_version.load(Ordering::Acquire) {
+        if self.version != self.limiter.rules.version() {
             self.renew();
         }
         let (values, now) = (values.into_iter(), self.limiter.clock.now());
@@ -190,9 +187,11 @@ impl<const N: usize, S: ImmediateStore, C: Clock, E: EventSink> PreparedCheck<'_
     }
 
     #[inline]
-    fn check_single(&self, values: [&str; N], now: Time) -> Option<PreparedReply> {
+    fn check_single(&self, values: [&str; N]) -> Option<PreparedReply> {
         let (single, memory) = self.short_way()?;
         let hash = memory.hash_values(single.scope, values);
+        memory.prefetch(hash);
+        let now = self.limiter.clock.now();
         let is_enforced = !self.limiter.is_all_shadow;
         if let Some(bucket) = single.limit.plain_bucket()
             && let Some(check) = memory.check_one(hash, bucket, now)

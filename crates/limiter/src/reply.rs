@@ -11,7 +11,6 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::ruleset::{Free, ListDenial};
 use tollgate_core::{
@@ -23,6 +22,7 @@ use crate::charge_set::{CHARGES_USUAL, Denial};
 use crate::lookup::Lookup;
 pub use crate::lookup::{Exception, FreeList};
 use crate::rules_in_force::RulesInForce;
+use crate::rules_lease::RulesLease;
 use crate::store::StoreReply;
 
 /// One decision, and the rule that it was made by.
@@ -215,14 +215,14 @@ pub struct Reply {
     is_all_shadow: bool,
     /// Denied, and taken all the same to be sent later.
     is_put_off: bool,
-    rules: Guard<Arc<RulesInForce>>,
+    rules: RulesLease,
 }
 
 impl Reply {
     /// The reply that these decisions make up. `is_all_shadow` if nothing at
     /// all is enforced.
     #[inline]
-    pub(crate) fn new(rules: Guard<Arc<RulesInForce>>, decided: Decided, is_all_shadow: bool) -> Self {
+    pub(crate) fn new(rules: RulesLease, decided: Decided, is_all_shadow: bool) -> Self {
         let Decided { now, decisions, free, denial } = decided;
         let binding = if denial.is_denied() { denying(&decisions, denial) } else { tightest(&decisions) };
         let verdict = match binding.and_then(|index| decisions.get(index)) {
@@ -295,12 +295,7 @@ impl Reply {
 
     /// The reply of one enforced decision and nothing else.
     #[inline]
-    pub(crate) fn single(
-        rules: Guard<Arc<RulesInForce>>,
-        now: Time,
-        decision: RuleDecision,
-        is_all_shadow: bool,
-    ) -> Self {
+    pub(crate) fn single(rules: RulesLease, now: Time, decision: RuleDecision, is_all_shadow: bool) -> Self {
         let denial = Denial::by_limits(decision.verdict.is_deny());
         let verdict = if is_all_shadow { Verdict::Allow } else { decision.verdict };
         let mut reply = Self {
@@ -363,12 +358,12 @@ impl Reply {
 
     /// The same, for whoever keeps something about them.
     pub fn shared_rules(&self) -> &Arc<RuleSet> {
-        self.rules.shared()
+        self.rules.shared_set()
     }
 
     /// The same, with what is known of them.
     pub(crate) fn rules_in_force(&self) -> Arc<RulesInForce> {
-        Arc::clone(&self.rules)
+        self.rules.shared()
     }
 
     /// The rule of a decision; none if the caller brought the limit.

@@ -18,7 +18,7 @@ use crate::memory::MemoryStore;
 #[derive(Debug)]
 pub(crate) struct RulesInForce {
     rules: Arc<RuleSet>,
-    /// No other rules of this process have the same.
+    /// See [`RulesInForce::version`].
     version: u64,
     /// By rule.
     scopes: Box<[RuleScope]>,
@@ -73,13 +73,19 @@ impl RulesInForce {
         Self { rules, version, scopes }
     }
 
+    /// No other rules of this process have the same.
+    #[inline]
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
     /// A number that no other rule of this process ever has: rules are in memory, and there are not four billion.
     #[inline]
     pub(crate) fn rule_number(&self, rule: RuleId) -> u64 {
         self.version << 32 | u64::try_from(rule.index()).unwrap_or(u64::MAX)
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<RuleSet> {
+    pub(crate) const fn shared_set(&self) -> &Arc<RuleSet> {
         &self.rules
     }
 
@@ -96,7 +102,7 @@ impl RulesInForce {
     }
 
     /// The same of a charge by the limit of its rule.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash_of_rule(&self, memory: &MemoryStore, charge: &Charge<'_>) -> KeyHash {
         let key = &charge.key;
         let known = charge.rule.and_then(|rule| Some((rule, self.scopes.get(rule.index())?)));

@@ -112,6 +112,7 @@ impl Tree {
     }
 
     /// The node that the last entry reaches.
+    #[inline]
     pub(super) fn find(&self, entries: &[Entry<'_>]) -> Option<&DescriptorNode> {
         if entries.is_empty() {
             return None;

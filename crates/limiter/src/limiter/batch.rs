@@ -9,9 +9,6 @@
 //!
 //! Deliberately not here: stores that have to be waited for, which send together what comes together.
 
-use std::sync::Arc;
-
-use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Decision, Entry, Limit, Operation, PlainBucket, Request, Time};
 
@@ -22,6 +19,7 @@ use crate::limit_reply::{CallerDecision, LimitReply};
 use crate::memory::{BatchedCharges, MemoryStore};
 use crate::reply::{Reply, RuleDecision};
 use crate::rules_in_force::{KeyHash, RulesInForce};
+use crate::rules_lease::RulesLease;
 use crate::store::Store;
 
 /// Requests that are mostly handed over at once; more cost an allocation.
@@ -117,7 +115,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
         events: &mut dyn EventBatch,
         then: &mut impl FnMut(usize, &Reply),
     ) -> usize {
-        let rules = self.rules.load_full();
+        let rules = self.rules.lease();
         let mut single = SingleCharges::default();
         if self.may_be_single() {
             single.fill(memory, &rules, requests);
@@ -131,7 +129,7 @@ impl<S: Store, C: Clock, E: EventSink> Limiter<S, C, E> {
             match &mut reply {
                 Some(reply) => reply.replace_single(decision),
                 None => {
-                    let rules = Guard::from_inner(Arc::clone(&rules));
+                    let rules = RulesLease::of(rules.shared());
                     reply = Some(Reply::single(rules, now, decision, self.is_all_shadow));
                 }
             }

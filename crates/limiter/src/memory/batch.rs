@@ -60,18 +60,6 @@ impl MemoryStore {
             first += part.len();
         }
     }
-
-    /// Has the lines of a key fetched from memory, unless somebody has its shard at this moment. Not those of a key that
-    /// is denied over a copy: its shard is only read.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        let shard = self.shard(self.shard_of(hash));
-        if !shard.may_have_copy(hash)
-            && let Some(table) = shard.table.try_lock()
-        {
-            table.prefetch(hash);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,13 @@ impl MemoryStore {
         shards.dedup();
         let tables = shards.iter().map(|shard| self.lock(*shard)).collect();
         let mut locked = LockedShards { store: self, hashes, shards, tables };
-        locked.take_all(set, now).unwrap_or_else(|| decide_together(set, &mut locked, now))
+        locked.take_all(set, now).unwrap_or_else(|| {
+            let decisions = decide_together(set, &mut locked, now);
+            for (shard, table) in locked.shards.iter().zip(&locked.tables) {
+                self.note_slots(self.shard(*shard), table);
+            }
+            decisions
+        })
     }
 }
 

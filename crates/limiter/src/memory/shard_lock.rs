@@ -35,7 +35,7 @@ impl<T> ShardLock<T> {
     }
 
     /// Takes the lock if nobody has it.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn try_lock(&self) -> Option<ShardGuard<'_, T>> {
         self.0.try_lock()
     }

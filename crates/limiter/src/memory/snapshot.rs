@@ -182,7 +182,8 @@ fn read(file: &mut Summed<impl Read>, capacity: Capacity, now: Time) -> Result<M
         keys += 1;
         let state = read_state(file)?;
         if state.deadline() > now {
-            drop(store.lock(store.shard_of(hash)).change(hash, Change::Put(state), now));
+            let shard = store.shard(store.shard_of(hash));
+            drop(store.change(shard, |table| table.change(hash, Change::Put(state), now)));
         }
     }
     if file.number()? != keys {

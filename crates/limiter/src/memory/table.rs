@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 
-use prefetch_index::prefetch_index;
 use slab::Slab;
 use tollgate_core::{Cell, Change, Charge, Decision, Log, PlainBucket, PlainCheck, State, StateRef, Time};
 
@@ -105,7 +104,8 @@ pub(super) struct Table {
 
 impl Table {
     /// The bytes of what every check needs, with the lock before it.
-    pub(super) const FIRST_BYTES: usize = 8 + std::mem::offset_of!(Self, len);
+    pub(super) const FIRST_BYTES: usize = 8 + std::mem::offset_of!(Self, skip_bits) + size_of::<u32>();
+    pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
 
     pub(super) fn new(bound: Bound, skip_bits: u32, denied: Arc<DeniedCells>) -> Self {
         Self {
@@ -131,14 +131,9 @@ impl Table {
         }
     }
 
-    /// Has the processor fetch the line where a key wants to be, and that of two slots further on, which mostly is
-    /// the next one: few keys were pushed on further, and each line more slows down all others.
-    #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
-        if let Some(home) = self.home(hash) {
-            prefetch_index(&self.slots, home);
-            prefetch_index(&self.slots, home + 2);
-        }
+    /// The address of the first slot and how many there are, for a [`super::slots_hint::SlotsHint`].
+    pub(super) fn slots_place(&self) -> (usize, u32) {
+        (self.slots.as_ptr().addr(), u32::try_from(self.slots.len()).unwrap_or(0))
     }
 
     /// The slot of a key.
@@ -466,14 +461,20 @@ impl Table {
         }
     }
 
-    /// Where a key wants to be: the hash as a fraction of the table's length.
+    /// Where a key wants to be.
     #[inline]
     fn home(&self, hash: u64) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
         }
-        let length = u128::try_from(self.slots.len()).ok()?;
-        usize::try_from((u128::from(hash << self.skip_bits) * length) >> 64).ok()
+        Some(Self::home_among(u64::try_from(self.slots.len()).ok()?, hash, self.skip_bits))
+    }
+
+    /// Where a key wants to be among so many slots: the hash as a fraction of their number, without the high bits
+    /// that all of a shard have in common.
+    #[inline(always)]
+    pub(super) fn home_among(length: u64, hash: u64, skip_bits: u32) -> usize {
+        usize::try_from((u128::from(hash << skip_bits) * u128::from(length)) >> 64).unwrap_or(0)
     }
 
     fn next(&self, at: usize) -> usize {
