@@ -6,6 +6,7 @@
 --   text      nil to keep the state, false to remove it, or the new one; a state
 --             that was written while the clock was ahead is rewound and not kept
 --   deadline  until when the new one lives
+--   lives_on  true if the state before lives until then, too
 -- A state is text; one that cannot be read counts as none.
 --
 -- Numbers are doubles holding whole numbers below 2^53. Quotients are taken as
@@ -27,9 +28,15 @@ local function quotient_ceil(a, b)
   return (a - rest) / b + 1
 end
 
+-- How whole numbers are written. '%d' takes a third of the time of '%.0f', and is exact
+-- wherever a long of C has 64 bits.
+local NUMBER = string.format('%d', NOW_MAX) == '4503599627370496' and '%d' or '%.0f'
+local PAIR = NUMBER .. ' ' .. NUMBER
+local TRIPLE = PAIR .. ' ' .. NUMBER
+
 -- Two numbers as a state keeps them.
 local function pair(a, b)
-  return string.format('%.0f %.0f', a, b)
+  return string.format(PAIR, a, b)
 end
 
 -- The two numbers of a state, or nothing.

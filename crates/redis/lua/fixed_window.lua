@@ -3,7 +3,7 @@
 
 local function fixed_window(state, ask)
   local last, used = read_pair(state)
-  local rewound
+  local last_before, rewound = last, nil
   if not last or last <= ask.now then
     last, used = window_end(ask.now, ask.window), 0
   elseif is_ahead(ask, last, ask.window) then
@@ -19,5 +19,5 @@ local function fixed_window(state, ask)
   local fits = not is_denied(step)
   if keeps(ask, step) then return fits, rewound, last end
   if step == 'give_back' and used == 0 then return fits, false end
-  return fits, pair(last, used), last
+  return fits, pair(last, used), last, last == last_before
 end

@@ -51,11 +51,17 @@ local function allowance_of(ask)
   return soft
 end
 
--- The most that may be missing for the cost to fit.
+-- The most that may be missing for the cost to fit: the same for all that ask the same.
 local function most_missing(ask)
-  local soft = allowance_of(ask)
-  if soft then return soft.most, soft.most_part end
-  return span_sub(ask, ask.full_span, ask.full_span_part, ask.take, ask.take_part)
+  if not ask.most then
+    local soft = allowance_of(ask)
+    if soft then
+      ask.most, ask.most_part = soft.most, soft.most_part
+    else
+      ask.most, ask.most_part = span_sub(ask, ask.full_span, ask.full_span_part, ask.take, ask.take_part)
+    end
+  end
+  return ask.most, ask.most_part
 end
 
 -- What is missing once the cost is taken.
@@ -96,7 +102,7 @@ end
 local LIFE_UNIT = 262144
 
 local function instant_text(deadline, life, early)
-  return string.format('%.0f %.0f %.0f', deadline, life, early)
+  return string.format(TRIPLE, deadline, life, early)
 end
 
 -- How long from now until the instant that the state holds; and the state, if it
@@ -112,7 +118,7 @@ local function span_until(state, ask)
     deadline = math.min(ask.now + life, TIME_MAX)
     return deadline - ask.now, 0, instant_text(deadline, units, 0), deadline
   end
-  if early >= ask.parts then early = 0 end
+  if early == 0 or early >= ask.parts then return deadline - ask.now, 0 end
   return span_sub(ask, deadline - ask.now, 0, 0, early)
 end
 

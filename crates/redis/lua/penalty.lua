@@ -51,9 +51,9 @@ end
 
 local function record_text(record)
   if record.block_end then
-    return string.format('B %.0f %.0f %.0f', record.deadline, record.length, record.level)
+    return 'B ' .. string.format(TRIPLE, record.deadline, record.length, record.level)
   end
-  local text = { string.format('S %.0f %.0f', record.deadline, record.level) }
+  local text = { 'S ' .. pair(record.deadline, record.level) }
   for i, strike in ipairs(record.strikes) do text[i + 1] = pair(strike[1], strike[2]) end
   return table.concat(text, ' ')
 end

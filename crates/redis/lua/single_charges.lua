@@ -16,8 +16,8 @@ for i = 1, #KEYS do
   local key = KEYS[i]
   local before = read_state(key)
   if type(before) ~= 'number' then
-    local is_ours, _, text, deadline = pcall(decide, before or nil, ask_of(i, now))
-    if is_ours then write_state(key, before, text, deadline, now) else before = FOREIGN end
+    local is_ours, _, text, deadline, lives_on = pcall(decide, before or nil, ask_of(i, now))
+    if is_ours then write_state(key, before, text, deadline, now, lives_on) else before = FOREIGN end
   end
   reply[i + 1] = before
 end

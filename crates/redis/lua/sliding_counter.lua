@@ -22,13 +22,13 @@ local function scaled(a, b, c)
 end
 
 local function counter_text(gone, previous, current)
-  return string.format('%.0f %.0f %.0f', gone, previous, current)
+  return string.format(TRIPLE, gone, previous, current)
 end
 
 local function sliding_counter(state, ask)
   local gone, previous, current = string.match(state or '', '^(%d+) (%d+) (%d+)$')
   gone, previous, current = tonumber(gone), tonumber(previous), tonumber(current)
-  local last = window_end(ask.now, ask.window)
+  local last, gone_before = window_end(ask.now, ask.window), gone
   local rewound
   if not gone or gone <= ask.now then
     previous, current = 0, 0
@@ -55,5 +55,5 @@ local function sliding_counter(state, ask)
   if keeps(ask, step) then return fits, rewound, gone end
   if previous == 0 and current == 0 then return fits, false end
   gone = math.min(last + ask.window, TIME_MAX)
-  return fits, counter_text(gone, previous, current), gone
+  return fits, counter_text(gone, previous, current), gone, gone == gone_before
 end

@@ -63,8 +63,10 @@ local function drop_oldest(log)
   end
 end
 
+local LOG_HEAD = PAIR .. ' ' .. PAIR .. ':'
+
 local function log_text(log)
-  return string.format('%.0f %.0f %.0f %.0f:', log.first, log.last, log.last_cost, log.total) .. log.gaps
+  return string.format(LOG_HEAD, log.first, log.last, log.last_cost, log.total) .. log.gaps
 end
 
 -- The log with the cost taken at a tick, not before the newest entry.

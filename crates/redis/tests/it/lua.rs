@@ -29,17 +29,26 @@ use crate::support::every_algorithm;
 
 /// Reads and writes a table as the server reads and writes its keys.
 const KEYS_IN_A_TABLE: &str = "
-    local kept = {}
+    local kept, ends, clock = {}, {}, { us = 0 }
     local redis = {}
     function redis.pcall(command, key)
         if type(kept[key]) == 'table' then return { err = 'WRONGTYPE' } end
         if kept[key] == true then return { err = 'ERR a non local key' } end
         return redis.call(command, key)
     end
-    function redis.call(command, key, value)
+    function redis.call(command, key, value, option, life_ms)
         if command == 'GET' then return kept[key] or false end
-        if command == 'SET' then kept[key] = value return 'OK' end
-        if command == 'DEL' then kept[key] = nil return 1 end
+        if command == 'SET' then
+            if option == 'PX' then
+                ends[key] = clock.us + tonumber(life_ms) * 1000
+            elseif option ~= 'KEEPTTL' or not ends[key] then
+                error('a key without an end')
+            end
+            kept[key] = value
+            return 'OK'
+        end
+        if command == 'DEL' then kept[key], ends[key] = nil, nil return 1 end
+        if command == 'TIME' then return { math.floor(clock.us / 1000000), clock.us % 1000000 } end
         error('unexpected ' .. command)
     end
 ";
@@ -50,6 +59,10 @@ struct Scripts {
     /// In the order of `Script::ALL`.
     functions: Rc<[Function]>,
     kept: Table,
+    /// By key, when the server removes it, in microseconds.
+    ends: Table,
+    /// The server's, as `us`.
+    clock: Table,
     which: ScriptKind,
 }
 
@@ -70,9 +83,9 @@ impl Scripts {
             .into_iter()
             .map(|script| format!("function(KEYS, ARGV) {} end, ", script.text()))
             .collect();
-        let text = format!("{KEYS_IN_A_TABLE} return {{ {functions} }}, kept");
-        let (functions, kept): (Vec<Function>, Table) = lua.load(text).eval().unwrap();
-        Self { lua: Rc::new(lua), functions: functions.into(), kept, which }
+        let text = format!("{KEYS_IN_A_TABLE} return {{ {functions} }}, kept, ends, clock");
+        let (functions, kept, ends, clock): (Vec<Function>, _, _, _) = lua.load(text).eval().unwrap();
+        Self { lua: Rc::new(lua), functions: functions.into(), kept, ends, clock, which }
     }
 
     /// Hands engines on these to a suite.
@@ -228,6 +241,47 @@ fn allowances_that_come_and_go_are_decided_as_in_rust() {
                 engine.decide(now, OPERATIONS[dice.usize(0..4)], dice.u64(0..5));
             }
         }
+    }
+}
+
+/// By the server's clock, which may step back, and which removes keys: a key whose time to live was left alone, too,
+/// lives for as long as its state counts.
+#[test]
+fn a_key_lives_for_as_long_as_its_state_counts() {
+    let mut dice = fastrand::Rng::with_seed(17);
+    for (limit, which) in every_algorithm(9).into_iter().flat_map(|limit| BOTH.map(|which| (limit, which))) {
+        let (scripts, mut core) = (Scripts::new(which), None);
+        let (mut now, mut kept_ends) = (Time::from_secs(1_800_000_000), 0);
+        for _ in 0..2_000 {
+            let step = Micros::new(dice.u64(0..900_000_000));
+            now = if dice.u8(0..8) == 0 { Time::new(now.get() - step.get() / 900) } else { now + step };
+            scripts.clock.set("us", now.get()).unwrap();
+            let end: Option<u64> = scripts.ends.get(KEY).unwrap();
+            if end.is_some_and(|end| end <= now.get()) {
+                scripts.kept.set(KEY, mlua::Nil).unwrap();
+                scripts.ends.set(KEY, mlua::Nil).unwrap();
+            }
+            let (operation, cost) = (*dice.choice(&OPERATIONS).unwrap(), dice.u64(0..4));
+            let call = BatchCall::new(scripts.args(KEY, &limit, operation, cost), KeyPassing::Declared, None);
+            let reply = scripts.run(&call).remove(0);
+            assert_eq!(reply.now, now);
+            let replay = Replay::new(&charge_set(&limit, operation, cost), &reply, &[KEY.into()]).unwrap();
+            let (expected, change) = decide(core.as_ref().map(State::as_ref), &limit, now, operation, cost);
+            assert_eq!(replay.decisions[0], expected, "{limit:?} {now:?} {operation:?} {cost}");
+            match change {
+                Change::Keep => {}
+                Change::Put(state) => core = Some(state),
+                Change::Remove => core = None,
+            }
+            let live = core.as_ref().filter(|state| state.deadline() > now);
+            let ends: Option<u64> = scripts.ends.get(KEY).unwrap();
+            if let Some(state) = live {
+                assert_eq!(scripts.kept(KEY), Some(text(state, &limit)), "{limit:?} {now:?}");
+                assert!(ends >= Some(state.deadline().get()), "{limit:?} {now:?}: {ends:?} {state:?}");
+            }
+            kept_ends += u32::from(end.is_some() && ends == end);
+        }
+        assert!(kept_ends > 100, "{limit:?}: {kept_ends}");
     }
 }
 
