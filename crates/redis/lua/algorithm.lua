@@ -12,6 +12,10 @@
 -- Numbers are doubles holding whole numbers below 2^53. Quotients are taken as
 -- (a - a % b) / b: a floor of a rounded quotient can be one too high.
 
+-- As locals: most of a look into the globals is spared.
+local format, match, byte, char = string.format, string.match, string.byte, string.char
+local min, max, tonumber = math.min, math.max, tonumber
+
 local COST_MAX = 68719476735            -- 2^36 - 1
 local USED_MAX = 9007199254740991       -- 2^53 - 1
 local TIME_MAX = 9007199254740991
@@ -30,20 +34,33 @@ end
 
 -- How whole numbers are written. '%d' takes a third of the time of '%.0f', and is exact
 -- wherever a long of C has 64 bits.
-local NUMBER = string.format('%d', NOW_MAX) == '4503599627370496' and '%d' or '%.0f'
+local NUMBER = format('%d', NOW_MAX) == '4503599627370496' and '%d' or '%.0f'
 local PAIR = NUMBER .. ' ' .. NUMBER
 local TRIPLE = PAIR .. ' ' .. NUMBER
 
 -- Two numbers as a state keeps them.
 local function pair(a, b)
-  return string.format(PAIR, a, b)
+  return format(PAIR, a, b)
 end
 
--- The two numbers of a state, or nothing.
+-- An instant from its text. Windows of many keys end together, and a text of sixteen
+-- digits takes long to read.
+local instants = {}
+local function read_instant(text)
+  if not text then return nil end
+  local instant = instants[text]
+  if not instant then
+    instant = tonumber(text)
+    instants[text] = instant
+  end
+  return instant
+end
+
+-- The instant and the number of a state, or nothing.
 local function read_pair(state)
   if not state then return nil end
-  local a, b = string.match(state, '^(%d+) (%d+)$')
-  return tonumber(a), tonumber(b)
+  local a, b = match(state, '^(%d+) (%d+)$')
+  return read_instant(a), tonumber(b)
 end
 
 -- The end of the window, aligned to the epoch, that now is in.

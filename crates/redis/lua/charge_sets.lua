@@ -100,7 +100,7 @@ end
 local now = time_of(ARGV[1])
 local reply, first = { now }, 1
 for request = #KEYS + 2, ARGC do
-  local count, flag, not_after = string.match(ARGV[request], '^(%d+) (%d) (%d*)$')
+  local count, flag, not_after = match(ARGV[request], '^(%d+) (%d) (%d*)$')
   local asked, keys, before = {}, {}, {}
   for i = 1, tonumber(count) do
     local at = first + i - 1

@@ -12,9 +12,9 @@ local function fixed_window(state, ask)
   end
   local step = step_of(ask, used + ask.cost <= ask.hard)
   if step == 'take' or step == 'count_denied' then
-    used = math.min(used + ask.cost, USED_MAX)
+    used = min(used + ask.cost, USED_MAX)
   elseif step == 'give_back' then
-    used = math.max(used - ask.cost, 0)
+    used = max(used - ask.cost, 0)
   end
   local fits = not is_denied(step)
   if keeps(ask, step) then return fits, rewound, last end

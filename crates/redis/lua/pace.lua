@@ -43,7 +43,7 @@ local function allowance_of(ask)
   local soft = ask.soft
   if soft then return soft end
   local percent, base, base_part, most, most_part =
-    string.match(ask.allowance, '^(%d+),(%d+),(%d+),(%d+),(%d+)$')
+    match(ask.allowance, '^(%d+),(%d+),(%d+),(%d+),(%d+)$')
   soft = { over = 100 + tonumber(percent), base = tonumber(base), base_part = tonumber(base_part),
     most = tonumber(most), most_part = tonumber(most_part) }
   soft.take, soft.take_part = span_times(ask, ask.take, ask.take_part, 100, soft.over, soft.over - 1)
@@ -102,20 +102,20 @@ end
 local LIFE_UNIT = 262144
 
 local function instant_text(deadline, life, early)
-  return string.format(TRIPLE, deadline, life, early)
+  return format(TRIPLE, deadline, life, early)
 end
 
 -- How long from now until the instant that the state holds; and the state, if it
 -- had to be rewound, with its deadline.
 local function span_until(state, ask)
-  local deadline, units, early = string.match(state or '', '^(%d+) (%d+) (%d+)$')
+  local deadline, units, early = match(state or '', '^(%d+) (%d+) (%d+)$')
   deadline, units, early = tonumber(deadline), tonumber(units), tonumber(early)
   if not deadline or deadline <= ask.now then return 0, 0 end
   local life = units * LIFE_UNIT
   if is_ahead(ask, deadline, life) then
     local full = ask.full_span + (ask.full_span_part > 0 and 1 or 0)
-    if life < full + LIFE_UNIT then life = math.min(life, full) end
-    deadline = math.min(ask.now + life, TIME_MAX)
+    if life < full + LIFE_UNIT then life = min(life, full) end
+    deadline = min(ask.now + life, TIME_MAX)
     return deadline - ask.now, 0, instant_text(deadline, units, 0), deadline
   end
   if early == 0 or early >= ask.parts then return deadline - ask.now, 0 end

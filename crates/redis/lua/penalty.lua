@@ -7,7 +7,7 @@ local LEVEL_MAX = 255
 local function read_penalty(text, now)
   if string.sub(text, 1, 8) ~= 'penalty ' then return nil end
   local mode, operation, after, within, block, factor, max =
-    string.match(text, '^penalty (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    match(text, '^penalty (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   return {
     now = now, algorithm = 'penalty', mode = mode, operation = operation, counts_rejected = true,
     after = tonumber(after), within = tonumber(within), block = tonumber(block),
@@ -25,22 +25,22 @@ local function block_length(ask, before)
   local length = ask.block
   for _ = 1, before do
     if length >= ask.longest then break end
-    length = math.min(length * ask.factor, ask.longest)
+    length = min(length * ask.factor, ask.longest)
   end
-  return math.min(length, ask.longest)
+  return min(length, ask.longest)
 end
 
 local function read_record(state)
   local record = { strikes = {}, level = 0, deadline = 0 }
-  local deadline, length, level = string.match(state or '', '^B (%d+) (%d+) (%d+)$')
+  local deadline, length, level = match(state or '', '^B (%d+) (%d+) (%d+)$')
   if deadline then
     record.deadline, record.length, record.level = tonumber(deadline), tonumber(length), tonumber(level)
     record.block_end = record.deadline
-    if record.level > 0 then record.block_end = math.max(record.deadline - record.length, 0) end
+    if record.level > 0 then record.block_end = max(record.deadline - record.length, 0) end
     return record
   end
   local times
-  deadline, level, times = string.match(state or '', '^S (%d+) (%d+)( .+)$')
+  deadline, level, times = match(state or '', '^S (%d+) (%d+)( .+)$')
   if not deadline then return record end
   record.deadline, record.level = tonumber(deadline), tonumber(level)
   for at, count in string.gmatch(times, ' (%d+) (%d+)') do
@@ -51,7 +51,7 @@ end
 
 local function record_text(record)
   if record.block_end then
-    return 'B ' .. string.format(TRIPLE, record.deadline, record.length, record.level)
+    return 'B ' .. format(TRIPLE, record.deadline, record.length, record.level)
   end
   local text = { 'S ' .. pair(record.deadline, record.level) }
   for i, strike in ipairs(record.strikes) do text[i + 1] = pair(strike[1], strike[2]) end
@@ -68,7 +68,7 @@ local function rewind(record, ask)
     if record.level > 0 then record.deadline = record.block_end + record.length end
     return true
   end
-  local most = math.max(ask.within, block_length(ask, record.level))
+  local most = max(ask.within, block_length(ask, record.level))
   local any_ahead = is_ahead(ask, record.deadline, most)
   for _, strike in ipairs(record.strikes) do
     any_ahead = any_ahead or strike[1] > now + STEP_BACK_MAX
@@ -80,7 +80,7 @@ local function rewind(record, ask)
   end
   if count > 0 then kept[#kept + 1] = { now, count } end
   record.strikes = kept
-  record.deadline = math.min(record.deadline, now + most)
+  record.deadline = min(record.deadline, now + most)
   return true
 end
 
@@ -114,7 +114,7 @@ local function strike(state, ask)
   local record, rewound, deadline = record_of(state, ask)
   if record.block_end then return rewound, deadline end
   local newest = record.strikes[#record.strikes]
-  local at = math.max(ask.now, newest and newest[1] or 0)
+  local at = max(ask.now, newest and newest[1] or 0)
   if newest and newest[1] == at then
     newest[2] = newest[2] + 1
   else
@@ -123,12 +123,12 @@ local function strike(state, ask)
   local count = 0
   for _, each in ipairs(record.strikes) do count = count + each[2] end
   if count < ask.after then
-    record.deadline = math.max(record.deadline, at + ask.within)
+    record.deadline = max(record.deadline, at + ask.within)
     return record_text(record), record.deadline
   end
   record.length = block_length(ask, record.level)
   record.block_end = ask.now + record.length
-  record.level = ask.factor > 1 and math.min(record.level + 1, LEVEL_MAX) or 0
+  record.level = ask.factor > 1 and min(record.level + 1, LEVEL_MAX) or 0
   record.deadline = record.block_end
   if record.level > 0 then record.deadline = record.block_end + record.length end
   return record_text(record), record.deadline

@@ -22,38 +22,38 @@ local function scaled(a, b, c)
 end
 
 local function counter_text(gone, previous, current)
-  return string.format(TRIPLE, gone, previous, current)
+  return format(TRIPLE, gone, previous, current)
 end
 
 local function sliding_counter(state, ask)
-  local gone, previous, current = string.match(state or '', '^(%d+) (%d+) (%d+)$')
-  gone, previous, current = tonumber(gone), tonumber(previous), tonumber(current)
+  local gone, previous, current = match(state or '', '^(%d+) (%d+) (%d+)$')
+  gone, previous, current = read_instant(gone), tonumber(previous), tonumber(current)
   local last, gone_before = window_end(ask.now, ask.window), gone
   local rewound
   if not gone or gone <= ask.now then
     previous, current = 0, 0
   elseif is_ahead(ask, gone, 2 * ask.window) then
-    previous, current = 0, math.max(math.min(previous + current, ask.hard), current)
-    gone = math.min(last + ask.window, TIME_MAX)
+    previous, current = 0, max(min(previous + current, ask.hard), current)
+    gone = min(last + ask.window, TIME_MAX)
     rewound = counter_text(gone, previous, current)
   elseif gone - ask.window >= last then
     last = gone - ask.window
   else
     previous, current = current, 0
   end
-  local in_view = math.min(math.max(last - ask.now, 0), ask.window)
+  local in_view = min(max(last - ask.now, 0), ask.window)
   local used = current + scaled(previous, in_view, ask.window)
   local step = step_of(ask, used + ask.cost <= ask.hard)
   if step == 'take' or step == 'count_denied' then
-    current = math.min(current + ask.cost, COST_MAX)
+    current = min(current + ask.cost, COST_MAX)
   elseif step == 'give_back' then
-    local from_current = math.min(ask.cost, current)
+    local from_current = min(ask.cost, current)
     current = current - from_current
-    previous = math.max(previous - (ask.cost - from_current), 0)
+    previous = max(previous - (ask.cost - from_current), 0)
   end
   local fits = not is_denied(step)
   if keeps(ask, step) then return fits, rewound, gone end
   if previous == 0 and current == 0 then return fits, false end
-  gone = math.min(last + ask.window, TIME_MAX)
+  gone = min(last + ask.window, TIME_MAX)
   return fits, counter_text(gone, previous, current), gone, gone == gone_before
 end

@@ -1,5 +1,7 @@
 -- The one file that talks to Redis: the clock, one GET and at most one SET or DEL a key.
 
+local call, call_or_error = redis.call, redis.pcall
+
 -- In a cluster a call may be about keys of several slots of this server. Such keys
 -- cannot be declared: they are the last arguments, before their number.
 local KEYS, ARGC = KEYS, #ARGV
@@ -24,34 +26,34 @@ local ELSEWHERE = 1
 local function time_of(brought)
   local now = tonumber(brought)
   if not now then
-    local time = redis.call('TIME')
+    local time = call('TIME')
     now = time[1] * 1000000 + time[2]
   end
-  return math.min(now, NOW_MAX)
+  return min(now, NOW_MAX)
 end
 
 -- The state, false if there is none, or a number, FOREIGN or ELSEWHERE: other
 -- requests of the batch must not suffer for it.
 local function read_state(key)
-  local state = redis.pcall('GET', key)
+  local state = call_or_error('GET', key)
   if type(state) ~= 'table' then return state end
   if string.find(state.err, 'WRONGTYPE', 1, true) then return FOREIGN end
   if not IS_DECLARED then return ELSEWHERE end
   -- Not the key's fault: again, so that the caller gets the server's own error.
-  return redis.call('GET', key)
+  return call('GET', key)
 end
 
 -- Keeps, removes or replaces what was `before`. Where that lives as long, the key's
 -- time to live is left alone, which spares the server a search in its table of those.
 local function write_state(key, before, text, deadline, now, lives_on)
   if text and lives_on and IS_SERVERS_CLOCK then
-    redis.call('SET', key, text, 'KEEPTTL')
+    call('SET', key, text, 'KEEPTTL')
   elseif text then
-    local life_ms = quotient_ceil(math.max(deadline - now, 0), 1000)
+    local life_ms = quotient_ceil(max(deadline - now, 0), 1000)
     local least_ms = IS_SERVERS_CLOCK and 1 or CALLERS_LIFE_MS
-    redis.call('SET', key, text, 'PX', string.format(NUMBER, math.max(life_ms, least_ms)))
+    call('SET', key, text, 'PX', format(NUMBER, max(life_ms, least_ms)))
   elseif text == false and before then
-    redis.call('DEL', key)
+    call('DEL', key)
   end
 end
 

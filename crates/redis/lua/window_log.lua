@@ -6,7 +6,7 @@
 local function read_number(bytes, at)
   local n, weight = 0, 1
   while true do
-    local byte = string.byte(bytes, at)
+    local byte = byte(bytes, at)
     if not byte then return nil, at end
     at = at + 1
     n = n + byte % 128 * weight
@@ -18,10 +18,10 @@ end
 local function write_number(n)
   local bytes = ''
   while n >= 128 do
-    bytes = bytes .. string.char(n % 128 + 128)
+    bytes = bytes .. char(n % 128 + 128)
     n = (n - n % 128) / 128
   end
-  return bytes .. string.char(n)
+  return bytes .. char(n)
 end
 
 -- gap, cost and where the next entry begins; nil at the end.
@@ -42,11 +42,11 @@ end
 
 -- When the entry of a tick is out of the window.
 local function leaves(ask, tick)
-  return math.min(tick * ask.tick + (ask.tick - 1) + ask.window, TIME_MAX)
+  return min(tick * ask.tick + (ask.tick - 1) + ask.window, TIME_MAX)
 end
 
 local function read_log(state)
-  local first, last, last_cost, total, gaps = string.match(state or '', '^(%d+) (%d+) (%d+) (%d+):(.*)$')
+  local first, last, last_cost, total, gaps = match(state or '', '^(%d+) (%d+) (%d+) (%d+):(.*)$')
   if not first then return nil end
   return {
     first = tonumber(first), last = tonumber(last), last_cost = tonumber(last_cost),
@@ -66,7 +66,7 @@ end
 local LOG_HEAD = PAIR .. ' ' .. PAIR .. ':'
 
 local function log_text(log)
-  return string.format(LOG_HEAD, log.first, log.last, log.last_cost, log.total) .. log.gaps
+  return format(LOG_HEAD, log.first, log.last, log.last_cost, log.total) .. log.gaps
 end
 
 -- The log with the cost taken at a tick, not before the newest entry.
@@ -75,7 +75,7 @@ local function log_with(log, tick, ask)
   if log.total == 0 or (not same and cost >= ask.hard) then
     return { first = tick, last = tick, last_cost = cost, total = cost, gaps = '' }
   end
-  local enough = math.max(ask.hard - cost, 0)
+  local enough = max(ask.hard - cost, 0)
   while log.first < log.last do
     local _, oldest = read_entry(log.gaps, log.at)
     if log.total - oldest < enough then break end
@@ -83,7 +83,7 @@ local function log_with(log, tick, ask)
   end
   local gaps = string.sub(log.gaps, log.at)
   if same then
-    local last_cost = math.min(log.last_cost + cost, COST_MAX)
+    local last_cost = min(log.last_cost + cost, COST_MAX)
     local total = log.total - log.last_cost + last_cost
     return { first = log.first, last = tick, last_cost = last_cost, total = total, gaps = gaps }
   end
@@ -125,17 +125,17 @@ local function log_rewound(log, tick)
   for _, entry in ipairs(entries_of(log)) do
     if entry[1] < tick then entries[#entries + 1] = entry else ahead = ahead + entry[2] end
   end
-  entries[#entries + 1] = { tick, math.min(ahead, COST_MAX) }
+  entries[#entries + 1] = { tick, min(ahead, COST_MAX) }
   return log_of(entries)
 end
 
 -- The log with the cost given back, the newest first; nil if nothing is left.
 local function log_without(log, cost)
   local entries = entries_of(log)
-  local left = math.min(cost, log.total)
+  local left = min(cost, log.total)
   while #entries > 0 do
     local newest = entries[#entries]
-    local taken = math.min(left, newest[2])
+    local taken = min(left, newest[2])
     newest[2], left = newest[2] - taken, left - taken
     if newest[2] > 0 then break end
     entries[#entries] = nil
@@ -151,7 +151,7 @@ local function window_log(state, ask)
       log = log_rewound(log, quotient(now, ask.tick))
       rewound, deadline = log_text(log), leaves(ask, log.last)
     end
-    now = math.max(now, log.last * ask.tick)
+    now = max(now, log.last * ask.tick)
     while log.total > 0 and leaves(ask, log.first) <= now do drop_oldest(log) end
   else
     log = { first = 0, last = 0, last_cost = 0, total = 0, gaps = '', at = 1 }

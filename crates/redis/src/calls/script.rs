@@ -160,7 +160,7 @@ fn read_ask(words: &[&str], fields: &[ChargeField]) -> String {
     });
     let members: Vec<String> = words.chain(fields.iter().map(|field| field.reader())).collect();
     format!(
-        "local function read_ask(text, now)\n  local {listed} = string.match(text, '^{pattern}$')\n  \
+        "local function read_ask(text, now)\n  local {listed} = match(text, '^{pattern}$')\n  \
          return {{ now = now, {} }}\nend\n",
         members.join(", ")
     )
