@@ -151,7 +151,7 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
 
     #[inline(never)]
     fn decide(&self, hash: u64, operation: Operation, cost: u64, now: Time) -> Decision {
-        self.store.decide_any(hash, &charge(&self.limit, operation, cost), now)
+        self.store.decide_any(hash, charge(&self.limit, operation, cost), now)
     }
 }
 

@@ -262,7 +262,7 @@ impl MemoryStore {
         {
             return bucket.decision(check);
         }
-        self.decide_any(hash, charge, now)
+        self.decide_any(hash, *charge, now)
     }
 
     /// The short way: a check for one token of a plain bucket. None if the long way has to decide. Always inlined,
@@ -290,13 +290,13 @@ impl MemoryStore {
         }
     }
 
-    /// The long way, for everything.
+    /// The long way, for everything. It has a charge of its own, so that the short one need not put its into memory.
     #[inline(never)]
-    pub(crate) fn decide_any(&self, hash: u64, charge: &Charge<'_>, now: Time) -> Decision {
+    pub(crate) fn decide_any(&self, hash: u64, charge: Charge<'_>, now: Time) -> Decision {
         let shard = self.shard(self.shard_of(hash));
-        let denied = shard.denied_state(hash).and_then(|words| denied_again(words, charge, now));
+        let denied = shard.denied_state(hash).and_then(|words| denied_again(words, &charge, now));
         let decide = |table: &mut Table| {
-            let decision = table.decide(hash, charge, now);
+            let decision = table.decide(hash, &charge, now);
             if decision.verdict.is_deny() {
                 shard.note_copy(table, hash);
             }

@@ -224,7 +224,7 @@ impl SingleRule {
     /// Decides whatever the algorithm.
     #[inline(never)]
     fn decide(&self, memory: &MemoryStore, hash: u64, now: Time) -> Decision {
-        memory.decide_any(hash, &self.charge(0), now)
+        memory.decide_any(hash, self.charge(0), now)
     }
 }
 

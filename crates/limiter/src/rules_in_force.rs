@@ -56,7 +56,7 @@ impl RuleScope {
     fn of(&self, memory: &MemoryStore, key: &Key<'_>) -> u64 {
         match self.scope.load(Ordering::Relaxed) {
             0 => {
-                let scope = memory.scope(key);
+                let scope = memory.scope(&{ *key });
                 self.scope.store(scope, Ordering::Relaxed);
                 scope
             }
@@ -104,14 +104,17 @@ impl RulesInForce {
     /// The same of a charge by the limit of its rule.
     #[inline(always)]
     pub(crate) fn hash_of_rule(&self, memory: &MemoryStore, charge: &Charge<'_>) -> KeyHash {
-        let key = &charge.key;
         let known = charge.rule.and_then(|rule| Some((rule, self.scopes.get(rule.index())?)));
-        match known.filter(|(_, scope)| scope.has(key)) {
+        match known.filter(|(_, scope)| scope.has(&charge.key)) {
             Some((rule, scope)) => KeyHash {
-                hash: memory.hash_in_scope(scope.of(memory, key), key),
+                hash: memory.hash_values(
+                    scope.of(memory, &charge.key),
+                    charge.key.entries.iter().map(|entry| entry.value),
+                ),
                 rule: Some(self.rule_number(rule)),
             },
-            None => KeyHash { hash: memory.hash(key), rule: None },
+            // A copy, so that nobody who takes the other way has to have the key in memory.
+            None => KeyHash { hash: memory.hash(&{ charge.key }), rule: None },
         }
     }
 }

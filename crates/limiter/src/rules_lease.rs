@@ -58,14 +58,15 @@ impl CurrentRules {
     /// For a reply.
     #[inline]
     pub(crate) fn lease(&self) -> RulesLease {
-        match KEPT.try_with(Cell::take) {
-            Ok(Some(kept)) if kept.version() == self.version() => RulesLease(Some(kept)),
-            _ => self.new_lease(),
+        // A thread that ends has none.
+        match KEPT.try_with(Cell::take).ok().flatten() {
+            Some(kept) if kept.version() == self.version() => RulesLease(Some(kept)),
+            other => self.new_lease(other),
         }
     }
 
     #[cold]
-    fn new_lease(&self) -> RulesLease {
+    fn new_lease(&self, _of_before: Option<Arc<RulesInForce>>) -> RulesLease {
         RulesLease::of(self.shared())
     }
 }

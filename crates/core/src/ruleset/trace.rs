@@ -86,7 +86,7 @@ impl Tree {
         let mut node = self.node(0);
         for (depth, entry) in entries.iter().enumerate() {
             let Some(parent) = node else { break };
-            let found = parent.children.find(*entry);
+            let found = parent.children.find(entry);
             node = found.and_then(|(index, _)| self.node(index));
             let is_last = depth + 1 == entries.len();
             levels.push(Level {
@@ -110,8 +110,8 @@ impl Tree {
         entry: Entry<'_>,
         chosen: Option<usize>,
     ) -> Vec<Candidate<'a>> {
-        let exact = parent.children.exact(entry);
-        let key_only = parent.children.key_only(entry);
+        let exact = parent.children.exact(&entry);
+        let key_only = parent.children.key_only(&entry);
         let nodes = parent.order.iter().filter_map(|&index| Some((index, self.node(index)?)));
         nodes
             .map(|(index, node)| {

@@ -119,7 +119,7 @@ impl Tree {
         }
         let mut node = self.nodes.first()?;
         for entry in entries {
-            let (child, _) = node.children.find(*entry)?;
+            let (child, _) = node.children.find(entry)?;
             node = self.nodes.get(child)?;
         }
         Some(node)

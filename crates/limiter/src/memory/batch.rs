@@ -54,7 +54,7 @@ impl MemoryStore {
                 let check = bucket.and_then(|bucket| self.check_one(*hash, bucket, now));
                 match bucket.zip(check) {
                     Some((bucket, check)) => decided(at, bucket.decision(check)),
-                    None => decided(at, self.decide_any(*hash, &charges.charge(at), now)),
+                    None => decided(at, self.decide_any(*hash, charges.charge(at), now)),
                 }
             }
             first += part.len();
