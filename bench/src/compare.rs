@@ -38,7 +38,7 @@ use tollgate_load::{LoadReport, run as load};
 use crate::report::Section;
 use crate::report::page::{SECTIONS, load_average};
 use medians::{Contest, LoadFigures};
-use server_process::program;
+use server_process::{HeldServers, program};
 
 /// A million users.
 const KEY_COUNT: u32 = 1_000_000;
@@ -120,9 +120,23 @@ fn compare(
     concurrency: Concurrency,
     turns: &Turns,
 ) -> Result<Contest> {
+    compare_for(title, contenders, concurrency, short(turns))
+}
+
+/// The same, while all others are held: theirs is work that goes on after their turn, such as removing keys.
+fn compare_alone(
+    title: &str,
+    contenders: &[Contender],
+    concurrency: Concurrency,
+    turns: &Turns,
+) -> Result<Contest> {
+    compare_for(title, contenders, concurrency, TurnLength { are_others_held: true, ..short(turns) })
+}
+
+/// The turns of a comparison, in short ones.
+fn short(turns: &Turns) -> TurnLength {
     let length = Duration::from_secs(turns.seconds) / TURN_PARTS;
-    let short = TurnLength { count: turns.count * TURN_PARTS, warm_up: WARM_UP, length };
-    compare_for(title, contenders, concurrency, short)
+    TurnLength { count: turns.count * TURN_PARTS, warm_up: WARM_UP, length, are_others_held: false }
 }
 
 /// How many short turns are made of each: what a noisy machine does to one second it mostly does to all of it, so that
@@ -137,6 +151,7 @@ struct TurnLength {
     count: u32,
     warm_up: Duration,
     length: Duration,
+    are_others_held: bool,
 }
 
 /// The same in turns of another length.
@@ -144,12 +159,14 @@ fn compare_for(
     title: &str,
     contenders: &[Contender],
     concurrency: Concurrency,
-    TurnLength { count, warm_up, length }: TurnLength,
+    TurnLength { count, warm_up, length, are_others_held }: TurnLength,
 ) -> Result<Contest> {
     let mut contest = Contest::new(title, contenders.iter().map(|contender| contender.name.clone()));
     for turn in 0..count {
         for (row, contender) in contenders.iter().enumerate() {
             let turn = LoadTurn { seed: turn, warm_up, length: RunLength::Time(length) };
+            let others = contenders.iter().filter(|other| are_others_held && other.pid != contender.pid);
+            let _held = HeldServers::hold(others.map(|other| other.pid))?;
             let report = contender.load_turn(concurrency, turn)?;
             contest.add(row, LoadFigures::of(&report)?);
         }

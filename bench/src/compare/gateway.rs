@@ -78,7 +78,7 @@ pub(super) fn run(turns: &Turns, section: &mut Section) -> Result<()> {
     let passing: Vec<Contender> =
         off.iter().zip(&on).flat_map(|(off, on)| [off, on]).map(contender).collect();
     let (count, warm_up, length) = (turns.count * SHORT_TURNS, SHORT_WARM_UP, SHORT_TURN);
-    let short = TurnLength { count, warm_up, length };
+    let short = TurnLength { count, warm_up, length, are_others_held: false };
     for proxy in &on {
         contender(proxy).load_turn(CONCURRENCY, FILLING)?;
     }

@@ -11,7 +11,7 @@ use tollgate_load::plan::{DescriptorCheck, LoadRequest};
 use tollgate_testkit::RedisServer;
 
 use super::server_process::{CoreSplit, ServerProcess, free_address, peer, program};
-use super::{Concurrency, Contender, Turns, compare};
+use super::{Concurrency, Contender, Turns, compare, compare_alone};
 use crate::report::Section;
 
 /// Commands in a pipeline, on each of 50 connections.
@@ -105,7 +105,7 @@ pub(super) fn resp(turns: &Turns, section: &mut Section) -> Result<()> {
             .map(|tollgate| tollgate.contender("tollgate THROTTLE", command(SHORT_THROTTLE))),
     );
     let concurrency = Concurrency { connections: 50, in_flight: 16 };
-    compare("RESP, pipeline of 16, keys that expire", &expiring, concurrency, turns)?
+    compare_alone("RESP, pipeline of 16, keys that expire", &expiring, concurrency, turns)?
         .into_section("resp-expiry", section);
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use tollgate_testkit::redis::{free_port, wait_until};
 
 /// On a busy machine a server needs some seconds until it listens.
@@ -53,6 +54,30 @@ impl Drop for ServerProcess {
 const SERVER_CORE: &str = "0";
 /// The core of the load.
 const LOAD_CORE: &str = "1";
+
+/// Servers that do nothing while this value lives.
+pub(super) struct HeldServers(Vec<Pid>);
+
+impl HeldServers {
+    pub(super) fn hold(pids: impl IntoIterator<Item = u32>) -> Result<Self> {
+        let mut held = Self(Vec::new());
+        for pid in pids {
+            let pid = Pid::from_raw(i32::try_from(pid)?).context("no process has the id 0")?;
+            kill_process(pid, Signal::STOP)?;
+            held.0.push(pid);
+        }
+        Ok(held)
+    }
+}
+
+impl Drop for HeldServers {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            // One that has ended is missed by its next turn.
+            _ = kill_process(*pid, Signal::CONT);
+        }
+    }
+}
 
 /// Keeps this process, which makes the load, and the servers that it starts from each other, while this value
 /// lives: each has one core. Else a server with two threads takes the time of the load that is to measure it,

@@ -59,7 +59,7 @@ pub const SECTIONS: &[SectionRow] = &[
     SectionRow {
         name: "resp",
         title: "RESP",
-        intro: "50 connections, with one command or more on their way on each. Each server has one core to itself while it is loaded, and the load has another; redis-server uses no more than one anyhow. In the last table keys live for a quarter of a second, so that all servers are busy with forgetting them: p99 is what to look at there.",
+        intro: "50 connections, with one command or more on their way on each. Each server has one core to itself while it is loaded, and the load has another; redis-server uses no more than one anyhow. In the last table keys live for a quarter of a second, so that each server is busy with forgetting them, and the others are stopped while it is loaded: p99 is what to look at there.",
         bound: "With one command on its way the kernel, which takes three quarters of the CPU time of Tollgate: two system calls for each, and as many on the side of the load. With 16 and 64 these are shared, and what is left is parsing, deciding, and memory that is not in a cache. The rows without a history say what counting by rule and key costs; metrics are counted in every row.",
     },
     SectionRow {
