@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::contestant::{Allowance, Contestant};
 
 /// Turns of each contestant.
-const TURNS: usize = 9;
+const TURNS: usize = 5;
 /// About how long a turn takes.
 const TURN: Duration = Duration::from_millis(60);
 /// Keys in the cases with many: 2^20, "a million".
