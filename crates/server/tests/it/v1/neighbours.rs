@@ -1,7 +1,8 @@
 //! A small request beside giant batches does not wait for them.
 //!
-//! Measured in batches and not in time, so that a busy machine changes nothing: as
+//! Measured in batches and not in time, so that a busy machine changes little: as
 //! many batches as are finished while a small request is on its way kept it waiting.
+//! How often a batch gives way is counted in `http/v1/decide.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +15,8 @@ use tollgate_server::bounds::BATCH_MAX;
 use super::{RULES, one};
 use crate::support::{DEADLINE, Server};
 
-const BATCH_CONNECTIONS: u32 = 4;
+/// So many that a small request which waits for batches waits for several.
+const BATCH_CONNECTIONS: u32 = 16;
 const SMALL_CALLS: u32 = 100;
 
 fn asked(body: &str) -> Vec<u8> {
@@ -80,6 +82,6 @@ async fn a_small_request_does_not_wait_for_giant_batches() {
     tasks.abort_all();
     let sum: u32 = beside.iter().sum();
     println!("{sum} batches were finished during {SMALL_CALLS} small calls");
-    // Some 10 are. Where batches do not give way while they are written, two of three calls see one.
-    assert!(sum < SMALL_CALLS * 4 / 10, "{beside:?}");
+    // Some 50 are, and 70 on a busy machine. Where batches do not give way, each call sees seven or eight.
+    assert!(sum < SMALL_CALLS * 3, "{beside:?}");
 }
