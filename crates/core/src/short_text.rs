@@ -10,9 +10,9 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     one.len() == other.len()
         && match one.len() {
+            0..4 => one.iter().eq(other),
             4..8 => ends::<4>(one) == ends::<4>(other),
             8..=16 => ends::<8>(one) == ends::<8>(other),
-            0..4 => one.iter().eq(other),
             _ => ends::<8>(one) == ends::<8>(other) && one.as_chunks::<8>().0 == other.as_chunks::<8>().0,
         }
 }

@@ -56,6 +56,7 @@ impl RuleScope {
     fn of(&self, memory: &MemoryStore, key: &Key<'_>) -> u64 {
         match self.scope.load(Ordering::Relaxed) {
             0 => {
+                // A copy, as below.
                 let scope = memory.scope(&{ *key });
                 self.scope.store(scope, Ordering::Relaxed);
                 scope

@@ -65,6 +65,7 @@ impl CurrentRules {
         }
     }
 
+    /// Lets go of what the thread kept, here and not on the way of all others.
     #[cold]
     fn new_lease(&self, _of_before: Option<Arc<RulesInForce>>) -> RulesLease {
         RulesLease::of(self.shared())

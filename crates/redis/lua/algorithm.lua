@@ -12,7 +12,7 @@
 -- Numbers are doubles holding whole numbers below 2^53. Quotients are taken as
 -- (a - a % b) / b: a floor of a rounded quotient can be one too high.
 
--- As locals: most of a look into the globals is spared.
+-- Locals, because a global is looked up by its name each time.
 local format, match, byte, char = string.format, string.match, string.byte, string.char
 local min, max, tonumber = math.min, math.max, tonumber
 
